@@ -10,7 +10,7 @@ import click
 from commands.common import options
 from commands.common.exit_codes import DONE, INCOMPLETE, refuse
 from commands.common.help_text import Command
-from commands.common.options import PolicyChoices, SearchChoices, Streams, bundled
+from commands.common.options import PolicyChoices, SearchChoices, Streams, WorkerChoices, bundled
 
 
 @click.command(cls=Command)
@@ -28,6 +28,7 @@ from commands.common.options import PolicyChoices, SearchChoices, Streams, bundl
 @click.option("--no-remedy", is_flag=True, help="Do not look for nodes with which all would come back.")
 @options.catalogue("a remedy buys of these, where there is one")
 @options.search
+@options.workers
 @options.manifests("-w", "--manifests", "--workload")
 @options.edits
 @options.policy
@@ -36,11 +37,12 @@ from commands.common.options import PolicyChoices, SearchChoices, Streams, bundl
 @options.strict
 @options.max_input
 @options.noise()
-@bundled(streams=Streams, search=SearchChoices, choices=PolicyChoices)
+@bundled(streams=Streams, search=SearchChoices, choices=PolicyChoices, sharing=WorkerChoices)
 def survive(
     streams: Streams,
     search: SearchChoices,
     choices: PolicyChoices,
+    sharing: WorkerChoices,
     fail: str,
     at_once: int,
     priority: int | None,
@@ -63,6 +65,7 @@ def survive(
     from solver.capacity.survive.answer import Wishes, answer
     from solver.capacity.survive.options import SurviveOptions
 
+    pool = searching.workers(sharing)
     nodes = inputs.read_catalogue(catalogue)
     changes = inputs.what_if(edits, streams, catalogue=nodes)
     policy = inputs.read_policy(choices)
@@ -75,7 +78,7 @@ def survive(
     asked = SurviveOptions(fail, at_once, priority, preemption)
     wishes = Wishes(place=changes is not None or bool(streams.manifests), remedy=not no_remedy, catalogue=left)
     search_options = searching.search_options(search, choices, policy, **made)
-    found = run.search(partial(answer, snapshot, asked, search_options, wishes))
+    found = run.search(partial(answer, snapshot, asked, search_options, wishes, pool=pool))
     run.accept(found, snapshot)
     output.write_document(
         streams,

@@ -7,8 +7,9 @@ find places one after the other.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from math import comb
 from typing import Final
 
@@ -35,13 +36,18 @@ OPEN: Final = (
 )
 
 
-def verify_survival(snapshot: Snapshot, survival: Survival) -> list[Violation]:
+#: What finds everything that is wrong with some failures, as :meth:`Judge.scenario` does with each.
+Judged = Callable[[Sequence[Scenario]], Iterable[Violation]]
+
+
+def verify_survival(snapshot: Snapshot, survival: Survival, judged: Judged | None = None) -> list[Violation]:
     """Return what :func:`check_survival` finds wrong."""
-    return check_survival(snapshot, survival).violations
+    return check_survival(snapshot, survival, judged).violations
 
 
-def check_survival(snapshot: Snapshot, survival: Survival) -> Checked:
-    """Return everything that is wrong with a document. ``snapshot``: edited as it says.
+def check_survival(snapshot: Snapshot, survival: Survival, judged: Judged | None = None) -> Checked:
+    """Return everything that is wrong with a document. ``snapshot``: edited as it says; ``judged``: has others judge its failures, each of
+    which is judged by itself.
 
     Raises:
         QuantityError: a quantity in the snapshot is malformed or beyond 64 bits.
@@ -51,10 +57,9 @@ def check_survival(snapshot: Snapshot, survival: Survival) -> Checked:
         ref = survival.snapshot
         if ref.sha256 and snapshot.sha256 and ref.sha256 != snapshot.sha256:
             return Checked([_fault(f"the document is of snapshot {ref.sha256}, this is {snapshot.sha256}")], list(OPEN))
-        judge = _Judge(snapshot, survival)
+        judge = Judge(snapshot, survival)
         found = [_fault(why) for why in _counts(survival, judge.domains)]
-        for scenario in survival.outcomes:
-            found += judge.scenario(scenario)
+        found += judged(survival.outcomes) if judged is not None else chain.from_iterable(map(judge.scenario, survival.outcomes))
         found += [_fault(why) for why in _counterexamples(survival, judge)]
         untried = judge.seeker.untried
         more = [f"whether pods of {untried} failures that are not survived find places one after the other: there are too many"]
@@ -102,7 +107,7 @@ def _counts(survival: Survival, among: Mapping[str, Sequence[str]]) -> Iterator[
         yield "it is said to be certified, and not every failure is survived" if survival.certified else "every failure is survived"
 
 
-def _counterexamples(survival: Survival, judge: _Judge) -> Iterator[str]:
+def _counterexamples(survival: Survival, judge: Judge) -> Iterator[str]:
     outcomes = {frozenset(failed): scenario for scenario in survival.outcomes for failed in (scenario.failed, *scenario.alike)}
     told: set[frozenset[str]] = set()
     for example in survival.counterexamples:
@@ -126,8 +131,8 @@ def _counterexamples(survival: Survival, judge: _Judge) -> Iterator[str]:
 
 
 @dataclass
-class _Judge:
-    """Judges one failure after the other."""
+class Judge:
+    """Judges one failure after the other. ``survival``: its outcomes are not looked at here."""
 
     snapshot: Snapshot
     survival: Survival

@@ -120,6 +120,14 @@ class PolicyChoices:
     daemon_namespaces: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True)
+class WorkerChoices:
+    """Who shares the work of one question: so many processes, or the workers of a Dask scheduler."""
+
+    jobs: int | None = None
+    dask: str | None = None
+
+
 def bundled(**bundles: type[Any]) -> Decorator:
     """Give a command its options as dataclasses: each of ``bundles`` takes the options that are called like its fields."""
     fields = {name: {field.name for field in dataclasses.fields(bundle)} for name, bundle in bundles.items()}
@@ -333,6 +341,12 @@ search = _in_order(
     click.option("--seed", type=SEED, default=0, metavar="N", help="Seed of the search."),
     click.option("--deterministic", is_flag=True, help="The same input gives the same bytes; the time limit counts deterministic seconds."),
     click.option("--workers", type=click.IntRange(1, 1024), metavar="N", help="Parallel searches.  [default: one per core]"),
+)
+
+
+workers = _in_order(
+    click.option("--jobs", type=click.IntRange(1, 1024), metavar="N", help="Processes that share the work.  [default: 1]"),
+    click.option("--dask", metavar="ADDRESS|local|FILE", help="Workers of this Dask scheduler share it; local: one that is started here."),
 )
 
 

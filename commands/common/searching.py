@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 import click
 
 from checker.violation import InternalFault
-from commands.common.exit_codes import INTERRUPTED, VIOLATED, fail, say
+from commands.common.exit_codes import INTERRUPTED, VIOLATED, fail, refuse, say
 from commands.common.inputs import checked, stamp, warn
 from commands.common.interrupts import in_thread
-from commands.common.options import PolicyChoices, SearchChoices, Streams
+from commands.common.options import PolicyChoices, SearchChoices, Streams, WorkerChoices
 from models.documents.policy import Policy
 from models.snapshot.snapshot import Snapshot
 from report.terminal import progress
@@ -23,6 +23,7 @@ from solver.runtime.options import Options
 
 if TYPE_CHECKING:
     from report.documents.results import Result
+    from solver.executors.pool import Pool
 
 _T = TypeVar("_T")
 
@@ -74,6 +75,20 @@ def search_options(search: SearchChoices, choices: PolicyChoices, policy: Policy
     chosen = asdict(search)
     gated, exempt = choices.include_gated, choices.daemon_namespaces
     return Options(**chosen, include_gated=gated, daemon_namespaces=exempt, policy=policy, **more)
+
+
+def workers(choices: WorkerChoices) -> Pool | None:
+    """Return the workers who share the work of a question, as asked for, if any; they end with the command. Where none answer, or they
+    have other versions, the command ends here."""
+    refuse(choices.jobs is not None and choices.dask not in (None, "local"), "--jobs: a Dask scheduler has the workers that it has")
+    from solver.executors.pool import pool_of
+    from solver.executors.workers import WorkersError
+
+    try:
+        pool = pool_of(choices.jobs, choices.dask)
+    except WorkersError as error:
+        fail([str(error)])
+    return pool if pool is None else click.get_current_context().with_resource(pool)
 
 
 def warn_of_gates(streams: Streams, choices: PolicyChoices, step: str) -> None:

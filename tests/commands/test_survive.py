@@ -172,3 +172,21 @@ def test_interrupted_with_what_is_certain(cluster: str, monkeypatch: pytest.Monk
     found = json.loads(result.stdout)
     assert (found["certified"], found["scenarios"]["open"]) == (False, found["scenarios"]["distinct"])
     assert "not decided" in result.stderr
+
+
+@pytest.mark.full
+def test_processes_give_the_same_bytes() -> None:
+    arguments = (ZONES, "--fail", "node", "--deterministic", "-q", "-f", "json")
+    assert run(*arguments, "--jobs", "2").stdout == run(*arguments).stdout == run(*arguments, "--jobs", "1").stdout
+
+
+def test_workers_that_there_are_not_are_told_in_one_line(tmp_path: Path) -> None:
+    pytest.importorskip("distributed")
+    result = run(ZONES, "--fail", "node", "--dask", str(tmp_path / "none"))
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr.splitlines() == [
+        f"kubestow: {tmp_path / 'none'}: No such file or directory; an address of a scheduler is like tcp://HOST:8786"
+    ]
+    result = run(ZONES, "--fail", "node", "--dask", "tcp://scheduler:8786", "--jobs", "2")
+    assert result.exit_code == 2
+    assert result.stderr.splitlines()[-1] == "Error: --jobs: a Dask scheduler has the workers that it has"

@@ -19,6 +19,7 @@ from solver.capacity.survive.options import SurviveOptions
 from solver.capacity.survive.remedy import find
 from solver.capacity.survive.survive import survive
 from solver.capacity.survive.ways_out import find_ways
+from solver.executors.pool import Pool
 from solver.runtime.deadline import Deadline
 from solver.runtime.options import OnProgress, Options
 from solver.runtime.progress_trace import ProgressReporter
@@ -55,6 +56,7 @@ def answer(
     on_progress: OnProgress | None = None,
     stop: threading.Event | None = None,
     began: float | None = None,
+    pool: Pool | None = None,
 ) -> Survival:
     """Return what :func:`survive` does, with causes, consequences and a remedy.
 
@@ -68,7 +70,7 @@ def answer(
         snapshot, first = _placed(snapshot, options, on_progress, stop)
     limit = options.time_limit
     until = limit if limit is None else limit * (_CERTIFICATE if wishes.remedy else _ALONE)
-    found = survive(snapshot, asked, replace(options, time_limit=until), on_progress=on_progress, stop=stop, began=started)
+    found = survive(snapshot, asked, replace(options, time_limit=until), on_progress=on_progress, stop=stop, began=started, pool=pool)
     found.placement = first
     nodes, stakes = domains(snapshot, asked), Stakes(snapshot)
     found.exposed = stakes.over_all(nodes, asked.at_once)
@@ -80,7 +82,7 @@ def answer(
         part = replace(options, time_limit=max(seconds, 1.0))
         find_ways(snapshot, found.counterexamples, nodes, asked, replace(context, options=part, deadline=Deadline(part, time.monotonic())))
     if wishes.remedy and any(each.least for each in found.counterexamples) and not context.over():
-        found.remedy = _remedy(snapshot, asked, found, wishes.catalogue, context)
+        found.remedy = _remedy(snapshot, asked, found, wishes.catalogue, context, pool)
         if found.remedy is not None and select(snapshot, include_gated=options.include_gated).pending:
             found.notes.append(
                 "pods that are pending already are left out of the remedy as well: they may take the room of its nodes first"
@@ -100,11 +102,11 @@ def _placed(
 
 
 def _remedy(
-    snapshot: Snapshot, asked: SurviveOptions, found: Survival, catalogue: Catalogue | None, context: RunContext
+    snapshot: Snapshot, asked: SurviveOptions, found: Survival, catalogue: Catalogue | None, context: RunContext, pool: Pool | None
 ) -> SurvivalRemedy | None:
     context.report("remedy")
     if asked.at_once > 1 and found.scenarios.open:
         found.notes.append("no remedy is looked for: not every failure was decided in time (--time-limit)")
         return None
     kinds = offers(snapshot, asked, found, context, catalogue)
-    return find(snapshot, asked, kinds, found, context, catalogue)
+    return find(snapshot, asked, kinds, found, context, catalogue, pool)

@@ -26,6 +26,7 @@ from solver.capacity.survive.offers import Offer, Room, edits_of, one_of_each, r
 from solver.capacity.survive.options import ZONE, SurviveOptions
 from solver.capacity.survive.search import Failed, FailureSearch
 from solver.capacity.survive.survive import survive
+from solver.executors.pool import Pool
 from solver.explain.conflict.placement_question import PlacementQuestion
 from solver.explain.remedy.smallest_working import least
 from solver.runtime.run_context import RunContext
@@ -56,16 +57,18 @@ def find(
     found: Survival,
     context: RunContext,
     catalogue: Catalogue | None = None,
+    pool: Pool | None = None,
 ) -> SurvivalRemedy | None:
     """Return the cheapest nodes found that make a Survival certified, None if there are none; a note in ``found`` says why not.
 
-    ``offers``: the kinds of nodes that may be added; ``catalogue``: where they are from, None: clones.
+    ``offers``: the kinds of nodes that may be added; ``catalogue``: where they are from, None: clones; ``pool``: workers who share the
+    certificates.
     """
     if not offers:
         found.notes.append("no remedy: no kind of node takes any of the pods that stay pending")
         return None
     failures = [tuple(each.failed) for each in found.counterexamples]
-    search = _Search(snapshot, asked, offers, context, catalogue, failures)
+    search = _Search(snapshot, asked, offers, context, catalogue, failures, pool)
     best = search.run()
     if best is None:
         found.notes.append(f"no remedy: {search.why or 'none was found in time (--time-limit)'}")
@@ -84,6 +87,7 @@ class _Search:
     context: RunContext
     catalogue: Catalogue | None
     known: list[Failed]
+    pool: Pool | None = None
     why: str = ""
     floor: int = 0
     _worlds: dict[Counts, FailureSearch] = field(default_factory=dict)
@@ -220,7 +224,7 @@ class _Search:
             part = replace(self._part(_ALL).options, causes=False)
             self.context.deadline.charge(part.time_limit or 0.0)
             self.context.report("remedy", detail=f"the certificate with {self._words(counts)}")
-            found = survive(self._world(counts).snapshot, self.asked, part, stop=self.context.stop)
+            found = survive(self._world(counts).snapshot, self.asked, part, stop=self.context.stop, pool=self.pool)
             new = [tuple(each.failed) for each in found.counterexamples]
             self.known[:0] = [failed for failed in new if failed not in self.known]
             self._certified[counts] = True if found.certified else False if new else None

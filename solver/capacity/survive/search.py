@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Final
+from typing import Final, Literal
 
 from models.kube.objects import pod_key
 from models.snapshot.snapshot import Snapshot
@@ -15,7 +15,9 @@ from solver.capacity.survive.decide import Verdict, decide
 from solver.capacity.survive.equal_failures import group
 from solver.capacity.survive.instance import Instance
 from solver.capacity.survive.options import SurviveOptions
+from solver.executors.pool import Pool, Question
 from solver.runtime.deadline import Deadline
+from solver.runtime.options import Options
 from solver.runtime.run_context import RunContext
 
 Failed = tuple[str, ...]
@@ -31,6 +33,8 @@ ENOUGH: Final = 0.5
 SHORT: Final = 1e-3
 #: Failures between two signs of life.
 EVERY: Final = 50
+#: The share of the time limit by which workers may be late, and seconds beside it.
+LATE: Final = 0.05
 #: Deterministic seconds that the quick look at one failure counts.
 LOOK: Final = 5e-3
 
@@ -53,22 +57,39 @@ class Found:
         return sorted(lost, key=lambda failed: (-self.verdicts[failed].least, failed))
 
 
-class FailureSearch:
-    """``nodes``: those of each domain that can fail."""
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A failure to be decided. ``how``: ``quick``, ``even`` as of :func:`solver.capacity.survive.decide.decide`; by a whole search; or with
+    preemption, where ``before`` is what is known without it. ``seconds``: that it may take, None: as many as it takes."""
 
-    def __init__(self, snapshot: Snapshot, asked: SurviveOptions, nodes: Mapping[str, Sequence[str]], context: RunContext) -> None:
-        self.snapshot, self.asked, self.nodes, self.context = snapshot, asked, nodes, context
+    failed: Failed
+    how: Literal["quick", "even", "whole", "preempting"]
+    seconds: float | None
+    before: Verdict | None = None
+
+
+class FailureSearch:
+    """``nodes``: those of each domain that can fail. ``pool``: workers who share the work; what they find does not depend on how many there
+    are, nor do deterministic seconds."""
+
+    def __init__(
+        self, snapshot: Snapshot, asked: SurviveOptions, nodes: Mapping[str, Sequence[str]], context: RunContext, pool: Pool | None = None
+    ) -> None:
+        self.snapshot, self.asked, self.nodes, self.context, self.pool = snapshot, asked, nodes, context, pool
         self.instance = Instance(snapshot, asked, context.options)
         self._keys = [pod_key(pod) for pod in self.instance.cluster.snapshot.pods]
-        self._silent = RunContext(context.options, context.deadline, context.stop)
+        options = context.options
+        if pool is not None and not options.deterministic:
+            options = replace(options, workers=pool.share(options.workers))
+        self._question = Question(pool, _elsewhere, (snapshot, asked, nodes, options), self)
 
     def run(self) -> Found:
         """Look at every failure, as far as time allows."""
         found = Found(group(self.instance, self.nodes, self.asked.at_once))
         self._look(found)
-        self._solve(found, [failed for failed, verdict in found.verdicts.items() if verdict.by is None])
+        self._solve(found, [failed for failed in found.alike if failed in found.verdicts and found.verdicts[failed].by is None])
         if self.asked.preemption and self.asked.priority is not None:
-            self._preempt(found, [failed for failed, verdict in found.verdicts.items() if not verdict.survives])
+            self._preempt(found, [failed for failed in found.alike if failed in found.verdicts and not found.verdicts[failed].survives])
         else:
             self._close(found)
         return found
@@ -84,37 +105,78 @@ class FailureSearch:
         keys = self._keys if cluster.snapshot is self.instance.cluster.snapshot else ()
         return decide(cluster, context, quick=quick, even=even, keys=keys)
 
+    def decided(self, part: Part) -> Verdict:
+        """Decide one failure within its own time, here or in a worker."""
+        options = replace(self.context.options, time_limit=part.seconds)
+        context = RunContext(options, Deadline(options, time.monotonic()), self.context.stop)
+        if part.how == "preempting":
+            from solver.capacity.survive.preemption import decide_preempting
+
+            assert part.before is not None
+            return decide_preempting(self.snapshot, self.gone(part.failed), self.asked, part.before, context)
+        return self.decide(part.failed, context, quick=part.how != "whole", even=part.how == "even")
+
+    def _decided(self, parts: Iterator[Part]) -> Iterator[tuple[Part, Verdict]]:
+        return self._question.answers(FailureSearch.decided, parts, self._left)
+
+    def _left(self) -> bool:
+        """Return whether what is at work is left, too: after ^C, or where workers are late."""
+        options = self.context.options
+        late = options.time_limit is not None and not options.deterministic
+        return self.context.stop.is_set() or (late and self.context.deadline.left() < -1 - LATE * (options.time_limit or 0.0))
+
     def _look(self, found: Found) -> None:
         composition = self._single() if self.asked.at_once > 1 else None
-        for number, failed in enumerate(found.alike, 1):
-            if self.context.over():
-                break
-            certificate = composition.certificate(failed) if composition is not None else None
-            found.verdicts[failed] = certificate or self._quick(failed)
-            if number % EVERY == 0 or number == len(found.alike):
-                self._report(found)
 
-    def _quick(self, failed: Failed, *, even: bool = False) -> Verdict:
+        def parts() -> Iterator[Part]:
+            for failed in found.alike:
+                if self.context.over():
+                    return
+                certificate = composition.certificate(failed) if composition is not None else None
+                if certificate is not None:
+                    self._note(found, failed, certificate)
+                else:
+                    yield self._quick(failed)
+
+        for part, verdict in self._decided(parts()):
+            self._note(found, part.failed, verdict)
+        self._report(found)
+
+    def _note(self, found: Found, failed: Failed, verdict: Verdict) -> None:
+        found.verdicts[failed] = verdict
+        if len(found.verdicts) % EVERY == 0:
+            self._report(found)
+
+    def _quick(self, failed: Failed, *, even: bool = False) -> Part:
         self.context.deadline.charge(LOOK)
-        return self.decide(failed, self._silent, quick=True, even=even)
+        clock = self.context.options.time_limit is not None and not self.context.options.deterministic
+        return Part(failed, "even" if even else "quick", max(self.context.deadline.left(), SHORT) if clock else None)
 
     def _single(self) -> Composition:
         """Certificates of what fails by itself, to be put together: evenly filled nodes leave room for those of others, and where they are
         in each other's way, full ones may not be."""
-        verdicts: dict[str, list[Verdict]] = {}
-        for name in self.nodes:
-            if self.context.over():
-                break
-            verdicts[name] = [self._quick((name,), even=even) for even in (True, False)]
+
+        def parts() -> Iterator[Part]:
+            for name in self.nodes:
+                if self.context.over():
+                    return
+                yield from [self._quick((name,), even=even) for even in (True, False)]
+
+        known = {(part.failed[0], part.how): verdict for part, verdict in self._decided(parts())}
+        verdicts = {name: [known[name, how] for how in ("even", "quick") if (name, how) in known] for name in self.nodes}
         return Composition(self.instance, self.nodes, verdicts, self._keys)
 
     def _solve(self, found: Found, failures: Sequence[Failed], share: float = ALL) -> None:
         """Search for what construction did not find. ``share``: of the time that is left, for all of them."""
-        for number, failed in enumerate(failures):
-            if self.context.over():
-                break
-            part, before = self._part(share / (len(failures) - number)), found.verdicts[failed]
-            found.verdicts[failed] = _better(before, self.decide(failed, part))
+
+        def parts() -> Iterator[Part]:
+            for number, failed in enumerate(failures):
+                if self.context.over():
+                    return
+                yield Part(failed, "whole", self._seconds(share, len(failures) - number))
+
+        for part, verdict in self._decided(parts()):
+            found.verdicts[part.failed] = _better(found.verdicts[part.failed], verdict)
             self._report(found)
 
     def _close(self, found: Found) -> None:
@@ -122,24 +184,35 @@ class FailureSearch:
         unclosed = [failed for failed in found.worst() if not found.verdicts[failed].closed]
         self._solve(found, unclosed[:CLOSER], SHARE)
         rest = unclosed[CLOSER:]
-        if self.context.options.time_limit is None or len(rest) * ENOUGH <= self.context.deadline.left():
+        if self.context.options.time_limit is None or len(rest) * ENOUGH <= self.context.deadline.left() * self._width:
             self._solve(found, rest)
 
     def _preempt(self, found: Found, failures: Sequence[Failed]) -> None:
-        from solver.capacity.survive.preemption import decide_preempting
+        before = {failed: found.verdicts[failed] for failed in failures}
+        found.verdicts |= {failed: replace(verdict, most=verdict.displaced, by=None) for failed, verdict in before.items()}
 
-        for number, failed in enumerate(failures):
-            before = found.verdicts[failed]
-            if self.context.over():
-                found.verdicts[failed] = replace(before, most=before.displaced, by=None)
-                continue
-            part = self._part(ALL / (len(failures) - number))
-            found.verdicts[failed] = decide_preempting(self.snapshot, self.gone(failed), self.asked, before, part)
+        def parts() -> Iterator[Part]:
+            for number, failed in enumerate(failures):
+                if self.context.over():
+                    return
+                yield Part(failed, "preempting", self._seconds(ALL, len(failures) - number), before[failed])
+
+        for part, verdict in self._decided(parts()):
+            found.verdicts[part.failed] = verdict
             self._report(found)
 
-    def _part(self, share: float) -> RunContext:
-        """The context of a part of the work that may take a share of the time that is left."""
-        return self._silent if self.context.options.time_limit is None else self.part(self.context.deadline.left() * share)
+    @property
+    def _width(self) -> int:
+        """How many failures are decided at once, as far as the time for each depends on it: deterministic seconds do not."""
+        return 1 if self.context.options.deterministic else self._question.width
+
+    def _seconds(self, share: float, number: int) -> float | None:
+        """Return the seconds for one of so many failures that have a share of the time that is left."""
+        if self.context.options.time_limit is None:
+            return None
+        seconds = max(self.context.deadline.left() * share * min(1, self._width / number), SHORT)
+        self.context.deadline.charge(seconds)
+        return seconds
 
     def part(self, seconds: float) -> RunContext:
         """Return the context of a part of the work that may take so many seconds."""
@@ -158,6 +231,11 @@ class FailureSearch:
             kinds - lost,
             detail=f"{len(decided)} of {kinds} failures done, {found.all} with equals",
         )
+
+
+def _elsewhere(snapshot: Snapshot, asked: SurviveOptions, nodes: Mapping[str, Sequence[str]], options: Options) -> FailureSearch:
+    """Compile a search once more, in a worker."""
+    return FailureSearch(snapshot, asked, nodes, RunContext.start(options))
 
 
 def _better(before: Verdict, after: Verdict) -> Verdict:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Final
 
-from checker.capacity.survival import verify_survival
-from checker.violation import insist
+import msgspec
+
+from checker.capacity.survival import Judge, verify_survival
+from checker.violation import Violation, insist
 from models.cluster import unmodelled
 from models.documents import placement as doc
 from models.documents import survival as docs
@@ -20,6 +23,7 @@ from solver.capacity.survive.decide import Verdict
 from solver.capacity.survive.failures import domains
 from solver.capacity.survive.options import SurviveOptions
 from solver.capacity.survive.search import Failed, FailureSearch, Found
+from solver.executors.pool import Pool, Question
 from solver.runtime.deadline import Deadline
 from solver.runtime.options import OnProgress, Options
 from solver.runtime.progress_trace import ProgressReporter
@@ -44,9 +48,11 @@ def survive(
     on_progress: OnProgress | None = None,
     stop: threading.Event | None = None,
     began: float | None = None,
+    pool: Pool | None = None,
 ) -> docs.Survival:
     """Return what comes back after every failure. ``stop`` may be set from another thread or a signal handler: what is certain so far is
-    returned. ``began``: when the caller began, on the monotonic clock; the time limit counts from there.
+    returned. ``began``: when the caller began, on the monotonic clock; the time limit counts from there. ``pool``: workers who share the
+    work.
 
     Raises:
         InputError: no such domains, fewer of them than fail at once, or quantities that cannot be summed.
@@ -58,7 +64,7 @@ def survive(
     nodes = domains(snapshot, asked)
     clock = (started if began is None else began) - (options.time_limit or 0.0) * CHECKING
     context = RunContext(options, Deadline(options, clock), stop or threading.Event(), report)
-    search = FailureSearch(snapshot, asked, nodes, context)
+    search = FailureSearch(snapshot, asked, nodes, context, pool)
     cluster = search.instance.cluster
     report("compile", detail=f"{len(cluster.scope.pending)} pods in {cluster.n_classes} classes, {cluster.n_nodes} nodes")
     compiled = time.monotonic()
@@ -67,12 +73,27 @@ def survive(
     solved = time.monotonic()
     result = _document(search, found, causes)
     report("verify")
-    insist(verify_survival(snapshot, result))
+    insist(verify_survival(snapshot, result, partial(_judged, snapshot, result, pool) if pool is not None else None))
     if not options.deterministic:
         result.seconds = doc.Seconds(
             compile=round(compiled - started, 3), solve=round(solved - compiled, 3), verify=round(time.monotonic() - solved, 3)
         )
     return result
+
+
+def _judged(snapshot: Snapshot, result: docs.Survival, pool: Pool, scenarios: Sequence[docs.Scenario]) -> Iterator[Violation]:
+    """Have the checker judge each failure, by those who decided them; ^C does not end this."""
+    said = msgspec.structs.replace(result, outcomes=[], counterexamples=[])
+    left = {id(scenario): scenario for scenario in scenarios}
+    for scenario, faults in Question(pool, Judge, (snapshot, said)).answers(_faults, scenarios, lambda: False):
+        del left[id(scenario)]
+        yield from faults
+    for scenario in left.values():  # their workers died
+        yield from Judge(snapshot, said).scenario(scenario)
+
+
+def _faults(judge: Judge, scenario: docs.Scenario) -> list[Violation]:
+    return list(judge.scenario(scenario))
 
 
 def _causes(search: FailureSearch, found: Found) -> dict[Failed, doc.Cause]:
@@ -148,7 +169,7 @@ def _scenario(failed: Failed, alike: Sequence[Failed], verdict: Verdict | None) 
 
 
 def _notes(search: FailureSearch) -> list[str]:
-    asked, snapshot = search.asked, search.snapshot
+    asked, snapshot, pool = search.asked, search.snapshot, search.pool
     found = []
     waiting = [pod_key(snapshot.pods[i]) for i in select(snapshot, include_gated=True).pending]
     if waiting:
@@ -165,6 +186,10 @@ def _notes(search: FailureSearch) -> list[str]:
         )
     if asked.preemption and asked.priority is None:
         found.append("without a priority every pod must come back, so none is preempted")
+    if pool is not None and pool.gone is not None:
+        found.append(f"this process went on without its workers: {pool.gone}")
+    if pool is not None and pool.lost:
+        found.append(f"{pool.lost} failure{'s' if pool.lost > 1 else ''} not decided: the worker died each time, out of memory perhaps")
     if search.context.stop.is_set():
         found.append("interrupted: failures whose outcome is unknown were not decided")
     return found
