@@ -16,6 +16,7 @@ from models.documents.placement import SnapshotRef
 from models.documents.policy import DEFAULT, Policy
 from models.snapshot.scope import select
 from models.snapshot.snapshot import Snapshot
+from solver.executors.pool import Pool
 from solver.runtime.options import OnProgress, Progress
 
 
@@ -52,9 +53,10 @@ def examine(
     on_progress: OnProgress | None = None,
     stop: threading.Event | None = None,
     began: float | None = None,
+    pool: Pool | None = None,
 ) -> tuple[Audit, Reported]:
     """Look for what is wrong. ``stop`` may be set from another thread: checks that search then end, and say so in ``notChecked``. Checks
-    none of whose codes are chosen are left out.
+    none of whose codes are chosen are left out. ``pool``: workers who share searches.
 
     Raises:
         InputError: quantities that cannot be summed, or namespaces that there are not.
@@ -69,6 +71,7 @@ def examine(
         began=started,
         deadline=started + options.time_limit,
         stop=stop or threading.Event(),
+        pool=pool,
     )
     options.chosen.check(view)
     found: list[Finding] = []

@@ -12,7 +12,7 @@ import click
 from commands.common import options
 from commands.common.exit_codes import DONE, VIOLATED, fail, refuse, say
 from commands.common.help_text import Command
-from commands.common.options import PolicyChoices, Streams, bundled
+from commands.common.options import PolicyChoices, Streams, WorkerChoices, bundled
 
 if TYPE_CHECKING:
     from audit.selection import Chosen, Reported
@@ -101,6 +101,7 @@ def _stages(ctx: click.Context, param: click.Parameter, value: Sequence[str]) ->
     help="Write the findings to FILE, to be known from then on; exits with 0.",
 )
 @options.time_limit(60.0, "Seconds for the whole run; what was not checked by then is named.")
+@options.workers
 @options.table_output("junit")
 @options.policy
 @options.daemon_namespaces
@@ -108,8 +109,8 @@ def _stages(ctx: click.Context, param: click.Parameter, value: Sequence[str]) ->
 @options.strict
 @options.max_input
 @options.noise()
-@bundled(streams=Streams, choices=PolicyChoices, selecting=Selecting)
-def audit(streams: Streams, choices: PolicyChoices, selecting: Selecting, fail_on: str, **chosen: Any) -> None:
+@bundled(streams=Streams, choices=PolicyChoices, selecting=Selecting, sharing=WorkerChoices)
+def audit(streams: Streams, choices: PolicyChoices, selecting: Selecting, sharing: WorkerChoices, fail_on: str, **chosen: Any) -> None:
     """Look for what is wrong with a cluster, or will be.
 
     Rules that are broken now, that can never hold or bind nobody, anti-affinity that can block whole domains, rolling updates that would
@@ -125,10 +126,12 @@ def audit(streams: Streams, choices: PolicyChoices, selecting: Selecting, fail_o
     from report.terminal import audit as terminal
 
     picked = _chosen(selecting, CODES)
+    pool = searching.workers(sharing)
     policy = inputs.read_policy(choices)
     run = searching.Run(streams)
     snapshot = inputs.edit(inputs.load(streams, gangs=False, of=policy), streams).snapshot
-    found, reported = run.search(partial(examine, snapshot, AuditOptions(policy, choices.daemon_namespaces, chosen=picked, **chosen)))
+    asked = AuditOptions(policy, choices.daemon_namespaces, chosen=picked, **chosen)
+    found, reported = run.search(partial(examine, snapshot, asked, pool=pool))
     found.notes += snapshot.notes
     inputs.stamp(found.snapshot, snapshot)
     titles = {code: kind.title for code, kind in CODES.items() if picked.has(code)}

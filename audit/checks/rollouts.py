@@ -6,6 +6,7 @@ ValidateRollingUpdateDaemonSet) of Kubernetes; docs/sources.md#even-pods-spreadi
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,14 +20,18 @@ from audit.view.usable_nodes import UsableNodes
 from audit.view.view import ClusterView, Subject
 from models.documents import placement as doc
 from models.documents.audit import Finding
+from models.documents.policy import Policy
 from models.kube.objects import is_terminating
 from models.snapshot.snapshot import InputError, Snapshot
 from models.workloads.deployment_rollout import DEFAULT, Pace, pace, scaled
+from solver.executors.pool import Question
 from solver.rollout.simulate import roll_out
 from solver.runtime.options import Options
 
 #: Seconds that one rollout may be searched for; those that deadlock do so within their first waves.
 EACH: Final = 10.0
+#: Searches in parallel for one rollout: a fixed number, so that machines of different size, and many workers, find the same.
+_WORKERS: Final = 1
 
 DEADLOCK: Final = Code(
     "KS501", "rollout-deadlock", "error", "The next rollout of a Deployment comes to a halt, whatever the scheduler chooses",
@@ -56,6 +61,7 @@ ROUNDED: Final = Code(
     "State maxUnavailable 1, or maxSurge 1 if no pod may be missing.",
 )  # fmt: skip
 CODES: Final[tuple[Code, ...]] = (DEADLOCK, HALT, PREEMPTS, REFUSED, ROUNDED)
+_BY_CODE: Final = {code.code: code for code in CODES}
 
 
 def check(view: ClusterView) -> Iterator[Finding]:
@@ -117,18 +123,8 @@ def _halts(view: ClusterView) -> Iterator[Finding]:
     halts = [Halt(*subjects[k], code, flow.rejected[k]) for k, code in codes.items()]
     doubtful = [Halt(*subjects[k]) for k, verdict in enumerate(verdicts) if verdict is None or (k in stuck and k not in codes)]
     del flow
-    settled = replace(view.snapshot, pods=[pod for pod in view.snapshot.pods if not is_terminating(pod)])
     until, least = view.search_until(), time.monotonic() - began  # a search compiles as much as all this did
-    left: list[str] = []
-    for halt in (*doubtful, *halts):  # of these the ways out are searched for
-        if not view.stop.is_set() and time.monotonic() + least < until:
-            yield from _searched(view, settled, halt, until)
-        elif halt.code is not None:
-            yield halt.found(view)
-        else:
-            left.append(halt.subject.name)
-    if left:
-        view.not_checked.append(f"rollouts that may come to a halt, for lack of time (--time-limit): {some(left)}")
+    yield from _searched(view, [*doubtful, *halts], until, least)  # of the latter the ways out are searched for
 
 
 @dataclass(frozen=True)
@@ -214,45 +210,96 @@ def _bound(snapshot: Snapshot, claim: Any) -> bool:
     return claim is not None and claim.spec.volumeName in snapshot.persistent_volumes
 
 
-def _searched(view: ClusterView, snapshot: Snapshot, halt: Halt, until: float) -> Iterator[Finding]:
-    """``snapshot``: without pods that are being deleted, which hold nobody up for long."""
-    subject = halt.subject
+@dataclass(frozen=True, slots=True)
+class _Searching:
+    """What searches for rollouts have in common. ``snapshot``: without pods that are being deleted, which hold nobody up for long."""
+
+    snapshot: Snapshot
+    policy: Policy
+    exempt: tuple[str, ...]
+    stop: threading.Event
+
+    def rolled(self, snapshot: Snapshot, subject: Subject, until: float, *, zones: bool = True) -> doc.Placement | None:
+        """The rollout if it comes to a halt. ``zones``: with those that kubelets align pods to."""
+        policy = self.policy
+        if not zones:
+            snapshot, policy = replace(snapshot, node_topologies={}), msgspec.structs.replace(policy, topologies=())
+        left = max(0.1, min(EACH, until - time.monotonic()))
+        options = Options(time_limit=left, daemon_namespaces=self.exempt, policy=policy, workers=_WORKERS)
+        result = roll_out(snapshot, subject.name.partition(" ")[2], None, options, stop=self.stop)
+        return None if result.rollout is None or result.rollout.complete else result
+
+
+def _elsewhere(snapshot: Snapshot, policy: Policy, exempt: tuple[str, ...]) -> _Searching:
+    return _Searching(snapshot, policy, exempt, threading.Event())
+
+
+@dataclass(frozen=True, slots=True)
+class _Outcome:
+    """What a search found: the code of a finding with what it says, or why nothing is known of the rollout (``unknown``)."""
+
+    code: str | None = None
+    rejected: Sequence[tuple[str, int, str]] | None = None
+    placed: int = 0
+    ways: Sequence[str] = ()
+    unknown: str = ""
+
+
+def _searched(view: ClusterView, halts: Sequence[Halt], until: float, least: float) -> Iterator[Finding]:
+    """``least``: seconds that a search takes at least."""
+    settled = replace(view.snapshot, pods=[pod for pod in view.snapshot.pods if not is_terminating(pod)])
+    here = _Searching(settled, view.policy, view.exempt, view.stop)
+    question = Question(view.pool, _elsewhere, (settled, view.policy, view.exempt), here)
+
+    def parts() -> Iterator[tuple[int, Halt, float]]:
+        for number, halt in enumerate(halts):
+            if not view.stop.is_set() and time.monotonic() + least < until:
+                yield number, halt, until - time.monotonic()
+
+    def late() -> bool:
+        return view.stop.is_set() or time.monotonic() > view.deadline
+
+    outcomes = {part[0]: outcome for part, outcome in question.answers(_outcome, parts(), late)}
+    left: list[str] = []
+    for number, halt in enumerate(halts):
+        outcome = outcomes.get(number)
+        if outcome is not None and outcome.code is not None:
+            rejected = halt.rejected if outcome.rejected is None else outcome.rejected
+            yield replace(halt, rejected=rejected).found(view, _BY_CODE[outcome.code], outcome.placed, outcome.ways)
+        elif outcome is not None and outcome.unknown:
+            view.not_checked.append(f"rollout of {halt.subject.name}: {outcome.unknown}")
+        elif outcome is None and halt.code is not None:
+            yield halt.found(view)
+        elif outcome is None:
+            left.append(halt.subject.name)
+    if left:
+        view.not_checked.append(f"rollouts that may come to a halt, for lack of time (--time-limit): {some(left)}")
+
+
+def _outcome(searching: _Searching, part: tuple[int, Halt, float]) -> _Outcome:
+    """Search one rollout; ``part``: its number, what is known of it, and the seconds that are left for all."""
+    _, halt, seconds = part
+    subject, snapshot, until = halt.subject, searching.snapshot, time.monotonic() + seconds
+    known = halt.code.code if halt.code is not None else None
     try:
-        result = _rolled(view, snapshot, subject, until)
+        result = searching.rolled(snapshot, subject, until)
         if result is None:
-            return
+            return _Outcome()
         rollout = result.rollout
         assert rollout is not None
-        code = halt.code or (DEADLOCK if rollout.proved else HALT)
-        if code is HALT and _rolled(view, snapshot, subject, until, zones=False) is None:
-            view.not_checked.append(f"rollout of {subject.name}: which NUMA zones come free when its pods go is not known")
-            return
-        lesser = _without_lesser(snapshot, subject) if halt.code is None else None
-        if lesser is not None and _rolled(view, lesser, subject, until) is None:
-            code = PREEMPTS
+        code = known or (DEADLOCK if rollout.proved else HALT).code
+        if code == HALT.code and searching.rolled(snapshot, subject, until, zones=False) is None:
+            return _Outcome(unknown="which NUMA zones come free when its pods go is not known")
+        lesser = _without_lesser(snapshot, subject) if known is None else None
+        if lesser is not None and searching.rolled(lesser, subject, until) is None:
+            code = PREEMPTS.code
     except InputError as error:
-        if halt.code is not None:
-            yield halt.found(view)
-        else:
-            view.not_checked.append(f"rollout of {subject.name}: {error.problems[0]}")
-        return
-    if view.stop.is_set() and code is HALT:
-        view.not_checked.append(f"rollout of {subject.name}: the search was stopped")
-        return
+        return _Outcome(known) if known is not None else _Outcome(unknown=error.problems[0])
+    if searching.stop.is_set() and code == HALT.code:
+        return _Outcome(unknown="the search was stopped")
     reasons = [(reason.rule, reason.nodes, reason.message) for stuck in rollout.stuck[:1] for reason in stuck.reasons]
     placed = sum(len(wave.create) for wave in rollout.waves)
-    yield replace(halt, rejected=reasons).found(view, code, placed, [way.message for way in rollout.waysOut])
-
-
-def _rolled(view: ClusterView, snapshot: Snapshot, subject: Subject, until: float, *, zones: bool = True) -> doc.Placement | None:
-    """The rollout if it comes to a halt. ``zones``: with those that kubelets align pods to."""
-    policy = view.policy
-    if not zones:
-        snapshot, policy = replace(snapshot, node_topologies={}), msgspec.structs.replace(policy, topologies=())
-    left = max(0.1, min(EACH, until - time.monotonic()))
-    options = Options(time_limit=left, daemon_namespaces=view.exempt, policy=policy)
-    result = roll_out(snapshot, subject.name.partition(" ")[2], None, options, stop=view.stop)
-    return None if result.rollout is None or result.rollout.complete else result
+    return _Outcome(code, reasons, placed, [way.message for way in rollout.waysOut])
 
 
 def _without_lesser(snapshot: Snapshot, subject: Subject) -> Snapshot | None:

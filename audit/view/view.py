@@ -24,6 +24,7 @@ from models.workloads.replicas import asked, job, suspended
 from models.workloads.revisions import same_template
 from models.workloads.template import template_hash
 from models.workloads.view import Workload, controller, labelled, listed, view
+from solver.executors.pool import Pool
 
 _change = msgspec.structs.replace
 _T = TypeVar("_T")
@@ -74,6 +75,7 @@ class ClusterView:
     deadline: float = field(default_factory=lambda: time.monotonic() + 60)
     stop: threading.Event = field(default_factory=threading.Event)
     not_checked: list[str] = field(default_factory=list)
+    pool: Pool | None = None  #: workers who share searches
     _made_once: dict[object, object] = field(default_factory=dict, repr=False)
 
     def once(self, make: Callable[[ClusterView], _T]) -> _T:

@@ -6,7 +6,9 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
+from itertools import chain
 
+import msgspec
 import pytest
 
 from audit.checks import rollouts
@@ -15,7 +17,9 @@ from audit.view.view import ClusterView
 from models.documents.audit import Finding
 from models.snapshot.snapshot import Snapshot, from_objects
 from models.workloads.deployment_rollout import pace
+from solver.executors.pool import Pool, pool_of
 from tests.objects import Object, node, pod
+from tests.solver.executors.test_pool import Inline
 from tests.solver.rollout.rollouts import Brute, apart, deployment, old, replica_set, rolling, tiny
 from tests.tiers import sampled
 
@@ -160,6 +164,29 @@ def test_searches_get_a_quarter_of_the_time() -> None:
     now = time.monotonic()
     assert now + 15 <= ClusterView(from_objects([]), began=now, deadline=now + 60).search_until() < now + 20
     assert ClusterView(from_objects([]), began=now - 58, deadline=now + 2).search_until() == now + 2
+
+
+def stuck(number: int, *, nodes: int = 3) -> Snapshot:
+    """Deployments in namespaces of their own, none of which can be rolled out."""
+    teams = [msgspec.json.decode(msgspec.json.encode(spread_out(nodes, nodes, strategy=rolling(1, 0))[nodes:])) for _ in range(number)]
+    for k, objects in enumerate(teams):
+        for each in objects:
+            each["metadata"]["namespace"] = f"team-{k}"
+    return from_objects([*(node(f"n{i}") for i in range(nodes)), *chain.from_iterable(teams)])
+
+
+@pytest.mark.parametrize("jobs", [1, pytest.param(2, marks=pytest.mark.full)])
+def test_whoever_searches_the_findings_are_the_same(jobs: int) -> None:
+    snapshot = stuck(3 * jobs)
+    alone, expected = ClusterView(snapshot), 3 * jobs
+    findings = list(rollouts.check(alone))
+    assert [finding.code for finding in findings] == ["KS501"] * expected
+    assert all("maxUnavailable 1" in finding.fix for finding in findings)
+    with pool_of(jobs) or Pool(Inline, 2) as pool:
+        shared = ClusterView(snapshot, pool=pool)
+        assert list(rollouts.check(shared)) == findings
+        assert shared.not_checked == alone.not_checked
+        assert pool.at_hand
 
 
 def test_without_nodes_only_strategies_are_judged() -> None:
