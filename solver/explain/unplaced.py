@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -18,6 +18,7 @@ from solver.runtime.options import Options
 from solver.runtime.run_context import RunContext
 
 if TYPE_CHECKING:
+    from solver.explain.conflict.placement_question import PlacementQuestion
     from solver.explain.per_node import PodVerdict
 
 #: Gangs and kinds of pods that are looked into, highest priority first.
@@ -116,7 +117,6 @@ def explain_left(
     explained by running pods and rules alone; otherwise the other pods count where they were placed. Remedies always count them."""
     from solver.explain.conflict.minimal_conflict import minimal_cause  # these take ortools, which takes long to import
     from solver.explain.conflict.placement_question import PlacementQuestion
-    from solver.explain.remedy.search import find_remedies
 
     together = bound_as(snapshot, placed) if placed else snapshot
     together = together if claims is None else replace(together, resource_claims=claims)
@@ -141,9 +141,15 @@ def explain_left(
             continue
         cause.pods = [pod_key(snapshot.pods[i]) for i in entry.pods]
         cause.gang, cause.alone, cause.together = entry.gang, alone, entry.needed
-        rules = sorted({fact.rule for fact in cause.facts})
-        cause.waysOut = find_remedies(question, rules, part(share * REMEDIES))
-        ours = {pod_key(snapshot.pods[i]) for i, _ in placed}  # these do not run yet, so they cannot be evicted
-        cause.waysOut = [remedy for remedy in cause.waysOut if ours.isdisjoint(remedy.arguments.get("pods", "").split(","))]
+        cause.waysOut = remedied(question, cause, {pod_key(snapshot.pods[i]) for i, _ in placed}, part(share * REMEDIES))
         found.append((entry, cause))
     return found
+
+
+def remedied(question: PlacementQuestion, cause: doc.Cause, placed: Collection[str], context: RunContext) -> list[doc.Remedy]:
+    """Return the cheapest changes that would help. ``placed``: pods (namespace/name) that were placed beside those that are asked about:
+    they do not run yet, so they cannot be evicted."""
+    from solver.explain.remedy.search import find_remedies
+
+    found = find_remedies(question, sorted({fact.rule for fact in cause.facts}), context)
+    return [remedy for remedy in found if not any(pod in placed for pod in remedy.arguments.get("pods", "").split(","))]

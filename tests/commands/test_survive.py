@@ -174,6 +174,17 @@ def test_interrupted_with_what_is_certain(cluster: str, monkeypatch: pytest.Monk
     assert "not decided" in result.stderr
 
 
+def test_with_preemption_no_cause_is_printed_that_ignores_it(tmp_path: Path) -> None:
+    objects = [node(f"n{i}", cpu="4") for i in range(2)]
+    objects += [pod(f"vip-{i}", node_name=f"n{i}", owner="ReplicaSet/vip", cpu="3", priority=10) for i in range(2)]
+    snapshot = written(tmp_path / "c.json", listed(*objects, pod("low", node_name="n0", owner="ReplicaSet/low", cpu="1", priority=1)))
+    arguments = (snapshot, "--fail", "node", "--priority", "10", "--no-remedy")
+    assert all(each["cause"]["waysOut"] for each in document(*arguments)["counterexamples"])
+    found = document(*arguments, "--preemption")["counterexamples"]
+    assert found
+    assert not any("cause" in each for each in found)
+
+
 @pytest.mark.full
 def test_processes_give_the_same_bytes() -> None:
     arguments = (ZONES, "--fail", "node", "--deterministic", "-q", "-f", "json")

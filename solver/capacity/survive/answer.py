@@ -18,7 +18,6 @@ from solver.capacity.survive.offers import offers
 from solver.capacity.survive.options import SurviveOptions
 from solver.capacity.survive.remedy import find
 from solver.capacity.survive.survive import survive
-from solver.capacity.survive.ways_out import find_ways
 from solver.executors.pool import Pool
 from solver.runtime.deadline import Deadline
 from solver.runtime.options import OnProgress, Options
@@ -30,7 +29,7 @@ from solver.solve import place
 _CERTIFICATE, _ALONE = 0.6, 0.9
 #: The share for placing what waits first.
 _PLACING = 0.2
-#: The share of what is left then for ways out.
+#: The share of what is left then for changes that would help after one failure.
 _WAYS = 0.3
 #: Seconds for these at most.
 _MOST = 15.0
@@ -70,17 +69,23 @@ def answer(
         snapshot, first = _placed(snapshot, options, on_progress, stop)
     limit = options.time_limit
     until = limit if limit is None else limit * (_CERTIFICATE if wishes.remedy else _ALONE)
-    found = survive(snapshot, asked, replace(options, time_limit=until), on_progress=on_progress, stop=stop, began=started, pool=pool)
+    ways = min(_MOST, _MOST if limit is None or until is None else (limit - until) * (_WAYS if wishes.remedy else 1))
+    found = survive(
+        snapshot,
+        asked,
+        replace(options, time_limit=until),
+        on_progress=on_progress,
+        stop=stop,
+        began=started,
+        pool=pool,
+        ways=ways if wishes.ways else None,
+    )
     found.placement = first
     nodes, stakes = domains(snapshot, asked), Stakes(snapshot)
     found.exposed = stakes.over_all(nodes, asked.at_once)
     for each in found.counterexamples:
         each.consequences = stakes.of((name for failed in each.failed for name in nodes[failed]), each.pending)
     context = RunContext(options, Deadline(options, started), stop, ProgressReporter(on_progress, started))
-    if wishes.ways and found.counterexamples:
-        seconds = min(_MOST, (_MOST if limit is None else max(0.0, context.deadline.left())) * (_WAYS if wishes.remedy else 1))
-        part = replace(options, time_limit=max(seconds, 1.0))
-        find_ways(snapshot, found.counterexamples, nodes, asked, replace(context, options=part, deadline=Deadline(part, time.monotonic())))
     if wishes.remedy and any(each.least for each in found.counterexamples) and not context.over():
         found.remedy = _remedy(snapshot, asked, found, wishes.catalogue, context, pool)
         if found.remedy is not None and select(snapshot, include_gated=options.include_gated).pending:

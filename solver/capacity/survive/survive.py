@@ -19,6 +19,7 @@ from models.documents.policy import DEFAULT
 from models.kube.objects import pod_key
 from models.snapshot.scope import select
 from models.snapshot.snapshot import Snapshot
+from solver.capacity.survive.causes import explain
 from solver.capacity.survive.decide import Verdict
 from solver.capacity.survive.failures import domains
 from solver.capacity.survive.options import SurviveOptions
@@ -31,11 +32,6 @@ from solver.runtime.run_context import RunContext
 
 #: The share of the time limit that is kept for the check.
 CHECKING: Final = 0.15
-#: Counterexamples that are explained, the worst first, ...
-EXPLAINED: Final = 5
-#: ... the share of the time that is left for each of them, and the most seconds.
-CAUSE: Final = 0.3
-LONG: Final = 10.0
 #: Pods named in a note.
 _NAMED: Final = 3
 
@@ -49,10 +45,11 @@ def survive(
     stop: threading.Event | None = None,
     began: float | None = None,
     pool: Pool | None = None,
+    ways: float | None = None,
 ) -> docs.Survival:
     """Return what comes back after every failure. ``stop`` may be set from another thread or a signal handler: what is certain so far is
     returned. ``began``: when the caller began, on the monotonic clock; the time limit counts from there. ``pool``: workers who share the
-    work.
+    work. ``ways``: seconds beside the time limit for changes that would help after the worst failures.
 
     Raises:
         InputError: no such domains, fewer of them than fail at once, or quantities that cannot be summed.
@@ -69,7 +66,7 @@ def survive(
     report("compile", detail=f"{len(cluster.scope.pending)} pods in {cluster.n_classes} classes, {cluster.n_nodes} nodes")
     compiled = time.monotonic()
     found = search.run()
-    causes = _causes(search, found) if options.causes and not asked.preemption else {}
+    causes = explain(search, found, ways) if options.causes and not asked.preemption else {}
     solved = time.monotonic()
     result = _document(search, found, causes)
     report("verify")
@@ -94,22 +91,6 @@ def _judged(snapshot: Snapshot, result: docs.Survival, pool: Pool, scenarios: Se
 
 def _faults(judge: Judge, scenario: docs.Scenario) -> list[Violation]:
     return list(judge.scenario(scenario))
-
-
-def _causes(search: FailureSearch, found: Found) -> dict[Failed, doc.Cause]:
-    """Why pods stay pending after the worst failures, within the time that is left."""
-    from solver.capacity.survive.causes import cause_of
-
-    causes = {}
-    for failed in found.worst()[:EXPLAINED]:
-        if search.context.over():
-            break
-        search.context.report("causes")
-        limit = search.context.deadline.left() * CAUSE if search.context.options.time_limit is not None else LONG
-        cause = cause_of(search.snapshot, search.gone(failed), search.asked, found.verdicts[failed], search.part(min(limit, LONG)))
-        if cause is not None:
-            causes[failed] = cause
-    return causes
 
 
 def _document(search: FailureSearch, found: Found, causes: Mapping[Failed, doc.Cause]) -> docs.Survival:
