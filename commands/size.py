@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from commands.common import options
-from commands.common.exit_codes import DONE, INCOMPLETE, fail, refuse
+from commands.common.exit_codes import DONE, INCOMPLETE, refuse
 from commands.common.help_text import Command
 from commands.common.options import PolicyChoices, SearchChoices, Streams, bundled
 
@@ -37,18 +37,17 @@ class Asked:
 
     def options(self, search: SearchChoices, snapshot: Snapshot, manifests: Snapshot | None) -> SizeOptions:
         """Return it as the engine has it; a pool that is none ends the command."""
-        from models.disruption.node_selection import selected
+        from commands.common.inputs import checked
+        from models.disruption.node_selection import pool
         from solver.capacity.size.options import SizeOptions
         from solver.capacity.survive.options import SurviveOptions
 
         failures = SurviveOptions(self.survive, self.at_once or 1, self.priority) if self.survive is not None else None
         if self.pool is None:
             return SizeOptions("from-scratch" if search.from_scratch else "add", kinds=self.kinds, survive=failures, manifests=manifests)
-        gone = selected(snapshot, self.pool)
-        if not gone:
-            what = "expected a label selector such as pool=old" if gone is None else "no node of the snapshot has such labels"
-            fail([f"--pool {self.pool}: {what}"])
-        return SizeOptions("replace", self.pool, tuple(gone), self.kinds, failures, manifests)
+        name = self.pool
+        gone = checked(lambda: pool(snapshot, name))
+        return SizeOptions("replace", name, tuple(gone), self.kinds, failures, manifests)
 
 
 @click.command(cls=Command)

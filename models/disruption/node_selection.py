@@ -62,6 +62,20 @@ def _selected(snapshot: Snapshot, selector: LabelSelector) -> list[str]:
     return [node.metadata.name or "" for node in snapshot.nodes if selector_matches(wanted, node.metadata.labels or {})]
 
 
+def pool(snapshot: Snapshot, text: str) -> list[str]:
+    """Return the names of the nodes of a pool, which a label selector in kubectl's notation selects.
+
+    Raises:
+        InputError: it is none, or selects no node.
+    """
+    found = selected(snapshot, text)
+    if found is None:
+        raise InputError([f"--pool {shorten(text)}: not a label selector, expected one such as pool=old,zone!=a"])
+    if not found:
+        raise InputError([f"--pool {shorten(text)}: no node of the snapshot has such labels"])
+    return found
+
+
 def parse(text: str) -> LabelSelector | None:
     """Return a label selector in kubectl's notation; None where it is none. The empty text, which selects everything there, is none
     here."""

@@ -209,10 +209,26 @@ def test_a_catalogue_is_needed(tmp_path: Path) -> None:
     assert "--catalogue" in run(written(tmp_path / "c.json", [node("n1")]), code=2).stderr
 
 
-@pytest.mark.parametrize(("pool", "said"), [("pool=none", "no node of the snapshot has such labels"), ("a b", "expected a label selector")])
+@pytest.mark.parametrize(
+    ("pool", "said"),
+    [
+        ("pool=none", "no node of the snapshot has such labels"),
+        ("a b", "not a label selector, expected one such as pool=old,zone!=a"),
+        ("", "not a label selector, expected one such as pool=old,zone!=a"),
+    ],
+)
 def test_a_pool_that_is_none_is_bad_input(pool: str, said: str, tmp_path: Path, catalogue: str) -> None:
     result = run(written(tmp_path / "c.json", [node("n1")]), "--catalogue", catalogue, "--pool", pool, code=1)
-    assert result.stderr.splitlines() == [f"kubestow: --pool {pool}: {said}" + (" such as pool=old" if pool == "a b" else "")]
+    assert result.stderr.splitlines() == [f"kubestow: --pool {pool!r}: {said}"]
+
+
+def test_failures_of_a_label_that_no_node_has_nor_can_have_are_bad_input(tmp_path: Path, catalogue: str) -> None:
+    snapshot = written(tmp_path / "c.json", [node("n1")])
+    result = run(snapshot, "--catalogue", catalogue, "--survive", "rack", code=1)
+    assert result.stdout == ""
+    assert result.stderr.splitlines() == ["kubestow: --survive 'rack' --at-once 1: the snapshot has no values of the node label 'rack'"]
+    offered = catalogue_file(tmp_path, shape("s", 2, 1, labels={"rack": "r1"}))
+    assert run(snapshot, "--catalogue", offered, "--survive", "rack", code=3).stdout
 
 
 # --- catalogues that are none -------------------------------------------------------------------------------------------------

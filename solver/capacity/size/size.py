@@ -26,7 +26,7 @@ from solver.capacity.size.menu import Menu, menu
 from solver.capacity.size.misfits import misfits
 from solver.capacity.size.options import SizeOptions
 from solver.capacity.size.search import Found, Search, spent
-from solver.capacity.size.surviving import ROUNDS, certificate, together
+from solver.capacity.size.surviving import ROUNDS, certificate, check_label, together
 from solver.capacity.size.trial import Start, Trial, attempt
 from solver.capacity.size.world import World, world
 from solver.objective.tie_break import choose
@@ -62,7 +62,7 @@ def size(
     be set from another thread or a signal handler: the best answer so far is returned. ``began``: when the caller began.
 
     Raises:
-        InputError: quantities that cannot be summed, edits that cannot be made.
+        InputError: quantities that cannot be summed, edits that cannot be made, failures of domains that there cannot be.
         InternalFault: the independent checker found the result invalid.
     """
     started = time.monotonic()
@@ -71,6 +71,8 @@ def size(
     if asked.mode == "from-scratch":
         options = replace(options, from_scratch=True)
     cluster = world(snapshot, asked, options.edits)
+    if asked.survive is not None:
+        check_label(snapshot.nodes, catalogue, asked.survive)
     offered = menu(cluster, catalogue, options, asked.survive.key if asked.survive is not None else None)
     pods, shapes = int(offered.count.sum()), len(offered.brands)
     report("compile", detail=f"{pods} pods in {offered.cluster.n_classes} classes, {len(catalogue.offers)} offers of which {shapes} differ")

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from itertools import chain
 
 import msgspec
 
 from models.catalogue.catalogue import Catalogue, Offer
+from models.catalogue.nodes import node
 from models.documents.placement import Placement
 from models.documents.survival import Survival
 from models.edits.binding import placed_as
+from models.kube.objects import Node
 from models.snapshot.snapshot import InputError
 from solver.capacity.size.options import SizeOptions
 from solver.capacity.size.trial import Trial
 from solver.capacity.survive.answer import Wishes, answer
+from solver.capacity.survive.failures import too_few
+from solver.capacity.survive.options import SurviveOptions
 from solver.runtime.run_context import RunContext
 
 #: Certificates, each with what the last one lacked.
@@ -24,6 +29,17 @@ ROUNDS = 4
 SHARE = 0.6
 
 Bought = list[tuple[Offer, int]]
+
+
+def check_label(there: Iterable[Node], catalogue: Catalogue, asked: SurviveOptions) -> None:
+    """Refuse failures of domains of which there can be none.
+
+    Raises:
+        InputError: neither the nodes that are there nor those that can be bought have the label.
+    """
+    nodes = chain(there, (node(offer.shape, offer.zone, "new") for offer in catalogue.offers))
+    if asked.key is not None and not any(asked.key in (each.metadata.labels or {}) for each in nodes):
+        raise InputError([too_few(asked, 0, "--survive")])
 
 
 def certificate(

@@ -44,12 +44,17 @@ def domains(snapshot: Snapshot, asked: SurviveOptions) -> dict[str, list[str]]:
         if value is not None:
             found.setdefault(value, []).append(name)
     if len(found) < asked.at_once:
-        plural = "" if len(found) == 1 else "s"
-        what = f"node{plural}" if asked.key is None else f"value{plural} of the node label {shorten(asked.key)}"
-        raise InputError([f"--fail {shorten(asked.fail)} --at-once {asked.at_once}: the snapshot has {len(found) or 'no'} {what}"])
+        raise InputError([too_few(asked, len(found))])
     if (count := comb(len(found), asked.at_once)) > MOST:
         raise InputError([f"--at-once {asked.at_once}: {count} combinations of {len(found)}, expected at most {MOST}"])
     return found
+
+
+def too_few(asked: SurviveOptions, number: int, option: str = "--fail") -> str:
+    """Return what is wrong where fewer can fail than are to at once."""
+    plural = "" if number == 1 else "s"
+    what = f"node{plural}" if asked.key is None else f"value{plural} of the node label {shorten(asked.key)}"
+    return f"{option} {shorten(asked.fail)} --at-once {asked.at_once}: the snapshot has {number or 'no'} {what}"
 
 
 def returns(pod: objects.Pod, asked: SurviveOptions) -> bool:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from models.disruption.node_selection import parse, selected
+from models.disruption.node_selection import pool
 from models.disruption.pod_disruption_budgets import budgets
 from models.documents.rebalance_plan import Limits
 from models.documents.upgrade import NewNode
@@ -79,7 +79,7 @@ def read_pool(snapshot: Snapshot, asked: UpgradeOptions) -> Pool:
     Raises:
         InputError: the selector is none or selects no node, none has the label to go by, or quantities and annotations cannot be read.
     """
-    chosen = members(snapshot, asked.pool)
+    chosen = pool(snapshot, asked.pool)
     labels = {node.metadata.name or "": node.metadata.labels or {} for node in snapshot.nodes}
     if asked.by is not None and not any(asked.by in labels[name] for name in chosen):
         raise InputError([f"--by {shorten(asked.by)}: no node of the pool has such a label"])
@@ -109,20 +109,6 @@ def _hold_budgets(snapshot: Snapshot, problem: RebalanceProblem) -> None:
         most = max(1, before.get(budget.name, 0))
         if budget.allowed > most:
             problem.budgets[b] = replace(budget, allowed=most)
-
-
-def members(snapshot: Snapshot, pool: str) -> list[str]:
-    """Return the names of the nodes of a pool.
-
-    Raises:
-        InputError: the selector is none, or selects no node.
-    """
-    if parse(pool) is None:
-        raise InputError([f"--pool {shorten(pool)}: not a label selector, expected one such as pool=old,zone!=a"])
-    found = selected(snapshot, pool)
-    if not found:
-        raise InputError([f"--pool {shorten(pool)}: no node of the snapshot has such labels"])
-    return found
 
 
 def resolved(unavailable: str, surge: str, size: int) -> tuple[int, int]:
