@@ -39,33 +39,40 @@ class Group:
 
 @dataclass
 class Master:
-    """The model. ``y``: nodes by brand; ``x``: pods by (class, brand); ``z``: pods by (class, group)."""
+    """The model. ``y``: nodes by brand; ``x``: pods by (class, brand); ``z``: pods by (class, group).
+
+    ``beside``: the master of another menu of the same brands, whose model and nodes this one has, too: what is bought has to do for both.
+    ``ceiling``: nodes of each brand that are of use at most.
+    """
 
     menu: Menu
     catalogue: Catalogue
     asked: SizeOptions
+    beside: Master | None = None
+    ceiling: list[int] = field(default_factory=list)
     groups: list[Group] = field(default_factory=list)
     sound: bool = True  # every purchase that was cut off is proved to leave pods
 
     def __post_init__(self) -> None:
-        self.model = cp_model.CpModel()
+        self.model = cp_model.CpModel() if self.beside is None else self.beside.model
         self.unit = gcd(*(brand.price for brand in self.menu.brands)) or 1
         self.groups = groups_of(self.menu)
         self.pods = int(self.menu.count.sum())
-        self._reached: dict[tuple[int, int], cp_model.IntVar] = {}
+        self._reached: dict[tuple[int, int], cp_model.IntVar] = {} if self.beside is None else self.beside._reached
         self._variables()
         self._room()
         self._alone()
         self._spread()
-        self._catalogue()
+        if self.beside is None:
+            self._catalogue()
         self._failures()
 
     # --- the model --------------------------------------------------------------------------------------------------------------
 
     def _variables(self) -> None:
         menu, model = self.menu, self.model
-        self.ceiling = ceilings(menu, self.catalogue, self.asked)
-        self.y = [model.new_int_var(0, ceiling, "") for ceiling in self.ceiling]
+        self.ceiling = self.ceiling or ceilings(menu, self.catalogue, self.asked)
+        self.y = [model.new_int_var(0, ceiling, "") for ceiling in self.ceiling] if self.beside is None else self.beside.y
         self.x: dict[tuple[int, int], cp_model.IntVar] = {}
         self.z: dict[tuple[int, int], cp_model.IntVar] = {}
         for g, count in enumerate(menu.count.tolist()):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 
 from models.catalogue.catalogue import Catalogue, Offer
-from models.cluster.cluster import Cluster, Ints
+from models.cluster.cluster import Cluster, Ids, Ints
 from models.cluster.compile import compile_cluster
 from models.edits.binding import bound_as
 from models.kube.objects import controller_of, pod_key
@@ -110,27 +110,70 @@ def menu(world: World, catalogue: Catalogue, options: Options, failing: str | No
     Raises:
         InputError: quantities that cannot be summed.
     """
+    return menus([world], catalogue, options, failing)[0]
+
+
+def menus(worlds: Sequence[World], catalogue: Catalogue, options: Options, failing: str | None = None) -> list[Menu]:
+    """Compile the pods that wait in each of several worlds against every offer, as :func:`menu` does. All menus have the same brands, in
+    the same order: of offers that nothing tells apart in any of the worlds."""
     listed = [offer for offer in catalogue.offers if offer.shape.most != 0]
+    shown = [_shown(world, listed, options, failing) for world in worlds]
+    offered = range(len(listed))
+    if not any(value > 0 for value in catalogue.excess.values()):  # else nodes of no use may outweigh spot ones
+        offered = [i for i in offered if any(each.limits[:, each.new[i]].any() for each in shown)]
+    brands = _brands(shown, listed, offered)
+    return [each.menu(listed, brands) for each in shown]
+
+
+@dataclass
+class _Shown:
+    """A world with one node of each offer; ``new``: these nodes, in the order of the offers."""
+
+    cluster: Cluster
+    new: list[int]
+    active: Sequence[Rule]
+    limits: Ints
+    keys: list[str]
+
+    def signature(self, offer: Offer, n: int) -> object:
+        """Return all that rules read of the node of an offer."""
+        return (
+            offer.shape.name,
+            tuple(int(code[n]) for code in self.codes),
+            self.limits[:, n].tobytes(),
+            self.cluster.free[n].tobytes(),
+            int(self.cluster.slots[n]),
+            tuple(bool(mask[n]) for mask in self.cluster.node_sets),
+        )
+
+    @cached_property
+    def codes(self) -> list[Ids]:
+        return [self.cluster.domains(key)[0] for key in self.keys]
+
+    def menu(self, listed: Sequence[Offer], brands: Iterable[Sequence[int]]) -> Menu:
+        """Return the menu of these brands, each of some of the offers."""
+        cluster, limits = self.cluster, self.limits
+        found = [Brand([listed[i] for i in brand], self.new[brand[0]]) for brand in brands]
+        taken = np.array([brand.node for brand in found], dtype=np.int64)
+        shapes = {n: offer.shape.name for offer, n in zip(listed, self.new, strict=True)}
+        there = np.setdiff1d(np.arange(cluster.n_nodes), self.new)
+        room = np.maximum(room_with_slots(cluster)[taken], 0)
+        return Menu(
+            cluster, found, demand_with_slots(cluster), room, limits[:, taken], there, limits, self.keys, self.active, shapes
+        )  # fmt: skip
+
+
+def _shown(world: World, listed: Sequence[Offer], options: Options, failing: str | None) -> _Shown:
     snapshot = world.expanded([(unlimited(offer), 1) for offer in listed]).snapshot
     names = world.new_nodes(snapshot)
     snapshot = bound_as(snapshot, _residents(snapshot, frozenset(names)))
     scope = select(snapshot, from_scratch=options.from_scratch, include_gated=options.include_gated)
     cluster = compile_cluster(snapshot, scope, daemon_namespaces=options.exempt, policy=options.policy)
     place = {name: n for n, name in enumerate(cluster.nodes.names)}
-    new = [place[name] for name in names]
     active = rules.build(cluster)
     limits = np.maximum(alone(cluster, active), 0)  # whatever other nodes are bought
     keys = sorted({*_keys(cluster), *((failing,) if failing is not None else ())})
-    offered = list(zip(listed, new, strict=True))
-    if not any(value > 0 for value in catalogue.excess.values()):  # else nodes of no use may outweigh spot ones
-        offered = [(offer, n) for offer, n in offered if limits[:, n].any()]
-    brands = _brands(cluster, limits, keys, offered)
-    taken = np.array([brand.node for brand in brands], dtype=np.int64)
-    demand = demand_with_slots(cluster)
-    room = room_with_slots(cluster)
-    shapes = {n: offer.shape.name for offer, n in zip(listed, new, strict=True)}
-    there = np.setdiff1d(np.arange(cluster.n_nodes), new)
-    return Menu(cluster, brands, demand, np.maximum(room[taken], 0), limits[:, taken], there, limits, keys, active, shapes)
+    return _Shown(cluster, [place[name] for name in names], active, limits, keys)
 
 
 def unlimited(offer: Offer) -> Offer:
@@ -158,22 +201,14 @@ def _keys(cluster: Cluster) -> list[str]:
     return sorted(keys - {HOSTNAME})
 
 
-def _brands(cluster: Cluster, limits: Ints, keys: Sequence[str], offered: Sequence[tuple[Offer, int]]) -> list[Brand]:
+def _brands(shown: Sequence[_Shown], listed: Sequence[Offer], offered: Iterable[int]) -> list[list[int]]:
     """Join offers of one shape that differ in nothing but a zone that no rule reads, the cheapest only."""
-    found: dict[object, Brand] = {}
-    codes = [cluster.domains(key)[0] for key in keys]
-    for offer, n in offered:
-        signature = (
-            offer.shape.name,
-            tuple(int(code[n]) for code in codes),
-            limits[:, n].tobytes(),
-            cluster.free[n].tobytes(),
-            int(cluster.slots[n]),
-            tuple(bool(mask[n]) for mask in cluster.node_sets),
-        )
+    found: dict[object, list[int]] = {}
+    for i in offered:
+        signature = tuple(each.signature(listed[i], each.new[i]) for each in shown)
         known = found.get(signature)
-        if known is None or offer.cost < known.price:
-            found[signature] = Brand([offer], n)
-        elif offer.cost == known.price:
-            known.offers.append(offer)
+        if known is None or listed[i].cost < listed[known[0]].cost:
+            found[signature] = [i]
+        elif listed[i].cost == listed[known[0]].cost:
+            known.append(i)
     return list(found.values())

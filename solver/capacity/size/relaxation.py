@@ -6,6 +6,7 @@ It is the relaxation of :mod:`solver.capacity.size.master` without whole numbers
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -31,7 +32,7 @@ class _Rows:
 
 
 def least_cost(
-    menu: Menu,
+    menus: Sequence[Menu],
     catalogue: Catalogue,
     ceiling: Ints,
     *,
@@ -39,18 +40,39 @@ def least_cost(
     deterministic: bool,
     stop: threading.Event | None = None,
 ) -> int:
-    """Return what no purchase that places everything costs less than, millionths. ``ceiling``: int64[B], nodes of each brand at most."""
-    rows = _Rows()
+    """Return what no purchase that places everything costs less than, millionths. ``menus``: of the same brands; what is bought has to do
+    for each of them. ``ceiling``: int64[B], nodes of each brand at most."""
+    rows, brands = _Rows(), menus[0].brands
+    upper = [ceiling]
+    for menu in menus:
+        upper.append(_add(rows, menu, sum(map(len, upper))))
+    shapes = [brand.offers[0].shape.name for brand in brands]
+    for name, limit in catalogue.most.items():
+        own = np.array([b for b, other in enumerate(shapes) if other == name], dtype=np.int64)
+        if len(own):
+            rows.add(own, np.ones(len(own), dtype=np.int64), limit)
+    excess = np.array([catalogue.excess[name] for name in shapes], dtype=np.int64)
+    if (excess > 0).any():
+        rows.add(np.arange(len(brands)), excess, 0)
+    above = np.concatenate(upper)
+    program = Program(
+        np.concatenate(rows.rows), np.concatenate(rows.columns), np.concatenate(rows.values), np.array(rows.limit, dtype=np.int64), above
+    )
+    objective = np.zeros(len(above), dtype=np.int64)
+    objective[: len(brands)] = [-brand.price for brand in brands]
+    return max(0, -best_bound(program, objective, seconds=seconds, deterministic=deterministic, stop=stop))
+
+
+def _add(rows: _Rows, menu: Menu, first: int) -> Ints:
+    """Add what one menu asks of the nodes bought, the first columns; return the upper limits of its own columns, from ``first`` on."""
     brands = len(menu.brands)
-    price = np.array([brand.price for brand in menu.brands], dtype=np.int64)
     groups = groups_of(menu)
     units = np.array([int(np.gcd.reduce(column)) or 1 for column in menu.demand.T], dtype=np.int64)
     demand, room = menu.demand // units, menu.room // units
     at: Ints = np.full((len(menu.count), brands + len(groups)), -1, dtype=np.int64)
     most = np.concatenate([menu.most, *(group.most[:, None] for group in groups)], axis=1) if groups else menu.most
     used = most > 0
-    at[used] = brands + np.arange(np.count_nonzero(used))
-    upper = np.concatenate([ceiling, np.broadcast_to(menu.count[:, None], most.shape)[used]])
+    at[used] = first + np.arange(np.count_nonzero(used))
     for g, count in enumerate(menu.count.tolist()):
         cells = at[g][at[g] >= 0]
         rows.add(cells, np.full(len(cells), -1, dtype=np.int64), -count)
@@ -73,17 +95,4 @@ def least_cost(
             here = at[members, k][at[members, k] >= 0]
             if len(here) > 1:
                 rows.add(np.append(here, k), np.append(np.ones(len(here), dtype=np.int64), -1), 0)
-    shapes = [brand.offers[0].shape.name for brand in menu.brands]
-    for name, limit in catalogue.most.items():
-        own = np.array([b for b, other in enumerate(shapes) if other == name], dtype=np.int64)
-        if len(own):
-            rows.add(own, np.ones(len(own), dtype=np.int64), limit)
-    excess = np.array([catalogue.excess[name] for name in shapes], dtype=np.int64)
-    if (excess > 0).any():
-        rows.add(np.arange(brands), excess, 0)
-    program = Program(
-        np.concatenate(rows.rows), np.concatenate(rows.columns), np.concatenate(rows.values), np.array(rows.limit, dtype=np.int64), upper
-    )
-    objective = np.zeros(len(upper), dtype=np.int64)
-    objective[:brands] = -price
-    return max(0, -best_bound(program, objective, seconds=seconds, deterministic=deterministic, stop=stop))
+    return np.asarray(np.broadcast_to(menu.count[:, None], most.shape)[used])

@@ -181,7 +181,9 @@ class Search:
         if self.found.trial is not None:
             ceiling = np.minimum(ceiling, self.found.cost // price + 1)
         options = self.context.options
-        bound = least_cost(self.menu, self.catalogue, ceiling, seconds=seconds, deterministic=options.deterministic, stop=self.context.stop)
+        bound = least_cost(
+            [self.menu], self.catalogue, ceiling, seconds=seconds, deterministic=options.deterministic, stop=self.context.stop
+        )
         self.context.deadline.charge(seconds)
         self.found.bound = max(self.found.bound, bound if self.found.trial is None else min(bound, self.found.cost))
         self._report()
