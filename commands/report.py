@@ -49,12 +49,17 @@ def report(streams: Streams, choices: PolicyChoices, time_limit: float, namespac
     result = judging.read_result(streams.result, streams, "shown") if streams.result is not None else None
     policy = inputs.read_policy(choices)
     run = searching.Run(streams)
-    original = inputs.load(
-        streams,
-        policy if result is None else None,
-        result=result.snapshot if result is not None else None,
-        of=result.policy if result is not None else None,
-        empty=isinstance(result, Sizing),
+    series = judging.judge_series(streams, result) if isinstance(result, Sizing) and result.series is not None else None
+    original = (
+        series[1]
+        if series is not None
+        else inputs.load(
+            streams,
+            policy if result is None else None,
+            result=result.snapshot if result is not None else None,
+            of=result.policy if result is not None else None,
+            empty=isinstance(result, Sizing),
+        )
     )
     shown: dict[str, Any] = {"original": original, "version": VERSION}
     drawn = None
@@ -65,7 +70,8 @@ def report(streams: Streams, choices: PolicyChoices, time_limit: float, namespac
         shown["causes"] = pending.causes(shown["verdicts"], time_limit)
         shown["audit"] = run.search(partial(audit, snapshot, AuditOptions(policy, choices.daemon_namespaces, time_limit=time_limit)))
     else:
-        snapshot, revision, shown["violations"], _ = judging.judge(original, result, streams)
+        judged = series[0] if series is not None else judging.judge(original, result, streams)
+        snapshot, revision, shown["violations"] = judged.snapshot, judged.revision, judged.violations
         theirs, ours = result.snapshot.sha256, snapshot.sha256
         if theirs and theirs != ours:  # of another snapshot there is nothing to show
             fail([f"the result is of another snapshot: its sha256 is {theirs[:12]}, that of this one {ours[:12]}"])

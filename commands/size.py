@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from commands.common import options
-from commands.common.exit_codes import DONE, INCOMPLETE, refuse
+from commands.common.exit_codes import DONE, INCOMPLETE, fail, refuse
 from commands.common.help_text import Command
 from commands.common.options import PolicyChoices, SearchChoices, Streams, bundled
 
@@ -27,27 +27,31 @@ class Asked:
     at_once: int | None
     priority: int | None
     kinds: int | None
+    series: bool
 
     def check(self, search: SearchChoices) -> None:
         """Refuse options that do not go together."""
         refuse(self.pool is not None and search.from_scratch, "--pool and --from-scratch do not go together: from scratch all nodes go")
         given = self.at_once is not None or self.priority is not None
         refuse(given and self.survive is None, "--at-once and --priority are about failures: --survive says of what")
+        refuse(self.series and self.survive is not None, "--survive and --series do not go together: failures are of one snapshot")
         refuse(self.survive == "", "--survive: expected node, zone or the key of a node label")
 
-    def options(self, search: SearchChoices, snapshot: Snapshot, manifests: Snapshot | None) -> SizeOptions:
-        """Return it as the engine has it; a pool that is none ends the command."""
-        from commands.common.inputs import checked
+    def options(self, search: SearchChoices, snapshot: Snapshot, manifests: Snapshot | None, path: str = "") -> SizeOptions:
+        """Return it as the engine has it; a pool that is none ends the command. ``path``: of the snapshot, where there are several."""
         from models.disruption.node_selection import pool
+        from models.snapshot.snapshot import InputError
         from solver.capacity.size.options import SizeOptions
         from solver.capacity.survive.options import SurviveOptions
 
         failures = SurviveOptions(self.survive, self.at_once or 1, self.priority) if self.survive is not None else None
         if self.pool is None:
             return SizeOptions("from-scratch" if search.from_scratch else "add", kinds=self.kinds, survive=failures, manifests=manifests)
-        name = self.pool
-        gone = checked(lambda: pool(snapshot, name))
-        return SizeOptions("replace", name, tuple(gone), self.kinds, failures, manifests)
+        try:
+            gone = pool(snapshot, self.pool)
+        except InputError as error:
+            fail([f"{path}{': ' if path else ''}{problem}" for problem in error.problems])
+        return SizeOptions("replace", self.pool, tuple(gone), self.kinds, failures, manifests)
 
 
 @click.command(cls=Command)
@@ -59,6 +63,7 @@ class Asked:
 @click.option("--survive", metavar="node|zone|KEY", help="Everything comes back when any node, zone or domain of a label fails.")
 @click.option("--at-once", type=click.IntRange(1), metavar="K", help="With --survive: any K of them at once.  [default: 1]")
 @click.option("--priority", type=int, metavar="N", help="With --survive: pods of at least this priority come back.  [default: all]")
+@click.option("--series", is_flag=True, help="Each SNAPSHOT is the cluster at another time: the cheapest nodes that do for all of them.")
 @click.option("--kinds", type=click.IntRange(1), metavar="K", help="Buy at most so many shapes.")
 @options.search
 @options.manifests("-w", "--manifests", "--workload")
@@ -75,15 +80,17 @@ def size(streams: Streams, search: SearchChoices, choices: PolicyChoices, asked:
     """Say which nodes of a catalogue hold everything at the least cost.
 
     Adds nodes for what is pending and for manifests given with -w; with --pool it replaces nodes, with --from-scratch all of them. A
-    snapshot without nodes is welcome. Exits with 0 when a purchase places everything, 3 when none does or none was found, 130 when
-    interrupted (the best so far is written).
+    snapshot without nodes is welcome. With --series each SNAPSHOT is the cluster at another time, and what is bought does for all of them.
+    Exits with 0 when a purchase places everything, 3 when none does or none was found, 130 when interrupted (the best so far is written).
     """
     asked.check(search)
     streams.check(catalogue)
+    refuse(asked.series and len(streams.snapshots) < 2, "--series is about several snapshots, each a SNAPSHOT of its own")
     from commands.common import inputs, output, searching
     from models.edits.edits import apply
     from report.documents import bought_nodes, csv_rows, results
     from report.terminal.capacity import sizing as terminal
+    from solver.capacity.series.series import size_series
     from solver.capacity.size.size import size as engine
 
     changes = inputs.what_if(edits, streams)
@@ -91,15 +98,20 @@ def size(streams: Streams, search: SearchChoices, choices: PolicyChoices, asked:
     assert offered is not None, "--catalogue is required"
     policy = inputs.read_policy(choices)
     run = searching.Run(streams)
-    snapshot = inputs.load(streams, policy, empty=True)
-    manifests = inputs.load_manifests(streams.manifests, streams, snapshot.gates, changes)
-    before = inputs.edit(snapshot, streams, changes, manifests)
-    question = asked.options(search, snapshot, manifests)
+    several = inputs.load_over_time(streams, policy) if asked.series else [("", inputs.load(streams, policy, empty=True))]
+    manifests = inputs.load_manifests(streams.manifests, streams, several[0][1].gates, changes)
+    before = [inputs.edit(each, streams, changes, manifests) for _, each in several]
+    questions = [asked.options(search, each, manifests, path) for path, each in several]
     run.loaded = run.seconds()
     chosen = searching.search_options(search, choices, policy, edits=changes)
-    found = run.search(partial(engine, snapshot, offered, question, chosen))
-    after = apply(snapshot, manifests, found.snapshot.edits).snapshot if found.snapshot.edits is not None else before.snapshot
-    inputs.warn([text for text in after.warnings if text not in before.snapshot.warnings], streams)
+    if asked.series:
+        found = run.search(partial(size_series, [each for _, each in several], offered, questions, chosen))
+    else:
+        found = run.search(partial(engine, several[0][1], offered, questions[0], chosen))
+    own = found.of_moment
+    snapshot, given = several[own][1], before[own].snapshot
+    after = apply(snapshot, manifests, found.snapshot.edits).snapshot if found.snapshot.edits is not None else given
+    inputs.warn([text for text in after.warnings if text not in given.warnings], streams)
     run.accept(found, snapshot)
     output.write_document(
         streams,

@@ -60,8 +60,11 @@ def verify(streams: Streams, expect_policy: str | None, expect_no_exemptions: bo
     runs = isinstance(result, Placement | RebalancePlan)
     refuse(journal is not None and not runs, f"--journal is of a Placement or a RebalancePlan that was carried out, not of a {result.kind}")
     says = assumptions(result)
-    snapshot = inputs.load(streams, result=result.snapshot, of=result.policy, empty=isinstance(result, Sizing))
-    judged = judging.judge(snapshot, result, streams)
+    if isinstance(result, Sizing) and result.series is not None:
+        judged, snapshot = judging.judge_series(streams, result)
+    else:
+        snapshot = inputs.load(streams, result=result.snapshot, of=result.policy, empty=isinstance(result, Sizing))
+        judged = judging.judge(snapshot, result, streams)
     found = judged.violations
     found += policy_faults(result, expected) if expected is not None else ()
     found += exemption_faults(result) if expect_no_exemptions else ()

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
 from models.documents.batch import Change, Point, Row, Series
+from models.snapshot.capture_info import instant
 
 _AUDIT: Final = "audit"
 _DIGITS: Final = 6
@@ -35,7 +36,7 @@ def of(rows: Iterable[Row], folder: str) -> tuple[list[Series], list[str]]:
     groups: dict[tuple[str, ...], list[tuple[datetime, Row]]] = {}
     without = 0
     for row in rows:
-        time = _time(row.capturedAt)
+        time = instant(row.capturedAt)
         if row.result is None:
             continue
         if time is None or not row.cluster:
@@ -48,15 +49,6 @@ def of(rows: Iterable[Row], folder: str) -> tuple[list[Series], list[str]]:
         what = "result is in no series: its snapshot does" if without == 1 else "results are in no series: their snapshots do"
         notes.append(f"{without:,} {what} not say of which cluster and when (kubestow capture writes it)")
     return found, notes
-
-
-def _time(text: str | None) -> datetime | None:
-    """Return a time that can be compared; without a zone it is UTC."""
-    try:
-        time = datetime.fromisoformat(text or "")
-    except ValueError:
-        return None
-    return time if time.tzinfo is not None else time.replace(tzinfo=UTC)
 
 
 def _series(rows: Sequence[Row], folder: str) -> Series:

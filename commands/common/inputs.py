@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -19,6 +20,7 @@ from models.kube.feature_gates import FeatureGates, GateError
 from models.numa.annotations import has_hints
 from models.snapshot import settling, sources
 from models.snapshot import snapshot as snapshots
+from models.snapshot.capture_info import instant
 from models.snapshot.snapshot import InputError, Snapshot
 from models.workloads.checks import given_as_snapshot
 from models.workloads.expand import Expansion
@@ -168,6 +170,26 @@ def note_gates(snapshot: Snapshot, result: SnapshotRef, streams: Streams) -> Non
     """Say by whose rules a result is judged, where it tells."""
     if not streams.quiet and (result.kubernetesVersion is not None or result.featureGates):
         say(f"note: judged by the rules of {snapshot.gates}, as the result says")
+
+
+def load_over_time(
+    streams: Streams, policy: Policy | None = None, *, result: SnapshotRef | None = None, of: Policy | None = None
+) -> list[tuple[str, Snapshot]]:
+    """Read snapshots of one cluster at several times, each path one of them, as :func:`load` reads one; return them with their paths in the
+    order of their times. They may have no nodes yet."""
+    found: dict[datetime, tuple[str, Snapshot]] = {}
+    cluster: tuple[str, str] | None = None
+    for path in streams.snapshots:
+        snapshot, name = load(replace(streams, snapshots=(path,)), policy, result=result, of=of, empty=True), sources.label(path)
+        time = instant(snapshot.capture.time) if snapshot.capture is not None else None
+        if snapshot.capture is None or time is None or not snapshot.capture.cluster:
+            fail([f"{name}: does not say of which cluster and when it is, as `kubestow capture` writes it"])
+        if time in found:
+            fail([f"{name}: is of {snapshot.capture.time}, as {sources.label(found[time][0])} is: expected one snapshot of a time"])
+        if cluster is not None and cluster[0] != snapshot.capture.cluster:
+            fail([f"{name}: is of cluster {snapshot.capture.cluster}, {cluster[1]} of {cluster[0]}: expected snapshots of one cluster"])
+        found[time], cluster = (path, snapshot), cluster or (snapshot.capture.cluster, name)
+    return [found[time] for time in sorted(found)]
 
 
 def load_later(paths: Sequence[str], streams: Streams) -> Snapshot:

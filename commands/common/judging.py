@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from checker.claims.statement import not_checked
 from checker.violation import Violation
 from commands.common.exit_codes import fail, refuse
-from commands.common.inputs import checked, edit, load_manifests, set_gates_of
+from commands.common.inputs import checked, edit, load_manifests, load_over_time, set_gates_of
 from commands.common.options import PolicyChoices, Streams
 from commands.common.searching import Run
 from models.cluster import unmodelled
@@ -17,11 +17,13 @@ from models.documents.capacity import Capacity
 from models.documents.placement import Cause, Placement
 from models.documents.policy import DEFAULT, Policy
 from models.documents.rebalance_plan import RebalancePlan
+from models.documents.sizing import Sizing
 from models.documents.upgrade import Upgrade
 from models.kube.quantity import QuantityError
 from models.snapshot.scope import select
 from models.snapshot.snapshot import InputError, Snapshot
 from report.documents import results
+from report.documents.output import counted
 
 if TYPE_CHECKING:
     from checker.journal.judge import Clusters, Judgement
@@ -83,6 +85,32 @@ def judge(snapshot: Snapshot, result: Result, streams: Streams) -> Judged:
     edited = edit(snapshot, replace(streams, manifests=()), ref.edits).snapshot
     revision = load_manifests(manifests, streams, snapshot.gates, ref.edits)
     return Judged(edited, revision, checked(lambda: list(verify_rollout(edited, result, revision))), not_checked(result))
+
+
+def judge_series(streams: Streams, sizing: Sizing) -> tuple[Judged, Snapshot]:
+    """Check a Sizing for several snapshots against these, each path one of them; return with it the one that the document is of, as it was
+    read."""
+    from checker.capacity.series import check_series, parts
+
+    series = {moment.snapshot.capturedAt or "": moment.snapshot for moment in sizing.series or ()}
+    if sizing.snapshot.workloads and not streams.manifests:
+        fail([f"the result was made with manifests ({sizing.snapshot.workloads[0]}): give the same files with -w"])
+    read = {
+        snapshot.capture.time: snapshot
+        for _, snapshot in load_over_time(streams, result=sizing.snapshot, of=sizing.policy)
+        if snapshot.capture is not None
+    }
+    missing = [time for time in dict.fromkeys([*series, sizing.snapshot.capturedAt or ""]) if time not in read]
+    strange = [time for time in read if time not in series]
+    if missing or strange:
+        more = f"{len(missing)} of them missing, that of {missing[0]} among them" if missing else ""
+        fail([f"the result is of {counted(len(series), 'snapshot')}: {more or f'none of them is of {strange[0]}'}"])
+    each = {part.snapshot.capturedAt or "": part for part in parts(sizing)}
+    edited = {time: edit(read[time], streams, part.snapshot.edits).snapshot for time, part in each.items()}
+    told = checked(lambda: check_series({time: (read[time], found) for time, found in edited.items()}, sizing))
+    unsaid = [fault for time, part in each.items() for fault in _unsaid_within(edited[time], part)]
+    own = sizing.snapshot.capturedAt or ""
+    return Judged(edited[own], None, [*told.violations, *unsaid], told.open), read[own]
 
 
 def judge_rest(snapshot: Snapshot, left: Placement | RebalancePlan) -> list[Rejection]:

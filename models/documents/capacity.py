@@ -20,7 +20,7 @@ KINDS: Final[dict[str, type[Capacity]]] = {"Fit": Fit, "Sizing": Sizing, "Surviv
 
 #: What a document begins and ends with, whatever is between: the question and the answer before what proves it.
 _FIRST: Final = ("apiVersion", "kind", "snapshot", "mode", "pool", "removed", "keep", "fail", "atOnce", "priority", "preemption")
-_LAST: Final = ("placement", "outcomes", "survival", "unmodelled", "policy", "notes", "seconds")
+_LAST: Final = ("placement", "outcomes", "survival", "series", "unmodelled", "policy", "notes", "seconds")
 
 
 def to_builtins(document: Capacity) -> dict[str, Any]:
@@ -31,6 +31,10 @@ def to_builtins(document: Capacity) -> dict[str, Any]:
         plain["placement"] = placements.to_builtins(document.placement)
     if isinstance(document, Sizing) and document.survival is not None:
         plain["survival"] = to_builtins(document.survival)
+    moments = (document.series or []) if isinstance(document, Sizing) else []
+    for moment, entry in zip(moments, plain.get("series") or (), strict=True):
+        if moment.placement is not None:
+            entry["placement"] = placements.to_builtins(moment.placement)
     for outcome in plain.get("outcomes", ()):
         placements.leave_out_no_devices(outcome.get("assignments", ()))
     between = [field for field in plain if field not in _FIRST and field not in _LAST]
@@ -45,8 +49,11 @@ def from_builtins(plain: object, kind: str) -> Capacity:
     """
     expect(plain, kind)
     found: Capacity = msgspec.convert(plain, KINDS[kind])
-    for field, within in (("placement", getattr(found, "placement", None)), ("survival", getattr(found, "survival", None))):
-        if within is not None and (within.apiVersion, within.kind) != (API_VERSION, field.capitalize()):
+    parts = [("placement", getattr(found, "placement", None)), ("survival", getattr(found, "survival", None))]
+    parts += [(f"series[{i}].placement", moment.placement) for i, moment in enumerate(getattr(found, "series", None) or ())]
+    for field, within in parts:
+        expected = field.rpartition(".")[2].capitalize()
+        if within is not None and (within.apiVersion, within.kind) != (API_VERSION, expected):
             stated = f"{shorten(within.apiVersion)} {shorten(within.kind)}"
-            raise msgspec.ValidationError(f"expected {API_VERSION} {field.capitalize()}, got {stated} - at `$.{field}`")
+            raise msgspec.ValidationError(f"expected {API_VERSION} {expected}, got {stated} - at `$.{field}`")
     return found

@@ -80,8 +80,31 @@ class Misfit(Doc):
     reasons: Annotated[list[ShapeReason], Meta(description="The rules that reject them, by shape.")]
 
 
+class Moment(Doc):
+    """A snapshot of a series, for which the nodes of the answer do, too."""
+
+    snapshot: Annotated[SnapshotRef, Meta(description="The cluster then, with its time; edits: with the nodes bought.")]
+    alone: Annotated[Cost | None, Meta(description="What the cheapest nodes for this snapshot alone cost; null: none were found.")]
+    decides: Annotated[
+        bool,
+        Meta(
+            description="Whether its pods decide what is bought: alone they need nodes that cost as much as is proved of all snapshots;"
+            " where no snapshot does, those that decide need as much together, and less without any of them."
+        ),
+    ]
+    buy: Annotated[list[Purchase], Meta(description="What is bought, the same for all snapshots but the names of the nodes.")]
+    placement: Annotated[
+        Placement | None,
+        Meta(description="The placement on the cluster then, with these nodes; null: it is the document's own, or there is none."),
+    ] = None
+    removed: Annotated[list[str], Meta(description="Names of nodes that go.")] = []
+    replaced: Annotated[Replaced | None, Meta(description="What the nodes that go cost; null where none go.")] = None
+    utilisation: Annotated[list[Utilisation], Meta(description="How full the nodes bought are then.")] = []
+
+
 class Sizing(Doc):
-    """The cheapest nodes that hold everything."""
+    """The cheapest nodes that hold everything; of a series: every snapshot of it. Then all of it that is of one snapshot is of the one that
+    decides."""
 
     snapshot: Annotated[SnapshotRef, Meta(description="The cluster before, and how the question was asked; edits: with nodes bought.")]
     mode: Annotated[Mode, Meta(description="Whether nodes are added, replaced, or everything is built anew.")]
@@ -101,6 +124,10 @@ class Sizing(Doc):
     replaced: Annotated[Replaced | None, Meta(description="What the nodes that go cost; null where none go.")] = None
     misfits: Annotated[list[Misfit], Meta(description="Pods that no purchase places, with what every shape lacks.")] = []
     survival: Annotated[Survival | None, Meta(description="The certificate for --survive.")] = None
+    series: Annotated[
+        list[Moment] | None,
+        Meta(description="The snapshots of a series by their times, all of them; null: there is one snapshot."),
+    ] = None
     utilisation: Annotated[list[Utilisation], Meta(description="How full the nodes bought are.")] = []
     workloads: Annotated[list[WorkloadCost], Meta(description="What each workload costs, the dearest first.")] = []
     policy: Annotated[Policy | None, Meta(description="The policy, if it is not the default.")] = None
@@ -109,3 +136,9 @@ class Sizing(Doc):
     seconds: Annotated[Seconds | None, Meta(description="How long it took, absent in a deterministic run.")] = None
     apiVersion: str = API_VERSION
     kind: str = "Sizing"
+
+    @property
+    def of_moment(self) -> int:
+        """Return which snapshot of its series the document is of; 0 where there is one."""
+        times = [moment.snapshot.capturedAt for moment in self.series or ()]
+        return times.index(self.snapshot.capturedAt) if self.snapshot.capturedAt in times else 0

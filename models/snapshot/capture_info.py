@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Final
 
 CLUSTER: Final = "kubestow.dev/cluster"
@@ -48,3 +49,12 @@ def capture_info(metadata: object) -> Capture | None:
         tuple(line for line in given.get(LEFT_OUT, "").splitlines() if line.strip()),
     )
     return found if found != Capture() else None
+
+
+def instant(text: str | None) -> datetime | None:
+    """Return the time of a capture as one that can be compared, without a zone UTC; None if it is none."""
+    try:
+        found = datetime.fromisoformat(text or "")
+    except ValueError:
+        return None
+    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)

@@ -218,19 +218,23 @@ def nodes(found: NodeTable) -> bytes:
 
 
 def sizing(result: Sizing) -> bytes:
-    """Return a row for each purchase, each resource of a shape (of all shapes where none is named), each workload, and each pod that no
-    shape takes; amounts in base units (mCPU, bytes, numbers), money per hour."""
+    """Return a row for each purchase, each snapshot of a series (its cost: what it needs alone), each resource of a shape (of all shapes
+    where none is named), each workload, and each pod that no shape takes; amounts in base units (mCPU, bytes, numbers), money per hour."""
 
     def rows() -> Iterator[Row]:
         for p in result.buy:
             cost = money.number(money.parse(p.price) * p.count)
             yield "buy", p.shape, p.zone, p.count, p.price, cost, *[None] * 6, "; ".join(p.nodes)
+        for m in result.series or ():
+            alone = None if m.alone is None else m.alone.value
+            decides = "decides" if m.decides else None
+            yield "snapshot", *[None] * 4, alone, None, m.snapshot.pending, *[None] * 4, m.snapshot.capturedAt, decides
         for u in result.utilisation:
             yield "utilisation", u.shape, *[None] * 6, u.resource, u.requested, u.daemons, u.allocatable, None
         for w in result.workloads:
             yield "workload", *[None] * 4, w.cost, w.workload, w.pods, *[None] * 5
-        for m in result.misfits:
-            for pod in m.pods:
+        for misfit in result.misfits:
+            for pod in misfit.pods:
                 yield "no shape", *[None] * 5, pod, 1, *[None] * 5
 
     header = (
@@ -247,8 +251,9 @@ def sizing(result: Sizing) -> bytes:
         "daemons",
         "allocatable",
         "names",
+        *(["decides"] if result.series is not None else []),
     )
-    return encode(header, rows())
+    return encode(header, ((*row, *[None] * (len(header) - len(row))) for row in rows()))
 
 
 def batch(found: BatchSummary) -> bytes:

@@ -8,7 +8,7 @@ from typing import Any, Final
 from models.catalogue import money
 from models.documents.capacity import Capacity
 from models.documents.fit import Fit
-from models.documents.sizing import Sizing
+from models.documents.sizing import Moment, Sizing
 from models.documents.survival import Survival
 from models.documents.upgrade import Upgrade
 from models.snapshot.snapshot import Snapshot
@@ -98,10 +98,21 @@ def _sizing(snapshot: Snapshot, sizing: Sizing) -> Panel:
         "causes": [{"pods": c.pods[:20], "cause": cause_data(c)} for c in sizing.causes[:20]],
         "heat": None,
     }
+    if sizing.series is not None:
+        found["series"] = [_moment(moment) for moment in sizing.series[:_LISTED]]
+        deciding = [moment.snapshot.capturedAt for moment in sizing.series if moment.decides]
+        found["facts"].append(["Snapshots", f"{len(sizing.series):,}", f"{len(deciding):,} of them decide" if deciding else ""])
     if sizing.survival is not None:
         found["heat"] = heat(snapshot, sizing.survival)
         found["facts"] += _survival_facts(sizing.survival)
     return found
+
+
+def _moment(moment: Moment) -> list[Any]:
+    """A row: time, pods, what it needs alone, how full the nodes bought are, whether it decides."""
+    use = {row.resource: f"{_share(row)} %" for row in moment.utilisation if not row.shape}
+    alone = "none found" if moment.alone is None else _money(moment.alone.value)
+    return [moment.snapshot.capturedAt, moment.snapshot.pending, alone, use.get("cpu", ""), use.get("memory", ""), moment.decides]
 
 
 def _amount(resource: str, amount: int) -> str:

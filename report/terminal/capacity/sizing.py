@@ -16,6 +16,7 @@ from models.snapshot.snapshot import Snapshot
 from report.documents.numbers import percent
 from report.documents.output import counted
 from report.terminal.canvas import Surface, grid, heading, plain
+from report.terminal.capacity.moments import decided_by, moments
 from report.terminal.columns import Cell, Name
 from report.terminal.placement import assignments, bar, examples, unmodelled_and_notes
 from report.terminal.progress import gap_text
@@ -32,7 +33,8 @@ _STYLES: Final = {"optimal": "bold green", "feasible": "bold yellow", "infeasibl
 def summary(sizing: Sizing, seconds: float) -> str:
     """Return one line: what to buy, how good that is, in what time (wall-clock seconds)."""
     gap = [f"gap {_gap(sizing)}"] if sizing.status == "feasible" and _value(sizing) != _bound(sizing) else []
-    return "; ".join([outcome(sizing), *gap, sizing.status, f"{seconds:.1f} s"])
+    decided = [decided_by(sizing)] if sizing.series is not None else []
+    return "; ".join([outcome(sizing), *filter(None, decided), *gap, sizing.status, f"{seconds:.1f} s"])
 
 
 def outcome(sizing: Sizing) -> str:
@@ -53,6 +55,8 @@ def sizing(result: Sizing, snapshot: Snapshot, surface: Surface) -> Iterator[Ren
     """Yield the parts of the report: the answer, what to buy, what it is used for; how good it is comes last. ``snapshot``: with the nodes
     bought."""
     yield Text(outcome(result), style=_STYLES[result.status])
+    if result.series is not None and (decided := decided_by(result)):
+        yield plain(decided)
     if result.buy:
         yield from _purchase(result)
     if result.replaced is not None and result.replaced.nodes:
@@ -63,6 +67,8 @@ def sizing(result: Sizing, snapshot: Snapshot, surface: Surface) -> Iterator[Ren
         text = f"certified: all comes back after any of {count}" if result.survival.certified else "not certified: something stays pending"
         yield Padding(plain(f"{text} ({of})"), (1, 0, 0, 0))
     yield from _misfits(result, surface)
+    if result.series is not None:
+        yield from moments(result, surface)
     if result.utilisation:
         yield from _utilisation(result.utilisation, surface)
     if result.workloads:

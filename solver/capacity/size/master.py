@@ -54,7 +54,7 @@ class Master:
     sound: bool = True  # every purchase that was cut off is proved to leave pods
 
     def __post_init__(self) -> None:
-        self.model = cp_model.CpModel() if self.beside is None else self.beside.model
+        self.model: cp_model.CpModel = cp_model.CpModel() if self.beside is None else self.beside.model
         self.unit = gcd(*(brand.price for brand in self.menu.brands)) or 1
         self.groups = groups_of(self.menu)
         self.pods = int(self.menu.count.sum())
@@ -72,7 +72,8 @@ class Master:
     def _variables(self) -> None:
         menu, model = self.menu, self.model
         self.ceiling = self.ceiling or ceilings(menu, self.catalogue, self.asked)
-        self.y = [model.new_int_var(0, ceiling, "") for ceiling in self.ceiling] if self.beside is None else self.beside.y
+        beside = self.beside
+        self.y: list[cp_model.IntVar] = [model.new_int_var(0, most, "") for most in self.ceiling] if beside is None else beside.y
         self.x: dict[tuple[int, int], cp_model.IntVar] = {}
         self.z: dict[tuple[int, int], cp_model.IntVar] = {}
         for g, count in enumerate(menu.count.tolist()):

@@ -118,7 +118,7 @@ def menus(worlds: Sequence[World], catalogue: Catalogue, options: Options, faili
     the same order: of offers that nothing tells apart in any of the worlds."""
     listed = [offer for offer in catalogue.offers if offer.shape.most != 0]
     shown = [_shown(world, listed, options, failing) for world in worlds]
-    offered = range(len(listed))
+    offered = list(range(len(listed)))
     if not any(value > 0 for value in catalogue.excess.values()):  # else nodes of no use may outweigh spot ones
         offered = [i for i in offered if any(each.limits[:, each.new[i]].any() for each in shown)]
     brands = _brands(shown, listed, offered)

@@ -149,6 +149,18 @@ def plan_of(trial: Trial, menu: Menu) -> Plan:
     return Plan(nodes, pods)
 
 
+def left_of(trial: Trial, menu: Menu) -> Ints:
+    """Return int64[G], the pods of each class of the menu that a trial leaves."""
+    home = {key: g for g, keys in enumerate(menu.keys_of_pods) for key in keys}
+    left = np.zeros(len(menu.count), dtype=np.int64)
+    for cls, done in zip(trial.cluster.classes, trial.answer.counts.sum(axis=1).tolist(), strict=True):
+        for i in cls.pods[done:]:
+            g = home.get(pod_key(trial.cluster.snapshot.pods[i]))  # None: a pod that comes with a node
+            if g is not None:
+                left[g] += 1
+    return left
+
+
 def counts_of(plan: Plan, brands: int) -> list[int]:
     """Return nodes by brand."""
     return [int(count) for count in by_brand(plan.nodes, brands)]

@@ -12,13 +12,12 @@ import numpy as np
 from ortools.sat.python import cp_model
 
 from models.catalogue.catalogue import Catalogue, Offer
-from models.kube.objects import pod_key
 from solver.capacity.size.improve import Improver
 from solver.capacity.size.master import Master, ceilings, groups_of
 from solver.capacity.size.menu import HOSTNAME, Menu, unlimited
 from solver.capacity.size.options import SizeOptions
 from solver.capacity.size.packing import Packer, Stock, values
-from solver.capacity.size.plan import Bought, Plan, cost_of, counts_of, local, plan_of, start_of
+from solver.capacity.size.plan import Bought, Plan, cost_of, counts_of, left_of, local, plan_of, start_of
 from solver.capacity.size.quotas import guess
 from solver.capacity.size.relaxation import least_cost
 from solver.capacity.size.trial import Start, Trial, attempt
@@ -114,7 +113,7 @@ class Search:
         if len(menu.there):
             there = sum((group.room for group in groups_of(menu)), np.zeros(menu.demand.shape[1], dtype=np.int64))
             enough = bool((menu.demand.T @ menu.count <= there).all())
-            trial = self._attempt([0] * len(menu.brands), share=TRY if enough else HASTE)
+            trial = self.attempt([0] * len(menu.brands), share=TRY if enough else HASTE)
             plan = plan_of(trial, menu)
             if trial.complete:
                 self._adopt(trial)
@@ -132,7 +131,7 @@ class Search:
         if nodes is not None:
             plan.nodes = nodes
             counts = counts_of(plan, len(menu.brands))
-            self.last = self._attempt(counts, start_of(plan, menu))
+            self.last = self.attempt(counts, start_of(plan, menu))
             if self.last.complete:
                 self._adopt(self.last)
             else:
@@ -211,7 +210,7 @@ class Search:
 
             if not improver.run(self.plan, over, better) or cost_of(self.plan, self.local) >= cost:
                 continue
-            trial = self._attempt(counts_of(self.plan, len(self.menu.brands)), start_of(self.plan, self.menu))
+            trial = self.attempt(counts_of(self.plan, len(self.menu.brands)), start_of(self.plan, self.menu))
             if trial.complete:
                 self._adopt(trial)
             elif self.found.trial is not None:
@@ -249,7 +248,7 @@ class Search:
         if self._asked_all or not self.monotone or self.menu.fragile or sum(counts) > ALL or self.asked.survive is not None:
             return False
         self._asked_all = True
-        trial = self._attempt(counts, free=True)
+        trial = self.attempt(counts, free=True)
         self.found.refuted = trial if trial.refuted else None
         return trial.refuted
 
@@ -272,7 +271,7 @@ class Search:
 
     def _try(self, counts: Sequence[int], start: Start | None = None) -> bool:
         """Try a purchase, nodes by brand; whether everything found a place. What fails is cut off."""
-        trial = self._attempt(counts, start)
+        trial = self.attempt(counts, start)
         if trial.complete:
             self._adopt(trial)
         else:
@@ -280,7 +279,8 @@ class Search:
         self.last = trial
         return trial.complete
 
-    def _attempt(self, counts: Sequence[int], start: Start | None = None, *, free: bool = False, share: float = TRY) -> Trial:
+    def attempt(self, counts: Sequence[int], start: Start | None = None, *, free: bool = False, share: float = TRY) -> Trial:
+        """Try a purchase, nodes by brand. ``free``: as if there were any number of each; ``share``: of the time that is left."""
         began = _now()
         seconds = max(1.0, self.context.deadline.left() * share)
         options = replace(self.context.options, time_limit=seconds)
@@ -303,16 +303,9 @@ class Search:
         counts = list(counts)
         while self.found.trial is None and not self.context.over():
             trial = self.last
-            home = {key: g for g, keys in enumerate(self.menu.keys_of_pods) for key in keys}
-            placed = trial.answer.counts.sum(axis=1)
-            left: dict[int, int] = {}
-            for cls, done in zip(trial.cluster.classes, placed.tolist(), strict=True):
-                for i in cls.pods[done:]:
-                    g = home.get(pod_key(trial.cluster.snapshot.pods[i]))  # None: a pod that comes with a node
-                    if g is not None:
-                        left[g] = left.get(g, 0) + 1
+            left = left_of(trial, self.menu)
             plan = plan_of(trial, self.menu)
-            for g, pods in left.items():
+            for g, pods in zip(np.flatnonzero(left).tolist(), left[left > 0].tolist(), strict=True):
                 takes = [b for b in range(len(counts)) if self.menu.most[g, b] and counts[b] < self._ceiling(b)]
                 takes.sort(key=lambda b: self.menu.brands[b].price / int(self.menu.most[g, b]))
                 # Which place a tied class lacks is not known: a node in each, and what is of no use is given back later.
@@ -322,7 +315,7 @@ class Search:
                     plan.nodes += [Bought(b, {}) for _ in range(more)]
             if len(plan.nodes) == sum(count for _, count in trial.bought) or not self._allows(counts):
                 return
-            self.last = self._attempt(counts, start_of(plan, self.menu))
+            self.last = self.attempt(counts, start_of(plan, self.menu))
             if self.last.complete:
                 self._adopt(self.last)
 

@@ -86,18 +86,32 @@ def size(
     hopeless = offered.hopeless()
     found = Found(infeasible=True) if hopeless else _search(cluster, offered, catalogue, asked, context, clock - later)
     solved = time.monotonic()
+    result = answer(cluster, offered, catalogue, asked, found, context)
+    if not options.deterministic:
+        result.seconds = doc.Seconds(
+            compile=round(compiled - started, 3), solve=round(solved - compiled, 3), verify=round(time.monotonic() - solved, 3)
+        )
+    return result
+
+
+def answer(cluster: World, offered: Menu, catalogue: Catalogue, asked: SizeOptions, found: Found, context: RunContext) -> Sizing:
+    """Return the document of what was found for a cluster, judged; without seconds.
+
+    Raises:
+        InternalFault: the independent checker found it invalid.
+    """
+    options, survival = context.options, None
     placement = None if found.trial is None else _placement(cluster, found.trial, options, context)
-    survival = None
     if found.trial is not None and placement is not None and asked.survive is not None:
         placement, survival = _survive(cluster, found, placement, catalogue, asked, context)
     result = _sizing(cluster, catalogue, asked, options, found)
     result.placement, result.survival = placement, survival
     result.unmodelled = _unmodelled(cluster, options) if placement is None else placement.unmodelled
-    report("verify")
+    context.report("verify")
     if found.trial is not None:
         account(result, found.trial.expansion.snapshot)
-        insist(verify_sizing(snapshot, found.trial.expansion.snapshot, result))
-    elif hopeless:
+        insist(verify_sizing(cluster.snapshot, found.trial.expansion.snapshot, result))
+    elif hopeless := offered.hopeless():
         result.misfits = misfits(offered.cluster, offered.active, offered.shapes, hopeless)
         result.causes = _causes(offered, hopeless, context)
     elif found.refuted is not None:
@@ -105,10 +119,6 @@ def size(
     elif found.infeasible:
         result.notes.append(
             "every pod fits on some node: it is rules between pods, or what the catalogue and the question allow, that leave no way"
-        )
-    if not options.deterministic:
-        result.seconds = doc.Seconds(
-            compile=round(compiled - started, 3), solve=round(solved - compiled, 3), verify=round(time.monotonic() - solved, 3)
         )
     return result
 

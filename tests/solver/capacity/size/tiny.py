@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import random
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from models.catalogue.catalogue import Catalogue, of_shapes
 from models.cluster.compile import compile_cluster
 from models.documents.catalogue import Price, Shape, ShapeTaint
 from models.documents.sizing import Mode
+from models.snapshot.capture_info import Capture
 from models.snapshot.scope import select
 from models.snapshot.snapshot import Snapshot, from_objects
 from solver.capacity.size.options import SizeOptions
@@ -31,14 +33,37 @@ MODES: tuple[Mode, ...] = ("add", "replace", "from-scratch")
 def question(seed: int, kind: str) -> tuple[Snapshot, Catalogue, SizeOptions]:
     """Return a random cluster with pods that wait, at most four offers, and what is asked."""
     rng = random.Random(f"size-{kind}-{seed}")
-    pods = rng.choice((3, 4, 5))
+    objects = _objects(seed, kind, rng, pods=rng.choice((3, 4, 5)))
+    mode = rng.choice(MODES)
+    kinds = rng.choice((None, None, 1, 2))
+    snapshot, asked = _asked(objects, mode, kinds, rng)
+    return snapshot, catalogue(rng), asked
+
+
+def series(seed: int, kind: str) -> tuple[list[Snapshot], Catalogue, list[SizeOptions]]:
+    """Return two or three random clusters, as snapshots of one, with a catalogue of at most four offers, and what is asked of each."""
+    rng = random.Random(f"series-{kind}-{seed}")
+    mode, kinds = rng.choice(MODES), rng.choice((None, None, 2))
+    moments = []
+    for k in range(rng.choice((2, 3))):
+        objects = _objects(100 * seed + k, kind, rng, pods=rng.choice((2, 3, 4)))
+        snapshot, asked = _asked(objects, mode, kinds, rng)
+        snapshot.capture = Capture("tiny", f"2026-11-0{k + 1}T20:00:00Z")
+        moments.append((snapshot, asked))
+    return [snapshot for snapshot, _ in moments], catalogue(rng), [asked for _, asked in moments]
+
+
+def _objects(seed: int, kind: str, rng: random.Random, *, pods: int) -> list[Object]:
     text = json.dumps(tiny.snapshot(seed, kind, nodes=rng.choice((1, 2)), pods=pods)).replace('"zone"', f'"{ZONE}"')
     objects: list[Object] = json.loads(text)
-    mode = rng.choice(MODES)
+    return objects
+
+
+def _asked(objects: list[Object], mode: Mode, kinds: int | None, rng: random.Random) -> tuple[Snapshot, SizeOptions]:
+    """Return the cluster of some objects with what is asked of it."""
     if mode != "add":
         _run(objects, rng)
     names = [o["metadata"]["name"] for o in objects if o["kind"] == "Node"]
-    kinds = rng.choice((None, None, 1, 2))
     gone = tuple(sorted(rng.sample(names, rng.randint(1, len(names))))) if mode == "replace" else ()
     for found in objects:
         if found["kind"] == "Node" and found["metadata"]["name"] in gone:
@@ -47,7 +72,7 @@ def question(seed: int, kind: str) -> tuple[Snapshot, Catalogue, SizeOptions]:
     if mode == "from-scratch" and rng.random() < 0.3:
         node = next(o for o in objects if o["kind"] == "Node")
         node["metadata"]["labels"]["node-role.kubernetes.io/control-plane"] = ""
-    return from_objects(objects), catalogue(rng), asked
+    return from_objects(objects), asked
 
 
 def _run(objects: list[Object], rng: random.Random) -> None:
@@ -90,8 +115,15 @@ def catalogue(rng: random.Random) -> Catalogue:
 
 def brute(snapshot: Snapshot, offered: Catalogue, asked: SizeOptions, options: Options, most: int) -> tuple[int, int] | None:
     """Return cost and number of nodes of the cheapest purchase of at most so many nodes: all of them are tried, cheapest first."""
-    offers = offered.offers
-    cluster = world(snapshot, asked, options.edits)
+    return brute_series([snapshot], offered, [asked], options, most)
+
+
+def brute_series(
+    snapshots: Sequence[Snapshot], offered: Catalogue, questions: Sequence[SizeOptions], options: Options, most: int
+) -> tuple[int, int] | None:
+    """Return the same of the cheapest purchase that does for each of several snapshots."""
+    offers, asked = offered.offers, questions[0]
+    clusters = [world(snapshot, each, options.edits) for snapshot, each in zip(snapshots, questions, strict=True)]
     tried = []
     for counts in itertools.product(range(most + 1), repeat=len(offers)):
         by_shape: dict[str, int] = {}
@@ -109,7 +141,8 @@ def brute(snapshot: Snapshot, offered: Catalogue, asked: SizeOptions, options: O
         ):
             tried.append((sum(o.cost * k for o, k in zip(offers, counts, strict=True)), total, counts))
     for cost, total, counts in sorted(tried):
-        if holds(cluster.expanded(list(zip(offers, counts, strict=True))).snapshot, asked, options):
+        bought = list(zip(offers, counts, strict=True))
+        if all(holds(cluster.expanded(bought).snapshot, asked, options) for cluster in clusters):
             return cost, total
     return None
 

@@ -1,0 +1,82 @@
+"""The snapshots of a series for which a Sizing does: what each of them needs, and which decide."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from typing import Final
+
+from rich.console import RenderableType
+from rich.padding import Padding
+from rich.text import Text
+
+from models.catalogue import money
+from models.documents.sizing import Moment, Sizing, Utilisation
+from report.documents.numbers import percent
+from report.terminal.canvas import Surface, grid, plain
+from report.terminal.placement import bar
+
+#: Snapshots that are listed.
+_LISTED: Final = 31
+_SHOWN: Final = ("cpu", "memory")
+
+
+def decided_by(sizing: Sizing) -> str:
+    """Return which snapshots decide what is bought: ``decided by the snapshot of 2026-11-03T20:00:00Z, which alone needs as much``."""
+    series = sizing.series or []
+    deciding = [moment for moment in series if moment.decides]
+    names = _names([moment.snapshot.capturedAt or "" for moment in deciding])
+    if sizing.placement is None:
+        return f"it fails for the snapshot of {names}" if deciding else ""
+    dearest = max((money.parse(moment.alone.value) for moment in series if moment.alone is not None), default=0)
+    if not deciding:
+        return f"which snapshots decide was not found; none of them alone needs more than {money.text(dearest)} per hour"
+    alone = any(moment.alone is not None and moment.alone.bound >= sizing.cost.bound for moment in deciding)
+    if len(deciding) == 1:
+        return f"decided by the snapshot of {names}, which alone needs as much"
+    if alone:
+        return f"decided by the snapshots of {names}, each of which alone needs as much"
+    return f"decided by the snapshots of {names} together; none of them alone needs more than {money.text(dearest)} per hour"
+
+
+def moments(sizing: Sizing, surface: Surface) -> Iterator[RenderableType]:
+    """Yield a row for each snapshot, and which of them decide."""
+    series = sizing.series or []
+    shown = sorted(sorted(range(len(series)), key=lambda i: (not series[i].decides, i))[: surface.most(_LISTED)])
+    table = grid("snapshot", "pods", "alone, per hour", *_SHOWN, "the fullest", "", right=(1, 2), title="Over time")
+    for moment in (series[i] for i in shown):
+        use = {row.resource: row for row in moment.utilisation if not row.shape}
+        table.add_row(
+            plain(moment.snapshot.capturedAt or ""),
+            f"{moment.snapshot.pending:,}",
+            _alone(moment),
+            *(bar(use[name].requested, use[name].allocatable, name, surface) if name in use else "" for name in _SHOWN),
+            _fullest(list(use.values())),
+            Text("decides", style="bold yellow") if moment.decides else "",
+        )
+    yield Padding(table, (0, 0, 0, 2))
+    if len(shown) < len(series):
+        yield Padding(plain(f"... and {len(series) - len(shown):,} more (--all lists them)", style="dim"), (0, 0, 0, 2))
+
+
+def _alone(moment: Moment) -> str:
+    if moment.alone is None:
+        return "none found"
+    value, bound = money.parse(moment.alone.value), money.parse(moment.alone.bound)
+    return money.text(value) if value == bound else f"{money.text(bound)} to {money.text(value)}"
+
+
+def _fullest(use: Sequence[Utilisation]) -> str:
+    """Return the resource of which the largest share is asked for."""
+    if not any(row.requested for row in use):
+        return "nothing"
+    most = max(use, key=lambda row: Fraction(row.requested, max(1, row.allocatable)))
+    return f"{most.resource}, {percent(most.requested, most.allocatable)} %"
+
+
+def _names(times: Sequence[str]) -> str:
+    """Return the times, the first of many."""
+    named = list(times[:3])
+    if len(times) > 3:
+        return f"{', '.join(named)} and {len(times) - 3:,} more"
+    return " and ".join([", ".join(named[:-1]), named[-1]]) if len(named) > 1 else "".join(named)

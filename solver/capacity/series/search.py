@@ -1,0 +1,301 @@
+"""The search for the cheapest nodes that do for every snapshot of a series.
+
+Each snapshot is searched alone first: the dearest of the answers bounds all, and is tried for all. Then one model has the relaxation of
+every snapshot with common numbers of nodes; its proposals are tried on each snapshot, mended where pods are left, and cut off where they
+fail.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from ortools.sat.python import cp_model
+
+from models.catalogue.catalogue import Catalogue
+from models.cluster.cluster import Ints
+from solver.capacity.size.master import Master, ceilings, groups_of
+from solver.capacity.size.options import SizeOptions
+from solver.capacity.size.packing import Packer, values
+from solver.capacity.size.plan import Bought, Plan, counts_of, left_of, plan_of, start_of
+from solver.capacity.size.quotas import guess
+from solver.capacity.size.relaxation import least_cost
+from solver.capacity.size.search import SOLVE, TRY, WHOLE, Found, Search
+from solver.capacity.size.trial import Trial
+from solver.cpsat.run import CpSat
+from solver.runtime.run_context import RunContext
+
+#: (class, brand) pairs of all snapshots up to which the relaxation is solved in whole numbers.
+PAIRS = 5 * WHOLE
+#: Share of the time that is left for the linear relaxation; of what is left then, for proposals of the relaxation.
+LINEAR = 0.15
+PROPOSALS = 0.6
+#: Proposals that are mended though something is known that does.
+MENDED = 4
+
+
+@dataclass
+class Shared:
+    """The state of the search. ``trials``: of the best nodes, one for each snapshot; costs in millionths."""
+
+    trials: list[Trial] = field(default_factory=list)
+    counts: list[int] = field(default_factory=list)
+    cost: int = 0
+    bound: int = 0
+    least: int = 0
+    infeasible: bool = False
+
+    @property
+    def count(self) -> int:
+        return sum(self.counts)
+
+    @property
+    def proved(self) -> bool:
+        return bool(self.trials) and self.cost <= self.bound
+
+
+class Joint:
+    """One search. ``searches``: of each snapshot alone, done, over menus of the same brands; ``alone``: what they found."""
+
+    def __init__(
+        self, searches: Sequence[Search], alone: Sequence[Found], catalogue: Catalogue, asked: SizeOptions, context: RunContext
+    ) -> None:
+        self.searches, self.alone, self.catalogue, self.asked, self.context = searches, alone, catalogue, asked, context
+        self.menus = [search.menu for search in searches]
+        self.price = np.array([brand.price for brand in self.menus[0].brands], dtype=np.int64)
+        self.allowed = searches[0].local.allowed
+        self.cpsat = CpSat(context)
+        self.found = Shared(bound=max(found.bound for found in alone))
+        self.order = sorted(range(len(searches)), key=lambda i: (-alone[i].cost, i))  # those that are likely to fail first
+        self.ceiling = np.max([ceilings(menu, catalogue, asked) for menu in self.menus], axis=0).tolist()
+        self.rng = np.random.default_rng(context.options.seed)
+        self.there = [sum((group.room for group in groups_of(menu)), np.zeros(menu.demand.shape[1], dtype=np.int64)) for menu in self.menus]
+        self.failed: dict[tuple[int, ...], tuple[int, Trial]] = {}
+        for search in searches:
+            search.context = context
+
+    def run(self) -> Shared:
+        """Search until the cost is proved and the number of nodes, or time is up."""
+        found = self.found
+        for counts in self._known():
+            if found.proved or self.context.over():
+                break
+            self._mend(counts)
+        pairs = sum(search.pairs for search in self.searches)
+        if not self.price.size or not any(menu.count.any() for menu in self.menus):
+            self._hold([0] * len(self.price))
+        if pairs <= PAIRS and not self.context.over():
+            self.masters = self.models(range(len(self.menus)))
+            end = self.context.deadline.left() * (1 - PROPOSALS) if pairs > WHOLE else 0.0
+            self._costs(end)
+            if found.trials and found.cost == found.bound and self._sound:
+                self._counts()
+        elif not found.proved:
+            self._linear()
+        if found.trials and not found.proved:
+            self._improve()
+        return found
+
+    # --- what is known from each snapshot alone ---------------------------------------------------------------------------------
+
+    def _known(self) -> Iterator[list[int]]:
+        """Yield the nodes that the dearest snapshot needs, and all that any of them needs."""
+        each = [self._of(found) for found in self.alone if found.trial is not None]
+        if each:
+            yield max(each, key=lambda counts: int(self.price @ counts))
+            yield np.max(each, axis=0).tolist()
+
+    def _of(self, found: Found) -> list[int]:
+        """Nodes by brand of what was found for a snapshot alone."""
+        assert found.trial is not None
+        brand_of = {(offer.shape.name, offer.zone): b for b, brand in enumerate(self.menus[0].brands) for offer in brand.offers}
+        counts = [0] * len(self.price)
+        for offer, count in found.trial.bought:
+            counts[brand_of[offer.shape.name, offer.zone]] += count
+        return counts
+
+    # --- trials -------------------------------------------------------------------------------------------------------------------
+
+    def _hold(self, counts: Sequence[int], plans: Sequence[Plan] | None = None) -> tuple[int, Trial] | None:
+        """Try nodes on every snapshot, those that are likely to fail first; return the first that fails, and adopt what does for all.
+        ``plans``: of each snapshot, to begin with."""
+        known = self.failed.get(tuple(counts))
+        if known is not None:
+            return known
+        trials: dict[int, Trial] = {}
+        for i in list(self.order):
+            alone = self.alone[i]
+            if plans is None and alone.trial is not None and self._of(alone) == list(counts):
+                trials[i] = alone.trial
+                continue
+            start = None if plans is None else start_of(plans[i], self.menus[i])
+            trial = self.searches[i].attempt(counts, start, share=TRY / 2)
+            if not trial.complete:
+                self.order.remove(i)
+                self.order.insert(0, i)
+                self.failed[tuple(counts)] = i, trial
+                return i, trial
+            trials[i] = trial
+        self._adopt(list(counts), [trials[i] for i in range(len(self.searches))])
+        return None
+
+    def _adopt(self, counts: list[int], trials: list[Trial]) -> None:
+        found, cost = self.found, int(self.price @ counts)
+        if not found.trials or (cost, sum(counts)) < (found.cost, found.count):
+            found.trials, found.counts, found.cost = trials, counts, cost
+            self.context.report("search", "cost", found.cost, found.bound)
+
+    def _mend(self, counts: Sequence[int]) -> None:
+        """Try nodes, and buy what the pods need that are left, until every snapshot has a place for all of its pods."""
+        counts, found = list(counts), self.found
+        while not self.context.over():
+            if not self.allowed(np.array(counts, dtype=np.int64)) or (found.trials and int(self.price @ counts) >= found.cost):
+                return
+            failing = self._hold(counts)
+            if failing is None:
+                return
+            more = self._more(*failing, np.array(counts, dtype=np.int64))
+            if more is None or not sum(more):
+                return
+            counts = [a + b for a, b in zip(counts, more, strict=True)]
+
+    def _more(self, i: int, trial: Trial, counts: Ints) -> list[int] | None:
+        """Return nodes by brand for the pods that a trial left, None if none are known."""
+        search, menu = self.searches[i], self.menus[i]
+        left = left_of(trial, menu)
+        if not left.any():
+            return None
+        packer = Packer(search.local, values(search.local, menu.count), self.rng, self.context.stop.is_set)
+        nodes = packer.pack(guess(menu, search.local, left), counts)
+        self.context.deadline.charge(5e-4 * int(left.sum()))
+        return None if nodes is None else counts_of(Plan(nodes), len(self.price))
+
+    # --- the relaxation of all snapshots ------------------------------------------------------------------------------------------
+
+    def models(self, chosen: Sequence[int]) -> list[Master]:
+        """Return the masters of some snapshots in one model."""
+        found: list[Master] = []
+        for i in chosen:
+            found.append(Master(self.menus[i], self.catalogue, self.asked, found[0] if found else None, self.ceiling))
+        return found
+
+    @property
+    def _sound(self) -> bool:
+        return all(master.sound for master in self.masters)
+
+    def _costs(self, end: float) -> None:
+        found, first, mended = self.found, self.masters[0], 0
+        while not self.context.over() and self.context.deadline.left() > end:
+            answer = first.cheapest(self.cpsat, self.context.deadline.left() * SOLVE)
+            if answer.status == cp_model.INFEASIBLE:
+                if found.trials and self._sound:
+                    found.bound = found.cost
+                found.infeasible = not found.trials and self._sound
+                return
+            if answer.bound is not None and self._sound:
+                found.bound = max(found.bound, answer.bound * first.unit)
+            if answer.solution is None or (found.trials and found.bound >= found.cost):
+                return
+            proposal = first.nodes(answer.solution)
+            if answer.status == cp_model.OPTIMAL and answer.bound is not None:
+                fewest = first.fewest(self.cpsat, answer.bound, self.context.deadline.left() * SOLVE)
+                proposal = proposal if fewest.solution is None else first.nodes(fewest.solution)
+            if self._packs(proposal) and not self._try(proposal) and (not found.trials or mended < MENDED):
+                mended += 1
+                self._mend(proposal)
+
+    def _packs(self, counts: Sequence[int]) -> bool:
+        seconds = self.context.deadline.left() * TRY
+        return all(self.masters[i].packs(counts, self.cpsat, seconds) for i in self.order)
+
+    def _try(self, counts: Sequence[int]) -> bool:
+        """Try nodes; what fails is cut off."""
+        failing = self._hold(counts)
+        if failing is None:
+            return True
+        i, trial = failing
+        self.masters[i].cut(counts, below=self.searches[i].monotone, proved=trial.refuted)
+        return False
+
+    def _counts(self) -> None:
+        """Fewer nodes at the same cost."""
+        found, first = self.found, self.masters[0]
+        while not self.context.over():
+            answer = first.fewest(self.cpsat, found.cost // first.unit, self.context.deadline.left() * SOLVE)
+            if answer.status == cp_model.INFEASIBLE and self._sound:
+                found.least = found.count
+            if answer.bound is not None and self._sound:
+                found.least = max(found.least, min(found.count, answer.bound))
+            if answer.solution is None or found.least >= found.count:
+                return
+            proposal = first.nodes(answer.solution)
+            if self._packs(proposal):
+                self._try(proposal)
+
+    def _linear(self) -> None:
+        seconds = self.context.deadline.left() * LINEAR
+        bound = self.linear(range(len(self.menus)), seconds)
+        self.found.bound = max(self.found.bound, min(bound, self.found.cost) if self.found.trials else bound)
+
+    def linear(self, chosen: Sequence[int], seconds: float) -> int:
+        """Return the bound of the linear relaxation of some snapshots, millionths."""
+        ceiling = np.array(self.ceiling, dtype=np.int64)
+        if self.found.trials:
+            ceiling = np.minimum(ceiling, self.found.cost // np.maximum(self.price, 1) + 1)
+        deterministic, stop = self.context.options.deterministic, self.context.stop
+        bound = least_cost(
+            [self.menus[i] for i in chosen], self.catalogue, ceiling, seconds=seconds, deterministic=deterministic, stop=stop
+        )
+        self.context.deadline.charge(seconds)
+        return bound
+
+    # --- improvement --------------------------------------------------------------------------------------------------------------
+
+    def _improve(self) -> None:
+        """Give a node back, or buy a cheaper one for one or two, as long as every snapshot has a place for all of its pods."""
+        found = self.found
+        while not self.context.over() and not found.proved:
+            cost = found.cost
+            for gone, new in self._moves():
+                if self.context.over():
+                    return
+                counts = np.array(found.counts, dtype=np.int64)
+                np.subtract.at(counts, list(gone), 1)
+                np.add.at(counts, list(new), 1)
+                if not self.allowed(counts) or tuple(counts.tolist()) in self.failed or not self._roomy(counts):
+                    continue
+                plans = [self._changed(plan_of(trial, menu), gone, new) for trial, menu in zip(found.trials, self.menus, strict=True)]
+                if self._hold(counts.tolist(), plans) is None:
+                    break
+            if found.cost == cost:
+                return
+
+    def _moves(self) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
+        """Return what may be given back and bought instead, what saves most first, as far as the bound lets anything be saved."""
+        found, price = self.found, self.price.tolist()
+        held = [b for b, count in enumerate(found.counts) if count]
+        gone = [(b,) for b in held] + [(a, b) for a in held for b in held if a < b or (a == b and found.counts[a] > 1)]
+        moves = [(each, new) for each in gone for new in ((), *((b,) for b in range(len(price)))) if len(each) == 1 or new]
+
+        def saved(move: tuple[tuple[int, ...], tuple[int, ...]]) -> int:
+            return int(sum(price[b] for b in move[0]) - sum(price[b] for b in move[1]))
+
+        fine = [move for move in moves if 0 < saved(move) <= found.cost - found.bound]
+        return sorted(fine, key=lambda move: (-saved(move), move))
+
+    def _roomy(self, counts: Ints) -> bool:
+        """Return whether every snapshot's pods have room enough in all, and each class nodes enough."""
+        for menu, there in zip(self.menus, self.there, strict=True):
+            if (menu.demand.T @ menu.count > there + menu.room.T @ counts).any():
+                return False
+            if (menu.count > menu.limits[:, menu.there].sum(axis=1) + menu.most @ counts).any():
+                return False
+        return True
+
+    def _changed(self, plan: Plan, gone: Sequence[int], new: Sequence[int]) -> Plan:
+        """Return a plan without the emptiest node of each brand of ``gone``, and with nodes more."""
+        nodes = list(plan.nodes)
+        for b in gone:
+            nodes.remove(min((node for node in nodes if node.brand == b), key=lambda node: sum(node.pods.values())))
+        return Plan([*nodes, *(Bought(b, {}) for b in new)], plan.there)
