@@ -89,7 +89,7 @@ class Moment(Doc):
         bool,
         Meta(
             description="Whether its pods decide what is bought: alone they need nodes that cost as much as is proved of all snapshots;"
-            " where no snapshot does, those that decide need as much together, and less without any of them."
+            " where no snapshot does, it is proved of those that decide together."
         ),
     ]
     buy: Annotated[list[Purchase], Meta(description="What is bought, the same for all snapshots but the names of the nodes.")]

@@ -17,6 +17,8 @@ from checker.placement import verify
 from models.catalogue.catalogue import read as read_catalogue
 from models.documents.placement import Placement
 from models.snapshot.snapshot import Snapshot, load
+from solver.capacity.series.series import size_series
+from solver.capacity.size.options import SizeOptions
 from solver.explain.per_node import explain
 from solver.rollout.simulate import roll_out
 from solver.runtime.options import Options
@@ -222,10 +224,13 @@ WITH = {
 #: Snapshots with a Deployment `app` to be rolled out, and whether that completes.
 ROLLOUTS = {"rollout-deadlock.yaml": False, "rollout-three-nodes.yaml": True}
 
-#: Catalogues of nodes, no snapshots, and how many shapes and offers they have.
 #: Requests that other tools recommend, and the CPU that size-pool.yaml requests with them (mCPU): tests/commands/test_requests.py.
 RECOMMENDED = {"right-sizing/krr.json": 8220, "right-sizing/prometheus-cpu.json": 8700, "right-sizing/vertical-pod-autoscalers.yaml": 9480}
+#: Catalogues of nodes, no snapshots, and how many shapes and offers they have.
 CATALOGUES = {"catalogue.yaml": (6, 16), "karpenter-instance-types.json": (3, 5)}
+
+#: Snapshots of one cluster, which has no nodes yet, and what `size` says that each needs alone from the catalogue.
+SERIES = {"series/night.yaml": 1.02, "series/noon.yaml": 0.7012}
 
 #: (file, pod) -> nodes and the rules that reject the pod there, judged alone against the bound pods; other nodes are feasible.
 REJECTS: dict[tuple[str, str], dict[str, list[str]]] = {
@@ -311,13 +316,21 @@ def files() -> set[str]:
 
 
 def test_every_file_has_a_row() -> None:
-    assert files() == {*TABLE, *WITH, *WITH.values(), *ROLLOUTS, *CATALOGUES, *RECOMMENDED}
+    assert files() == {*TABLE, *WITH, *WITH.values(), *ROLLOUTS, *CATALOGUES, *RECOMMENDED, *SERIES}
 
 
 @pytest.mark.parametrize("name", sorted(CATALOGUES))
 def test_catalogues_have_their_shapes_and_offers(name: str) -> None:
     found = read_catalogue(str(INSTANCES / name))
     assert (len(found.shapes), len(found.offers)) == CATALOGUES[name]
+
+
+def test_snapshots_of_a_series_decide_together_what_is_bought() -> None:
+    snapshots = [load([str(INSTANCES / name)]) for name in sorted(SERIES, reverse=True)]
+    offered = read_catalogue(str(INSTANCES / "catalogue.yaml"))
+    found = size_series(snapshots, offered, [SizeOptions()] * 2, Options(workers=1))
+    assert (found.status, found.cost.value) == ("optimal", 1.1492)
+    assert [(m.alone.value, m.decides) for m in found.series or () if m.alone is not None] == [(0.7012, True), (1.02, True)]
 
 
 @pytest.mark.parametrize("name", sorted(ROLLOUTS))
@@ -329,7 +342,7 @@ def test_rollouts_complete_or_not(name: str) -> None:
 
 def test_every_file_is_in_the_readme() -> None:
     text = (INSTANCES / "README.md").read_text(encoding="utf-8")
-    assert {name for name in (*TABLE, *WITH, *WITH.values(), *ROLLOUTS, *CATALOGUES) if f"`{name}`" not in text} == set()
+    assert {name for name in (*TABLE, *WITH, *WITH.values(), *ROLLOUTS, *CATALOGUES, *SERIES) if f"`{name}`" not in text} == set()
 
 
 @pytest.mark.parametrize("name", sorted(TABLE))

@@ -14,8 +14,8 @@ ASK = 0.1
 
 
 def deciding(joint: Joint) -> list[int]:
-    """Return the snapshots that decide: each that alone needs as much as is proved of all; else some that need it together, and less
-    without any of them; none where that is not found."""
+    """Return the snapshots that decide: each that alone needs as much as is proved of all; else as few as are found of
+    which it is proved together; none where none are found."""
     alone, bound = [found.bound for found in joint.alone], joint.found.bound
     found = [i for i, each in enumerate(alone) if each >= bound]
     if found:

@@ -71,6 +71,8 @@ class Joint:
         self.ceiling = np.max([ceilings(menu, catalogue, asked) for menu in self.menus], axis=0).tolist()
         self.rng = np.random.default_rng(context.options.seed)
         self.there = [sum((group.room for group in groups_of(menu)), np.zeros(menu.demand.shape[1], dtype=np.int64)) for menu in self.menus]
+        self.unpacked: dict[int, list[Sequence[int]]] = {}  # what was proved not to do for a snapshot, by packing and by a trial
+        self.refuted: dict[int, list[Sequence[int]]] = {}
         self.failed: dict[tuple[int, ...], tuple[int, Trial]] = {}
         for search in searches:
             search.context = context
@@ -174,10 +176,15 @@ class Joint:
     # --- the relaxation of all snapshots ------------------------------------------------------------------------------------------
 
     def models(self, chosen: Sequence[int]) -> list[Master]:
-        """Return the masters of some snapshots in one model."""
+        """Return the masters of some snapshots in one model, without what was proved not to do for one of them."""
         found: list[Master] = []
         for i in chosen:
             found.append(Master(self.menus[i], self.catalogue, self.asked, found[0] if found else None, self.ceiling))
+        for i, master in zip(chosen, found, strict=True):
+            for counts in self.unpacked.get(i, ()):
+                master.cut_shapes(counts)
+            for counts in self.refuted.get(i, ()):
+                master.cut(counts, below=self.searches[i].monotone, proved=True)
         return found
 
     @property
@@ -207,7 +214,11 @@ class Joint:
 
     def _packs(self, counts: Sequence[int]) -> bool:
         seconds = self.context.deadline.left() * TRY
-        return all(self.masters[i].packs(counts, self.cpsat, seconds) for i in self.order)
+        for i in self.order:
+            if not self.masters[i].packs(counts, self.cpsat, seconds):
+                self.unpacked.setdefault(i, []).append(counts)
+                return False
+        return True
 
     def _try(self, counts: Sequence[int]) -> bool:
         """Try nodes; what fails is cut off."""
@@ -215,6 +226,8 @@ class Joint:
         if failing is None:
             return True
         i, trial = failing
+        if trial.refuted:
+            self.refuted.setdefault(i, []).append(counts)
         self.masters[i].cut(counts, below=self.searches[i].monotone, proved=trial.refuted)
         return False
 

@@ -263,13 +263,21 @@ class Master:
             return True
         if cpsat.run(_packing(menu, nodes), seconds).status != cp_model.INFEASIBLE:
             return True
+        self.cut_shapes(counts)
+        return False
+
+    def cut_shapes(self, counts: Sequence[int]) -> None:
+        """Cut off, as proved, everything that has no more nodes of any shape, whatever the zones."""
+        by_shape: dict[str, list[int]] = {}
+        for b, brand in enumerate(self.menu.brands):
+            by_shape.setdefault(brand.offers[0].shape.name, []).append(b)
         more = []
-        for brands, count in totals.values():
+        for brands in by_shape.values():
             literal = self.model.new_bool_var("")
-            self.model.add(cp_model.LinearExpr.sum([self.y[b] for b in brands]) >= count + 1).only_enforce_if(literal)
+            reached = sum(counts[b] for b in brands) + 1
+            self.model.add(cp_model.LinearExpr.sum([self.y[b] for b in brands]) >= reached).only_enforce_if(literal)
             more.append(literal)
         self.model.add_bool_or(more)
-        return False
 
     def _at_least(self, b: int, count: int) -> cp_model.IntVar:
         """The literal that so many nodes of a brand are bought at least."""
