@@ -14,7 +14,7 @@ from audit.view.view import ClusterView
 from models.documents.audit import Finding, Selection, Severity
 from models.documents.audit_selection import NO_CONFIG, AuditBaseline, AuditConfig, KnownFinding
 from models.kube.objects import pod_key
-from models.snapshot.snapshot import InputError
+from models.snapshot.snapshot import InputError, Snapshot
 from models.workloads.ownership import Owners
 
 #: A Job that a CronJob made is called ``NAME-<scheduled minute>``.
@@ -93,7 +93,7 @@ def report(view: ClusterView, found: Sequence[Finding], chosen: Chosen) -> Repor
     """Choose from the findings of all checks, and give them their severity."""
     wanted = [msgspec.structs.replace(f, severity=chosen.severity(f)) for f in found if chosen.has(f.code)]
     here = [f for f in wanted if not chosen.namespaces or _touches(f, chosen.namespaces)]
-    names = _Names(view)
+    names = Names(view.snapshot)
     listed = chosen.baseline.findings if chosen.baseline is not None else ()
     known: Counter[tuple[str, str]] = Counter()
     for k in listed:
@@ -132,15 +132,16 @@ def _covered(chosen: Chosen, code: str, obj: str) -> bool:
     return chosen.has(code) and (not chosen.namespaces or _namespace(obj) in chosen.namespaces)
 
 
-class _Names:
+class Names:
     """What findings are about, by names that outlive the pods."""
 
-    def __init__(self, view: ClusterView) -> None:
-        self._view = view
-        self._owners = Owners(view.snapshot)
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+        self._owners = Owners(snapshot)
         self._pods: dict[str, str] | None = None
 
     def of(self, finding: Finding) -> str:
+        """Return what a finding is about: of a pod the workload that owns it."""
         obj = finding.object
         if obj.startswith("Pod "):
             obj = self._of_pods().get(obj.removeprefix("Pod ").partition(",")[0], obj)
@@ -151,7 +152,7 @@ class _Names:
         """By key, what a pod goes by: its owner, or the beginning of a name that the API server made up."""
         if self._pods is None:
             self._pods = {}
-            for pod in self._view.snapshot.pods:
+            for pod in self._snapshot.pods:
                 name = self._owners.of(pod)
                 if name.startswith("Pod ") and pod.metadata.generateName:
                     name = f"Pod {pod.metadata.namespace or 'default'}/{pod.metadata.generateName}*"

@@ -198,7 +198,7 @@ def _target(ctx: click.Context, param: click.Parameter, value: str | None) -> st
 # --- options ----------------------------------------------------------------------------------------------------------
 
 
-def _in_order(*options: Decorator) -> Decorator:
+def in_order(*options: Decorator) -> Decorator:
     """Return one decorator for several options, which ``--help`` then lists in this order."""
     return lambda command: functools.reduce(lambda decorated, option: option(decorated), reversed(options), command)
 
@@ -230,7 +230,7 @@ def output(*formats: str) -> Decorator:
     """Return -o, and -f with these formats."""
     text = "Form of the result, and a file for it; repeatable.  [default: table on a terminal, else json]"
     form = click.option("-f", "--format", "forms", multiple=True, type=_Form(formats), help=text)
-    return _in_order(output_file("Write the result to FILE"), form)
+    return in_order(output_file("Write the result to FILE"), form)
 
 
 everything: Decorator = click.option("--all", "everything", is_flag=True, help="Tables leave nothing out, however long they get.")
@@ -238,7 +238,7 @@ everything: Decorator = click.option("--all", "everything", is_flag=True, help="
 
 def table_output(*more: str) -> Decorator:
     """Return -o, -f with the forms of what has a table (and ``more``), and --all."""
-    return _in_order(output("table", "wide", "csv", "json", "yaml", *more), everything)
+    return in_order(output("table", "wide", "csv", "json", "yaml", *more), everything)
 
 
 def manifests(
@@ -246,7 +246,7 @@ def manifests(
 ) -> Decorator:
     """Return the option for manifests, with these names, and what is let through in them."""
     unknown = "Ignore fields of manifests that Kubernetes' types do not have."
-    return _in_order(
+    return in_order(
         click.option(*names, "manifests", multiple=True, required=required, metavar="FILE", type=FILE, help=text),
         click.option("--allow-unknown-fields", is_flag=True, help=unknown),
     )
@@ -269,7 +269,7 @@ daemon_namespaces: Decorator = click.option(
     help="Exempt pods of these namespaces from hard anti-affinity, in both directions.",
 )
 
-scope = _in_order(click.option("--include-gated", is_flag=True, help="Treat pods with scheduling gates as pending."), daemon_namespaces)
+scope = in_order(click.option("--include-gated", is_flag=True, help="Treat pods with scheduling gates as pending."), daemon_namespaces)
 
 
 def _namespace(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
@@ -297,7 +297,7 @@ requests: Decorator = click.option(
 )
 
 #: What-if edits of nodes, called like the fields of :class:`models.documents.placement.Edits`.
-node_edits = _in_order(
+node_edits = in_order(
     click.option("--add-nodes", "addNodes", multiple=True, metavar="N:LIKE_NODE", help="With N more nodes like an existing one."),
     click.option("--buy", multiple=True, metavar="N:SHAPE@ZONE", help="With N more nodes of a shape of --catalogue in a zone."),
     click.option("--remove-node", "removeNodes", multiple=True, metavar="NODE", help="Without this node."),
@@ -305,7 +305,7 @@ node_edits = _in_order(
     requests,
 )
 #: These and those of pods.
-edits = _in_order(
+edits = in_order(
     namespace,
     click.option("--partial", is_flag=True, help="Manifests need not be placed whole."),
     node_edits,
@@ -320,7 +320,7 @@ def catalogue(text: str) -> Decorator:
     return click.option("--catalogue", metavar="FILE", type=READ, help=f"The nodes that can be had, and their prices: {text}.")
 
 
-policy = _in_order(
+policy = in_order(
     click.option(
         "--policy",
         "policy_file",
@@ -335,7 +335,7 @@ policy = _in_order(
     ),
 )
 
-search = _in_order(
+search = in_order(
     time_limit(60.0, "Seconds for the whole run."),
     click.option("--engine", type=click.Choice(["auto", "exact", "greedy", "lns"]), default="auto", help="How to search."),
     click.option("--seed", type=SEED, default=0, metavar="N", help="Seed of the search."),
@@ -372,7 +372,7 @@ def _gates(ctx: click.Context, param: click.Parameter, value: Sequence[str]) -> 
     return tuple(found.items())
 
 
-versions = _in_order(
+versions = in_order(
     click.option(
         "--kubernetes-version",
         type=_Version(_VERSIONS),
@@ -405,4 +405,4 @@ max_input: Decorator = click.option(
 def noise(quiet: str = "Say nothing but errors on standard error.", verbose: str = "Say more on standard error.") -> Decorator:
     """Return -q and -v."""
     verbosely = click.option("-v", "--verbose", is_flag=True, help=verbose)
-    return _in_order(click.option("-q", "--quiet", is_flag=True, help=quiet), verbosely)
+    return in_order(click.option("-q", "--quiet", is_flag=True, help=quiet), verbosely)

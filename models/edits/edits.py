@@ -28,7 +28,7 @@ from models.workloads.view import find
 _MOST: Final = 100_000
 #: ... and more pods than this.
 _MOST_PODS: Final = 1_000_000
-_Ref = tuple[str, str, str]
+Ref = tuple[str, str, str]
 
 
 @dataclass
@@ -72,7 +72,7 @@ def apply(snapshot: Snapshot, manifests: Snapshot | None, edits: Edits) -> Expan
     for count, shape, zone in request.buy:
         newcomers.buy(shape, zone, count)
     expansion = Expansion(edited)
-    brought: set[_Ref] = set()
+    brought: set[Ref] = set()
     if manifests is not None:
         brought = {ref for ref in counts if named(manifests, *ref) is not None}
         own = {"/".join(ref): counts[ref] for ref in brought}
@@ -81,7 +81,7 @@ def apply(snapshot: Snapshot, manifests: Snapshot | None, edits: Edits) -> Expan
         if ref not in brought:
             expansion.snapshot, notes = top_up(expansion.snapshot, *ref, count)
             expansion.unmodelled += notes
-        _shrink(expansion.snapshot, ref, count)
+        shrink(expansion.snapshot, ref, count)
     return expansion
 
 
@@ -116,9 +116,9 @@ def describe(edits: Edits) -> list[str]:
 # --- reading ----------------------------------------------------------------------------------------------------------
 
 
-def _resolved(inputs: Sequence[Snapshot], replicas: Mapping[str, int], problems: list[str]) -> dict[_Ref, int]:
+def _resolved(inputs: Sequence[Snapshot], replicas: Mapping[str, int], problems: list[str]) -> dict[Ref, int]:
     """Return how many pods each workload is to have."""
-    counts: dict[_Ref, int] = {}
+    counts: dict[Ref, int] = {}
     for text, count in replicas.items():
         try:
             ref = find(inputs, text)
@@ -203,7 +203,7 @@ def _read_purchases(edits: Edits, request: _Request, problems: list[str]) -> Non
 # --- fewer pods -------------------------------------------------------------------------------------------------------
 
 
-def _shrink(snapshot: Snapshot, ref: _Ref, count: int) -> None:
+def shrink(snapshot: Snapshot, ref: Ref, count: int) -> None:
     """Take a workload's surplus pods out of a snapshot (changed)."""
     indices = owned(snapshot, *ref)
     if len(indices) <= count:
@@ -212,7 +212,7 @@ def _shrink(snapshot: Snapshot, ref: _Ref, count: int) -> None:
     snapshot.pods = [pod for i, pod in enumerate(snapshot.pods) if i not in gone]
 
 
-def _stateful(snapshot: Snapshot, indices: Sequence[int], ref: _Ref, count: int) -> list[int]:
+def _stateful(snapshot: Snapshot, indices: Sequence[int], ref: Ref, count: int) -> list[int]:
     """All but the lowest ordinals."""
 
     def ordinal(i: int) -> tuple[int, str]:

@@ -57,7 +57,7 @@ def expand(snapshot: Snapshot, manifests: Snapshot, *, partial: bool = False, re
     problems: list[str] = []
     merged = merge(snapshot, manifests, problems)
     counts = {find([manifests], name): count for name, count in (replicas or {}).items()}
-    objects = [_labelled(named(merged, *_name(obj)), merged, manifests) for obj in listed(manifests) if not _made_by_another(obj, merged)]
+    objects = [_labelled(named(merged, *_name(obj)), merged, manifests) for obj in listed(manifests) if not made_by_another(obj, merged)]
     for obj in objects:
         problems += [located(manifests, obj, problem) for problem in checks.problems(obj, merged)]
     for kind in (manifests.device_classes, manifests.resource_claims, manifests.resource_claim_templates):
@@ -159,8 +159,8 @@ def _name(obj: Any) -> tuple[str, str, str]:
     return type(obj).__name__, obj.metadata.namespace or "default", obj.metadata.name or ""
 
 
-def _made_by_another(obj: Any, merged: Snapshot) -> bool:
-    """A ReplicaSet of a Deployment and a Job of a CronJob that are there too: their parents make the pods."""
+def made_by_another(obj: Any, merged: Snapshot) -> bool:
+    """Return whether this is a ReplicaSet of a Deployment or a Job of a CronJob that is there too, and makes the pods."""
     owner = controller(obj)
     parent = _PARENTS.get(type(obj).__name__)
     return owner is not None and owner.kind == parent and named(merged, parent, obj.metadata.namespace or "default", owner.name) is not None
