@@ -36,8 +36,8 @@ class _Commands(Mapping[str, click.Command]):
     """The commands by name, each in a module of its name, which is read when the command is asked for."""
 
     _names = (
-        "solve", "fit", "size", "survive", "upgrade", "rebalance", "apply", "verify", "explain", "audit", "batch", "nodes", "report",
-        "generate", "capture",
+        "solve", "fit", "size", "survive", "upgrade", "rebalance", "apply", "verify", "explain", "audit", "check", "batch", "nodes",
+        "report", "generate", "capture",
     )  # fmt: skip
 
     def __getitem__(self, name: str) -> click.Command:

@@ -99,7 +99,7 @@ def load(
     snapshot = checked(lambda: snapshots.load(streams.snapshots))
     if whole:
         _check_whole(snapshot, streams, empty=empty or (result is not None and result.edits is not None and bool(result.edits.buy)))
-    snapshot.assumed += _set_gates(snapshot, streams, result)
+    snapshot.assumed += set_gates(snapshot, streams, result)
     snapshot.shared_gpus = (of or policy or policies.DEFAULT).sharedGPUs
     _share(snapshot)
     warnings = list(snapshot.warnings)
@@ -130,7 +130,7 @@ def load(
     return snapshot
 
 
-def _set_gates(snapshot: Snapshot, streams: Streams, result: SnapshotRef | None) -> list[str]:
+def set_gates(snapshot: Snapshot, streams: Streams, result: SnapshotRef | None = None) -> list[str]:
     """Set by which version and feature gates a snapshot is judged, and return what is to be said of that."""
     asked, given = streams.kubernetes_version, dict(streams.feature_gates)
     if result is None or not (result.kubernetesVersion or result.featureGates):

@@ -344,7 +344,7 @@ search = in_order(
 )
 
 
-workers = _in_order(
+workers = in_order(
     click.option("--jobs", type=click.IntRange(1, 1024), metavar="N", help="Processes that share the work.  [default: 1]"),
     click.option("--dask", metavar="ADDRESS|local|FILE", help="Workers of this Dask scheduler share it; local: one that is started here."),
 )

@@ -7,11 +7,13 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from models.documents.audit import Finding
+from models.documents.audit import SEVERITIES, Finding
 from models.documents.placement import API_VERSION, Doc, SnapshotRef, Unmodelled, expect
 
 #: What becomes of a workload's pods. ``unproved``: not all were placed, and it is not proved that they cannot be.
 Fit = Literal["fits", "does not fit", "unproved"]
+#: What applying a manifest does to a workload of the cluster. ``changed``: pods that are made from now on are of the new template.
+Action = Literal["new", "rolling update", "recreated", "scaled", "changed", "unchanged"]
 
 
 class Position(Doc, omit_defaults=True):
@@ -39,10 +41,14 @@ class WorkloadFit(Doc, omit_defaults=True):
     replicas: Annotated[int, Meta(description="The pods that it asks for.")]
     placed: Annotated[int, Meta(description="How many of them were placed.")]
     change: Annotated[
-        Literal["new", "rolling update", "recreated", "scaled", "unchanged"],
-        Meta(description="What applying the manifest does to the workload in the cluster."),
+        Action,
+        Meta(
+            description="What applying the manifest does to the workload in the cluster; "
+            "changed: pods that are made from now on are of the new template."
+        ),
     ]
     cause: Annotated[str | None, Meta(description="Why it does not fit, or where its rolling update gets stuck.")] = None
+    fix: Annotated[str | None, Meta(description="Changes after which it fits, each proved by solving again.")] = None
     position: Annotated[Position | None, Meta(description="Where the manifest begins, or the field that the cause names.")] = None
     known: Annotated[bool, Meta(description="Whether it does not fit with the base, either.")] = False
 
@@ -62,6 +68,16 @@ class Check(Doc, omit_defaults=True):
     notes: Annotated[list[str], Meta(description="What of the input is not taken into account.")] = []
     apiVersion: str = API_VERSION
     kind: str = "Check"
+
+
+def unfit(check: Check) -> list[WorkloadFit]:
+    """Return the workloads that do not fit, or are not proved to, and did with the base."""
+    return [fit for fit in check.workloads if fit.fit != "fits" and not fit.known]
+
+
+def failing(check: Check, threshold: str) -> int:
+    """Return the number of new findings of a severity or a higher one; of ``never`` none."""
+    return sum(check.counts.get(s, 0) for i, s in enumerate(SEVERITIES) if threshold in SEVERITIES[i:])
 
 
 def to_builtins(check: Check) -> dict[str, Any]:

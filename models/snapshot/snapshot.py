@@ -87,9 +87,8 @@ class Snapshot:
     sha256: str = ""
     to_create: list[str] = field(default_factory=list)  # pods that are no objects of the cluster yet, in the order of their creation
     sources: dict[str, str] = field(default_factory=dict)  # of manifests: "Kind namespace/name" -> file
-    not_understood: dict[str, list[tuple[str, str]]] = field(
-        default_factory=dict
-    )  # by pod: fields of later versions, and what becomes of them
+    unscaled: set[str] = field(default_factory=set)  # of manifests: "Kind namespace/name" of those that state no replicas
+    not_understood: dict[str, list[tuple[str, str]]] = field(default_factory=dict)  # by pod: fields of later versions, what becomes of them
     shared_gpus: str = "none"  # the system whose shared GPUs are read as devices, as the policy names it
     gates: FeatureGates = DEFAULT_GATES  # by which Kubernetes version and feature gates its rules are read
 
@@ -108,7 +107,7 @@ class Snapshot:
         found = replace(self)
         for each in fields(self):
             value = getattr(self, each.name)
-            if isinstance(value, list | dict):
+            if isinstance(value, list | dict | set):
                 setattr(found, each.name, value.copy())
         found.workloads = {kind: list(listed) for kind, listed in self.workloads.items()}
         return found
@@ -293,6 +292,8 @@ class _Intake:
             problems = self._pool.pod(obj, validate=self._validate)
         else:
             problems = validation_problems(obj, self._taken_by) if self._validate else []
+            if self._manifests and getattr(getattr(obj, "spec", None), "replicas", 1) is None:
+                self._snapshot.unscaled.add(identity_of(kind, obj))
             defaults.apply(obj)
         if self._validate:
             if problems and obj.metadata.uid is not None and self._taken_by is None:

@@ -12,6 +12,7 @@ from models.catalogue import money
 from models.documents.answers import NodeTable
 from models.documents.audit import Audit
 from models.documents.batch import BatchSummary
+from models.documents.check import Check, Position
 from models.documents.fit import Fit
 from models.documents.placement import Cause, Placement, Unplaced
 from models.documents.rebalance_plan import Eviction, Move, RebalancePlan
@@ -184,6 +185,23 @@ def audit(found: Audit) -> bytes:
             for f in found.findings
         ),
     )
+
+
+def check(found: Check) -> bytes:
+    """Return a row for each workload and each finding."""
+
+    def at(position: Position | None) -> Row:
+        return (position.file, position.line, position.column) if position is not None else (None,) * 3
+
+    def rows() -> Iterator[Row]:
+        for w in found.workloads:
+            yield *at(w.position), w.fit, None, w.workload, None, w.cause, w.fix, w.change, w.placed, w.replicas, w.known
+        for fault in found.faults:
+            f = fault.finding
+            yield *at(fault.position), f.severity, f.code, f.object, f.field, f.message, f.fix, None, None, None, fault.known
+
+    header = "file", "line", "column", "verdict", "code", "object", "field", "message", "fix", "change", "placed", "replicas", "known"
+    return encode(header, rows())
 
 
 def nodes(found: NodeTable) -> bytes:

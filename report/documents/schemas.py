@@ -16,6 +16,7 @@ from models.documents.audit import Audit
 from models.documents.audit_selection import AuditBaseline, AuditConfig
 from models.documents.batch import BatchPlan, BatchSummary
 from models.documents.catalogue import Catalogue
+from models.documents.check import Check
 from models.documents.fit import Fit
 from models.documents.placement import API_VERSION, Placement
 from models.documents.policy import Policy
@@ -36,6 +37,7 @@ _DOCUMENTS: Final[dict[str, tuple[type[msgspec.Struct], str]]] = {
     "placement": (Placement, "Placement"),
     "rebalance-plan": (RebalancePlan, "RebalancePlan"),
     "audit": (Audit, "Audit"),
+    "check": (Check, "Check"),
     "fit": (Fit, "Fit"),
     "sizing": (Sizing, "Sizing"),
     "survival": (Survival, "Survival"),

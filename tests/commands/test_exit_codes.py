@@ -34,6 +34,7 @@ _LONG = {
     "apply": ["-", "--result", "x.json"],
     "batch": ["-o", "out", "solve", "-"],
     "capture": ["--kubectl", "./sleeper"],
+    "check": ["-"],
     "fit": ["-", "-w", "x.json"],
     "generate": ["--nodes", "20000", "--pods", "600000", "-o", "big.json"],
     "rebalance": ["-", "--goal", "repair"],

@@ -5,6 +5,7 @@ Pods without a namespace in the tables are in ``default``. ``instances/README.md
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -12,7 +13,9 @@ from pathlib import Path
 
 import pytest
 import yaml
+from click.testing import CliRunner
 
+import cli
 from checker.placement import verify
 from models.catalogue.catalogue import read as read_catalogue
 from models.documents.placement import Placement
@@ -309,6 +312,13 @@ def solved(name: str) -> Placement:
     return place(snapshot(name), Options(time_limit=20.0))
 
 
+#: What `check` says of manifests beside check/cluster.yaml: workloads that do not fit, and codes.
+CHECKS: dict[str, tuple[list[str], list[str]]] = {
+    "check/shop-before.yaml": ([], []),
+    "check/shop.yaml": (["Deployment shop/web", "Deployment shop/report"], ["KS211", "KS501", "KS601"]),
+}
+
+
 def files() -> set[str]:
     """All but the pairs of files for the audit's codes, which tests/audit/test_catalogue.py covers."""
     found = {p.relative_to(INSTANCES).as_posix() for p in INSTANCES.rglob("*") if p.suffix in (".yaml", ".json")}
@@ -316,7 +326,7 @@ def files() -> set[str]:
 
 
 def test_every_file_has_a_row() -> None:
-    assert files() == {*TABLE, *WITH, *WITH.values(), *ROLLOUTS, *CATALOGUES, *RECOMMENDED, *SERIES}
+    assert files() == {*TABLE, *WITH, *WITH.values(), *ROLLOUTS, *CATALOGUES, *RECOMMENDED, *SERIES, *CHECKS, "check/cluster.yaml"}
 
 
 @pytest.mark.parametrize("name", sorted(CATALOGUES))
@@ -333,6 +343,14 @@ def test_snapshots_of_a_series_decide_together_what_is_bought() -> None:
     assert [(m.alone.value, m.decides) for m in found.series or () if m.alone is not None] == [(0.7012, True), (1.02, True)]
 
 
+@pytest.mark.parametrize("name", sorted(CHECKS))
+def test_changes_fit_or_not(name: str) -> None:
+    arguments = [str(INSTANCES / name), "--cluster", str(INSTANCES / "check" / "cluster.yaml"), "-q", "-f", "json"]
+    found = json.loads(CliRunner().invoke(cli.main, ["check", *arguments]).stdout)
+    assert [w["workload"] for w in found["workloads"] if w["fit"] != "fits"] == CHECKS[name][0]
+    assert [fault["finding"]["code"] for fault in found["faults"]] == CHECKS[name][1]
+
+
 @pytest.mark.parametrize("name", sorted(ROLLOUTS))
 def test_rollouts_complete_or_not(name: str) -> None:
     found = roll_out(snapshot(name), "app", None, Options(time_limit=20.0)).rollout
@@ -342,7 +360,7 @@ def test_rollouts_complete_or_not(name: str) -> None:
 
 def test_every_file_is_in_the_readme() -> None:
     text = (INSTANCES / "README.md").read_text(encoding="utf-8")
-    assert {name for name in (*TABLE, *WITH, *WITH.values(), *ROLLOUTS, *CATALOGUES, *SERIES) if f"`{name}`" not in text} == set()
+    assert {name for name in (*TABLE, *WITH, *WITH.values(), *ROLLOUTS, *CATALOGUES, *SERIES, *CHECKS) if f"`{name}`" not in text} == set()
 
 
 @pytest.mark.parametrize("name", sorted(TABLE))

@@ -31,6 +31,7 @@ from models.documents import (
     audit_selection,
     batch,
     catalogue,
+    check,
     fit,
     journal,
     placement,
@@ -105,7 +106,8 @@ def test_every_struct_of_a_document_has_its_place() -> None:
     structs = {
         kind.__name__
         for module in (
-            answers, audit, audit_selection, batch, catalogue, fit, journal, placement, policy, rebalance_plan, sizing, survival, upgrade,
+            answers, audit, audit_selection, batch, catalogue, check, fit, journal, placement, policy, rebalance_plan, sizing, survival,
+            upgrade,
         )
         for kind in vars(module).values()
         if isinstance(kind, type) and issubclass(kind, msgspec.Struct) and not kind.__name__.startswith("_") and kind is not placement.Doc
@@ -140,8 +142,8 @@ def test_a_line_of_a_journal_is_one_of_four_kinds() -> None:
 
 
 RESULTS: Final = [
-    ("placement", "Placement"), ("rebalance-plan", "RebalancePlan"), ("audit", "Audit"), ("fit", "Fit"), ("sizing", "Sizing"),
-    ("survival", "Survival"), ("upgrade", "Upgrade"), ("batch-summary", "BatchSummary"),
+    ("placement", "Placement"), ("rebalance-plan", "RebalancePlan"), ("audit", "Audit"), ("check", "Check"), ("fit", "Fit"),
+    ("sizing", "Sizing"), ("survival", "Survival"), ("upgrade", "Upgrade"), ("batch-summary", "BatchSummary"),
 ]  # fmt: skip
 
 

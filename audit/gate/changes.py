@@ -1,0 +1,148 @@
+"""What applying manifests does to the workloads of a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+
+from models.documents.check import Action
+from models.kube import kinds
+from models.kube.objects import Pod, pod_key
+from models.kube.workload_objects import Deployment
+from models.snapshot.snapshot import Snapshot
+from models.workloads import checks, replicas
+from models.workloads.expand import made_by_another
+from models.workloads.ownership import named
+from models.workloads.pods import UnknownClass, admitted
+from models.workloads.template import fingerprint
+from models.workloads.view import Workload, labelled, listed, selector, view
+
+#: Kinds whose controllers replace pods when the template changes; those of others stay until something else ends them.
+_ROLLING: Final = ("Deployment", "StatefulSet", "DaemonSet")
+
+
+@dataclass(frozen=True)
+class Change:
+    """A workload of the manifests. ``ref``: ``Kind namespace/name``; ``obj``: as the manifests have it; ``refused``: why no API server
+    takes it, or makes no pods of it, with the field in front."""
+
+    ref: str
+    obj: Any
+    action: Action
+    refused: tuple[str, ...] = ()
+
+    @property
+    def kind(self) -> str:
+        return self.ref.partition(" ")[0]
+
+    @property
+    def namespace(self) -> str:
+        return self.obj.metadata.namespace or "default"
+
+    @property
+    def name(self) -> str:
+        return self.obj.metadata.name or ""
+
+    @property
+    def rolls(self) -> bool:
+        """Return whether a Deployment's rollout brings it about."""
+        return self.kind == "Deployment" and self.action in ("rolling update", "recreated")
+
+    @property
+    def replaces(self) -> bool:
+        """Return whether all of its pods are made anew otherwise."""
+        return not self.rolls and self.action in ("rolling update", "recreated", "changed")
+
+
+def as_applied(snapshot: Snapshot, manifests: Snapshot) -> Snapshot:
+    """Return the manifests with the replicas of the cluster where they state none: applying them leaves that number to whoever set it,
+    an autoscaler say."""
+    found = manifests.copy()
+    for kind, objects in manifests.workloads.items():
+        for i, obj in enumerate(objects):
+            previous = named(snapshot, *_name(obj))
+            if f"{kind} {obj.metadata.namespace or 'default'}/{obj.metadata.name}" in manifests.unscaled and previous is not None:
+                found.workloads[kind][i] = msgspec.structs.replace(
+                    obj, spec=msgspec.structs.replace(obj.spec, replicas=replicas.replicas(previous))
+                )
+    return found
+
+
+def changes(snapshot: Snapshot, manifests: Snapshot, merged: Snapshot) -> list[Change]:
+    """Return the workloads and pods of manifests, in the order of the input. ``merged``: the cluster with the manifests' objects."""
+    found = [
+        _workload(obj, named(snapshot, *_name(obj)), merged) for obj in map(labelled, listed(manifests)) if not made_by_another(obj, merged)
+    ]
+    there = {pod_key(pod) for pod in snapshot.pods}
+    return found + [_pod(pod, pod_key(pod) in there, merged) for pod in manifests.pods]
+
+
+def _name(obj: Any) -> tuple[str, str, str]:
+    return type(obj).__name__, obj.metadata.namespace or "default", obj.metadata.name or ""
+
+
+def _workload(obj: Any, previous: Any | None, merged: Snapshot) -> Change:
+    kind, namespace, name = _name(obj)
+    refused = [*checks.problems(obj, merged)]
+    new, old = view(obj), view(labelled(previous)) if previous is not None else None
+    action: Action = "new"
+    if new is not None and old is not None:
+        action = _action(new, old)
+        refused += _immutable(new, old, action)
+    return Change(f"{kind} {namespace}/{name}", obj, action, tuple(refused))
+
+
+def _action(new: Workload, old: Workload) -> Action:
+    if _same(new, old):
+        return "unchanged" if new.kind == "DaemonSet" or replicas.asked(new) == replicas.asked(old) else "scaled"
+    if new.kind not in _ROLLING:
+        return "changed"
+    strategy = new.obj.spec.strategy if isinstance(new.obj, Deployment) and new.obj.spec is not None else None
+    return "recreated" if strategy is not None and strategy.type == "Recreate" else "rolling update"
+
+
+def _same(new: Workload, old: Workload) -> bool:
+    """Return whether no pod need be replaced, by what is read of templates: what placement reads, and images."""
+    if fingerprint(new.template) != fingerprint(old.template):
+        return False
+    return all(before in (None, now) for before, now in zip(_images(old), _images(new), strict=True))
+
+
+def _images(workload: Workload) -> Sequence[str | None]:
+    return [c.image for c in (*(workload.spec.containers or ()), *(workload.spec.initContainers or ()))]
+
+
+def _immutable(new: Workload, old: Workload, action: Action) -> Iterator[str]:
+    """Return fields that an API server lets nobody change (pkg/apis/{apps,batch}/validation)."""
+    if new.kind == "Job" and action == "changed":
+        yield f"{new.path}: the template of a Job cannot be changed: delete the Job first"
+    if new.kind in ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet") and selector(new.obj) != selector(old.obj):
+        yield f"spec.selector: cannot be changed: delete the {new.kind} first"
+    if new.kind == "StatefulSet" and new.obj.spec.podManagementPolicy != old.obj.spec.podManagementPolicy:
+        was, now = (each.obj.spec.podManagementPolicy or "OrderedReady" for each in (old, new))
+        if was != now:
+            yield f"spec.podManagementPolicy: cannot be changed from {was} to {now}: delete the StatefulSet first"
+
+
+def _pod(pod: Pod, there: bool, merged: Snapshot) -> Change:
+    namespace = pod.metadata.namespace or "default"
+    refused = [*checks.hints(pod.metadata, pod.spec, "metadata"), *checks.unknown_templates(pod.spec, namespace, "spec", merged)]
+    try:
+        admitted(pod.spec, namespace, merged)
+    except UnknownClass:
+        refused += checks.unknown_class(pod.spec, "spec", merged)
+    return Change(f"Pod {pod_key(pod)}", pod, "unchanged" if there else "new", tuple(refused))
+
+
+def placeable(manifests: Snapshot, left_out: Sequence[Change]) -> Snapshot:
+    """Return the manifests without these workloads and pods."""
+    names = {change.ref for change in left_out}
+    found = manifests.copy()
+    found.pods = [pod for pod in found.pods if f"Pod {pod_key(pod)}" not in names]
+    for kind in kinds.WORKLOADS:
+        if kind in found.workloads:
+            found.workloads[kind] = [obj for obj in found.workloads[kind] if "{} {}/{}".format(*_name(obj)) not in names]
+    return found

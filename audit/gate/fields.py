@@ -1,0 +1,110 @@
+"""Which field of a manifest a finding or a cause is about."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from typing import Final
+
+from audit.gate.changes import Change
+from models.kube import objects, quantity
+from models.kube.pod_spec import required_terms
+from models.workloads.view import view
+
+_REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
+#: What a pod's own object has where a workload's has it in the template.
+_OF_PODS: Final = ("spec", "metadata")
+#: What narrows the choice of nodes is named before what is short there.
+_LAST: Final = ("NodeResourcesFit", "GangScheduling")
+_INDEX: Final = re.compile(r"\[\d+\]")
+
+
+def in_template(field: str | None, path: str) -> str | None:
+    """Return a field of a pod as the field of the workload whose template is at ``path``."""
+    if field is None or field.split(".")[0] not in _OF_PODS:
+        return field
+    return f"{path}.{field}"
+
+
+def without_places(field: str | None) -> str:
+    """Return a field without the places in lists, which what is put before them shifts."""
+    return _INDEX.sub("[]", field or "")
+
+
+def blamed(change: Change, blame: Sequence[tuple[str, str]]) -> str | None:
+    """Return the field of a workload that a cause names, by its rules and their sentences; None: no field more than another."""
+    if change.refused:
+        field, colon, _ = change.refused[0].partition(": ")
+        return field if colon and " " not in field else None
+    workload = view(change.obj) if change.kind != "Pod" else None
+    pod = objects.Pod(change.obj.metadata, change.obj.spec) if workload is None else objects.Pod(objects.ObjectMeta(), workload.spec)
+    path = "spec" if workload is None else f"{workload.path}.spec"
+    for rule, sentence in sorted(blame, key=lambda each: each[0] in _LAST):
+        found = next(_fields(pod.spec, rule, sentence), None)
+        if found is not None:
+            return f"{path}.{found}"
+    return None
+
+
+def _fields(spec: objects.PodSpec, rule: str, sentence: str) -> Iterator[str]:
+    """Yield the fields of a pod spec that make a rule say this, the likeliest first."""
+    if rule == "NodeAffinity":
+        node = spec.affinity.nodeAffinity if spec.affinity is not None else None
+        if spec.nodeSelector and any(key in sentence for key in spec.nodeSelector):
+            yield "nodeSelector"
+        if node is not None and node.requiredDuringSchedulingIgnoredDuringExecution is not None:
+            yield f"affinity.nodeAffinity.{_REQUIRED}"
+        yield "nodeSelector"
+    elif rule in ("TaintToleration", "NodeUnschedulable"):
+        yield "tolerations"
+    elif rule == "NodeName":
+        yield "nodeName"
+    elif rule == "NodePorts":
+        yield from _ports(spec, sentence)
+    elif rule == "NodeResourcesFit":
+        yield from _requests(spec, sentence)
+    elif rule == "InterPodAffinity":
+        yield from _terms(spec, sentence)
+    elif rule == "PodTopologySpread":
+        hard = [(i, c) for i, c in enumerate(spec.topologySpreadConstraints or ()) if c.whenUnsatisfiable == "DoNotSchedule"]
+        yield from (f"topologySpreadConstraints[{i}]" for i, c in hard if len(hard) == 1 or c.topologyKey in sentence)
+    elif rule in ("VolumeBinding", "VolumeZone", "VolumeRestrictions", "NodeVolumeLimits"):
+        volumes = list(enumerate(spec.volumes or ()))
+        named = [i for i, v in volumes if v.persistentVolumeClaim is not None and v.persistentVolumeClaim.claimName in sentence]
+        yield from (f"volumes[{i}]" for i in named)
+        yield "volumes"
+    elif rule == "DynamicResources":
+        yield "resourceClaims"
+    elif rule in ("ResourceQuota", "LimitRanger", "NodeResourceTopologyMatch"):
+        yield from _requests(spec, sentence)
+
+
+def _ports(spec: objects.PodSpec, sentence: str) -> Iterator[str]:
+    for i, container in enumerate(spec.containers or ()):
+        for j, port in enumerate(container.ports or ()):
+            if port.hostPort and str(port.hostPort) in sentence:
+                yield f"containers[{i}].ports[{j}]"
+
+
+def _requests(spec: objects.PodSpec, sentence: str) -> Iterator[str]:
+    """Yield the request of the container that asks for most of the resource that the sentence names."""
+    asked: dict[str, list[tuple[Fraction, int]]] = {}
+    for i, container in enumerate(spec.containers or ()):
+        for name, raw in ((container.resources.requests if container.resources is not None else None) or {}).items():
+            asked.setdefault(name, []).append((-quantity.parse(raw), i))
+    named = [name for name in asked if name in sentence.lower()]
+    for name in named or list(asked):
+        place = min(asked[name])[1]
+        key = f".{name}" if "." not in name and "/" not in name else f"[{name}]"
+        yield f"containers[{place}].resources.requests{key}"
+    yield "containers"
+
+
+def _terms(spec: objects.PodSpec, sentence: str) -> Iterator[str]:
+    pod = objects.Pod(objects.ObjectMeta(), spec)
+    parts = ("podAntiAffinity",) if "anti-affinity" in sentence else ("podAffinity", "podAntiAffinity")
+    for part in parts:
+        found = required_terms(pod, part)
+        named = [i for i, term in enumerate(found) if term.topologyKey in sentence]
+        yield from (f"affinity.{part}.{_REQUIRED}[{i}]" for i in (named if named else range(len(found))))

@@ -1,0 +1,291 @@
+"""From manifests, and the cluster that they are for, to a Check document."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from audit.gate.changes import Change, as_applied, changes
+from audit.gate.fields import blamed, in_template, without_places
+from audit.gate.placing import Outcome, Placing, Verdict
+from audit.run import AuditOptions, examine
+from audit.selection import Chosen, Names
+from models.documents.audit import SEVERITIES, Audit, Finding
+from models.documents.audit_selection import AuditBaseline, KnownFinding
+from models.documents.check import Check, Fault, Position, WorkloadFit
+from models.documents.placement import SnapshotRef
+from models.positions.find import Positions
+from models.snapshot.scope import select
+from models.snapshot.snapshot import InputError, Snapshot
+from models.workloads.merge import merge
+from models.workloads.view import listed, view
+from solver.runtime.options import OnProgress, Options
+
+#: Codes about the control plane and the labels of nodes, which manifests of workloads do not change.
+_OF_NODES: Final = "KS9"
+#: Of pods that run only because they were placed here: the placement was judged already, ...
+_JUDGED: Final = "KS1"
+#: ... and where exactly replicas would run is the scheduler's choice.
+_CHOSEN_HERE: Final = ("KS511", "KS512", "KS513", "KS514")
+#: Judged by what else there is, which manifests alone do not tell.
+_OF_OTHERS: Final = "KS201"
+_NO_CLUSTER: Final = "whether the pods fit, and all that depends on nodes and on what runs: no cluster is given (--cluster)"
+#: The shares of the time for placing, and of the rest for the audit without the manifests.
+_PLACING: Final = 0.6
+_BEFORE: Final = 0.4
+
+
+@dataclass(frozen=True)
+class Request:
+    """``cluster``: None where there is none, and only the manifests are judged. ``base``: the manifests as they were, None: no comparison.
+    ``files``, ``base_files``: as they were named."""
+
+    manifests: Snapshot
+    positions: Positions
+    files: Sequence[str]
+    cluster: Snapshot | None = None
+    base: Snapshot | None = None
+    base_files: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class GateOptions:
+    """``search``: of placements; ``audit``: of findings, with its ``chosen``. ``show_known``: known findings are listed, too."""
+
+    search: Options
+    audit: AuditOptions
+    show_known: bool = False
+
+
+@dataclass
+class Checked:
+    """``all``: what a baseline is to know; ``stale``: how many findings of a baseline are gone; ``warnings``: what is odd."""
+
+    check: Check
+    all: AuditBaseline
+    stale: int
+    warnings: list[str]
+
+
+@dataclass(frozen=True)
+class _Located:
+    """A finding with the object and the field of a manifest that it is about."""
+
+    finding: Finding
+    ref: str
+    field: str | None
+    fingerprint: str
+
+
+@dataclass
+class _Side:
+    """What manifests bring to the cluster. ``own``: the objects of the manifests; ``known``: how often findings of each fingerprint are
+    there without them."""
+
+    verdicts: list[Verdict]
+    found: list[_Located]
+    audit: Audit
+    own: set[str]
+    known: Counter[str] = field(default_factory=Counter)
+    outcome: Outcome | None = None
+
+
+@dataclass(frozen=True)
+class _Run:
+    options: GateOptions
+    stop: threading.Event
+    began: float
+    on_progress: OnProgress | None
+
+    def left(self) -> float:
+        """Return the seconds that are left."""
+        limit = self.options.search.time_limit or 60.0
+        return limit if self.options.search.deterministic else max(1.0, self.began + limit - time.monotonic())
+
+
+def check(
+    request: Request,
+    options: GateOptions,
+    *,
+    on_progress: OnProgress | None = None,
+    stop: threading.Event | None = None,
+    began: float | None = None,
+) -> Checked:
+    """Say whether manifests fit a cluster, and what is wrong with them.
+
+    Raises:
+        InputError: manifests that an API server would refuse, quantities that cannot be summed.
+        InternalFault: the independent checker found a placement invalid.
+    """
+    run = _Run(options, stop or threading.Event(), time.monotonic() if began is None else began, on_progress)
+    side = _side(request.cluster, request.manifests, run, compared=request.base is None)
+    base = _side(request.cluster, request.base, run, compared=False) if request.base is not None else None
+    known = base.known + Counter(each.fingerprint for each in base.found) if base is not None else side.known
+    faults: list[Fault] = []
+    places = _Places(request, {verdict.change.ref: verdict.change for verdict in side.verdicts})
+    left, listed = known.copy(), Counter[tuple[str, str]]()
+    baseline = Counter[tuple[str, str]]()
+    for entry in options.audit.chosen.baseline.findings if options.audit.chosen.baseline is not None else ():
+        baseline[entry.code, entry.object] += entry.count
+    for each in side.found:
+        mine = each.ref in side.own
+        seen = (base is not None or not mine) and left[each.fingerprint] > 0
+        left[each.fingerprint] -= seen
+        if seen and not mine:
+            continue
+        identity = each.finding.code, each.ref
+        listed[identity] += 1
+        in_baseline = not seen and baseline[identity] > 0
+        baseline[identity] -= in_baseline
+        faults.append(Fault(each.finding, each.fingerprint, places.of(each.ref, each.field), known=seen or in_baseline))
+    fits = [_fit(verdict, base, places) for verdict in side.verdicts] if request.cluster is not None else []
+    return Checked(
+        _document(request, side, faults, fits, show_known=options.show_known),
+        AuditBaseline(findings=tuple(KnownFinding(code, ref, count) for (code, ref), count in listed.items())),
+        sum(count for count in baseline.values() if count > 0),
+        side.outcome.warnings if side.outcome is not None else [],
+    )
+
+
+# --- one side of the comparison ------------------------------------------------------------------------------------------
+
+
+def _side(cluster: Snapshot | None, manifests: Snapshot, run: _Run, *, compared: bool) -> _Side:
+    """``compared``: with the cluster as it is."""
+    own = set(manifests.sources)
+    if cluster is None:
+        alone = manifests.copy()
+        found, audit = _audited(alone, run, frozenset())
+        verdicts = [Verdict(change, "unproved", 0, 0) for change in changes(Snapshot(), manifests, manifests)]
+        return _Side(verdicts, [each for each in found if not _of_others(each.finding)], audit, own)
+    manifests = as_applied(cluster, manifests)
+    waiting = set(select(cluster, include_gated=True).pending)
+    problems: list[str] = []
+    start = merge(replace(cluster, pods=[pod for i, pod in enumerate(cluster.pods) if i not in waiting]), manifests, problems)
+    if problems:
+        raise InputError(problems)
+    known = _before(cluster, run) if compared else Counter[str]()
+    until = time.monotonic() + run.left() * _PLACING
+    found_changes = changes(cluster, manifests, start)
+    outcome = Placing(start, manifests, found_changes, run.options.search, until, run.stop, run.on_progress).run()
+    outcome.warnings = list(dict.fromkeys([*start.warnings[len(cluster.warnings) :], *outcome.warnings]))
+    if waiting:
+        outcome.notes.append(f"{len(waiting)} pods that wait in the cluster are left out")
+    found, audit = _audited(outcome.after, run, outcome.newcomers)
+    return _Side(outcome.verdicts, found, audit, own, known, outcome)
+
+
+def _before(cluster: Snapshot, run: _Run) -> Counter[str]:
+    part = replace(run.options.audit, time_limit=run.left() * _BEFORE)
+    found, _ = _audited(cluster, replace(run, options=replace(run.options, audit=part)), frozenset())
+    return Counter(each.fingerprint for each in found)
+
+
+def _audited(snapshot: Snapshot, run: _Run, newcomers: frozenset[str]) -> tuple[list[_Located], Audit]:
+    """Return the findings about a cluster. ``newcomers``: pods that run there only because they were placed."""
+    options = run.options.audit
+    chosen = options.chosen
+    ignored = chosen.ignore if any(code.startswith(_OF_NODES) for code in chosen.selected) else (*chosen.ignore, _OF_NODES)
+    chosen = Chosen(chosen.select, ignored, (), chosen.config)
+    limit = min(options.time_limit, run.left())
+    audit, _ = examine(snapshot, replace(options, chosen=chosen, time_limit=limit), on_progress=run.on_progress, stop=run.stop)
+    names = Names(snapshot)
+    paths = {found.ref: found.path for found in map(view, listed(snapshot)) if found is not None}
+    located = []
+    for finding in audit.findings:
+        if finding.pods and newcomers.issuperset(finding.pods) and finding.code.startswith((_JUDGED, *_CHOSEN_HERE)):
+            continue
+        ref = names.of(finding)
+        place = in_template(finding.field, paths[ref]) if finding.object.startswith("Pod ") and ref in paths else finding.field
+        located.append(_Located(finding, ref, place, fingerprint(finding.code, ref, place)))
+    return located, audit
+
+
+def fingerprint(code: str, ref: str, place: str | None) -> str:
+    """Return a hash of code, object and field, places in lists left out."""
+    return hashlib.sha256("\0".join((code, ref, without_places(place))).encode()).hexdigest()[:32]
+
+
+def _of_others(finding: Finding) -> bool:
+    """Return whether other pods, which manifests alone do not show, may make a finding void."""
+    return finding.code == _OF_OTHERS and finding.severity == "info"
+
+
+# --- the document ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Places:
+    """Positions in the manifests."""
+
+    request: Request
+    changes: Mapping[str, Change]
+
+    def of(self, ref: str, place: str | None) -> Position | None:
+        """Return where a field of an object is; None for objects of no manifest."""
+        if ref not in self.request.manifests.sources:
+            return None
+        kind, _, name = ref.partition(" ")
+        namespace, slash, short = name.rpartition("/")
+        positions = self.request.positions
+        try:
+            return positions.of(kind, namespace if slash else None, short, place) or positions.of(kind, None, short, place)
+        except NotImplementedError:
+            return None
+
+
+def _fit(verdict: Verdict, base: _Side | None, places: _Places) -> WorkloadFit:
+    ref = verdict.change.ref
+    before = next((other for other in base.verdicts if other.change.ref == ref), None) if base is not None else None
+    known = verdict.fit != "fits" and before is not None and before.fit != "fits"
+    place = blamed(verdict.change, verdict.blame) if verdict.fit != "fits" else None
+    return WorkloadFit(
+        ref,
+        verdict.fit,
+        verdict.replicas,
+        verdict.placed,
+        verdict.change.action,
+        verdict.cause,
+        verdict.fix,
+        places.of(ref, place),
+        known,
+    )
+
+
+def _document(request: Request, side: _Side, faults: Sequence[Fault], fits: list[WorkloadFit], *, show_known: bool) -> Check:
+    cluster, outcome = request.cluster, side.outcome
+    fresh = [fault for fault in faults if not fault.known]
+    shown = list(faults) if show_known else fresh
+    shown.sort(key=lambda f: (SEVERITIES.index(f.finding.severity), f.finding.code, f.finding.object, f.finding.field or ""))
+    unmodelled = outcome.unmodelled if outcome is not None else side.audit.unmodelled
+    missing = [] if cluster is not None else [_NO_CLUSTER]
+    return Check(
+        None if cluster is None else _reference(cluster, request, side),
+        list(request.files),
+        fits,
+        {severity: sum(fault.finding.severity == severity for fault in fresh) for severity in SEVERITIES},
+        shown,
+        list(request.base_files),
+        len(faults) - len(fresh),
+        [*missing, *side.audit.notChecked],
+        unmodelled,
+        [*(outcome.notes if outcome is not None else ())],
+    )
+
+
+def _reference(cluster: Snapshot, request: Request, side: _Side) -> SnapshotRef:
+    return SnapshotRef(
+        cluster.sha256,
+        len(cluster.nodes),
+        len(cluster.pods),
+        len(select(cluster).pending),
+        daemonNamespaces=side.audit.snapshot.daemonNamespaces,
+        workloads=[verdict.change.ref for verdict in side.verdicts],
+        kubernetesVersion=cluster.gates.version,
+        featureGates=dict(cluster.gates.given),
+    )

@@ -1,0 +1,279 @@
+"""Whether the pods of manifests find places: rollouts one after the other, then everything else together beside them."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+import msgspec
+
+from audit.gate.changes import Change, placeable
+from models.devices.shared_gpus import adapter
+from models.documents.check import Fit
+from models.documents.placement import Placement, Unmodelled
+from models.edits.edits import shrink
+from models.kube import objects
+from models.snapshot.snapshot import InputError, Snapshot
+from models.workloads import replicas
+from models.workloads.expand import expand, owned
+from models.workloads.rollout_input import read
+from models.workloads.view import view
+from solver.rollout.simulate import roll_out
+from solver.runtime.options import OnProgress, Options
+from solver.solve import place
+
+#: What a pod that was placed counts as.
+_RUNNING: Final = objects.PodStatus(phase="Running", conditions=[objects.PodCondition("Ready", "True")])
+#: The share of the time that is left which one search may take.
+_SHARE: Final = 0.5
+_NO_ORDER: Final = (
+    "there is an end state in which everything is placed, but no order was found in which rollouts and new pods come to it without "
+    "being in each other's way"
+)
+Blame = tuple[str, str]  # a rule, and its sentence
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What becomes of a workload. ``blame``: the rules of the cause, each with its sentence; ``fix``: what would help, proved."""
+
+    change: Change
+    fit: Fit
+    replicas: int
+    placed: int
+    cause: str | None = None
+    blame: tuple[Blame, ...] = ()
+    fix: str | None = None
+
+
+@dataclass
+class Outcome:
+    """``after``: the cluster with all that was placed running where it was placed, what was not waiting; ``newcomers``: keys of the pods
+    that run there only because they were placed."""
+
+    verdicts: list[Verdict]
+    after: Snapshot
+    newcomers: frozenset[str]
+    unmodelled: list[Unmodelled]
+    notes: list[str]
+    warnings: list[str]
+
+
+@dataclass
+class _Rolled:
+    """A rollout that came to a halt, or could not be asked about."""
+
+    placed: int
+    proved: bool
+    cause: str
+    blame: tuple[Blame, ...] = ()
+    fix: str | None = None
+
+
+@dataclass
+class _Course:
+    """One order of events: what was found of each rollout that did not complete, and the placement of the rest."""
+
+    halts: dict[str, _Rolled] = field(default_factory=dict)
+    before: Snapshot = field(default_factory=Snapshot)
+    placement: Placement | None = None
+
+    @property
+    def whole(self) -> bool:
+        return not self.halts and (self.placement is None or not self.placement.unplaced)
+
+
+@dataclass
+class Placing:
+    """``start``: the cluster without the pods that wait in it, with the manifests' objects; ``manifests``: with replicas filled in;
+    ``changes``: their workloads. ``until``: when searches are to end, on the monotonic clock."""
+
+    start: Snapshot
+    manifests: Snapshot
+    changes: Sequence[Change]
+    options: Options
+    until: float
+    stop: threading.Event
+    on_progress: OnProgress | None = None
+    newcomers: set[str] = field(default_factory=set)
+    unmodelled: list[Unmodelled] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+    def run(self) -> Outcome:
+        """Return what becomes of every workload.
+
+        Raises:
+            InputError: manifests that an API server would refuse, quantities that cannot be summed.
+        """
+        good = [change for change in self.changes if not change.refused]
+        rolling = [change for change in good if change.rolls]
+        course = self._rollouts_first(good, rolling)
+        end = None
+        if not course.whole and len(good) > 1 and rolling:
+            end = self._end_state(good)
+            if end.whole:
+                other = self._newcomers_first(good, rolling)
+                course = other if other.whole else course
+        verdicts = [self._verdict(change, course, end) for change in self.changes]
+        newcomers = frozenset(self.newcomers)
+        return Outcome(verdicts, self._after(course), newcomers, self.unmodelled, self.notes, list(dict.fromkeys(self.warnings)))
+
+    # --- orders of events -------------------------------------------------------------------------------------------------
+
+    def _rollouts_first(self, good: Sequence[Change], rolling: Sequence[Change]) -> _Course:
+        course = _Course()
+        state = self._roll(self.start, rolling, course)
+        state = _without(state, [change for change in good if change.replaces])
+        self._place(state, [change for change in good if change.ref not in course.halts], course)
+        return course
+
+    def _newcomers_first(self, good: Sequence[Change], rolling: Sequence[Change]) -> _Course:
+        """Place what is new beside the pods that rollouts will replace; then the rollouts."""
+        course = _Course()
+        state = _without(self.start, [change for change in good if change.replaces])
+        self._place(state, [change for change in good if change not in rolling], course)
+        if course.whole:
+            course.before = self._roll(self._after(course), rolling, course)
+            course.placement = None
+        return course
+
+    def _end_state(self, good: Sequence[Change]) -> _Course:
+        """Place everything beside what no change of the manifests touches: what has no room there has none in any order."""
+        course = _Course()
+        self._place(_without(self.start, [change for change in good if change.rolls or change.replaces]), good, course)
+        return course
+
+    # --- steps ------------------------------------------------------------------------------------------------------------
+
+    def _limited(self) -> Options:
+        if self.options.time_limit is None or self.options.deterministic:
+            return self.options
+        return replace(self.options, time_limit=max(0.5, (self.until - time.monotonic()) * _SHARE))
+
+    def _roll(self, state: Snapshot, rolling: Sequence[Change], course: _Course) -> Snapshot:
+        """Return the cluster after those rollouts that complete."""
+        for change in rolling:
+            name = f"{change.namespace}/{change.name}"
+            try:
+                found = roll_out(state, name, None, self._limited(), on_progress=self.on_progress, stop=self.stop)
+            except InputError as error:
+                course.halts[change.ref] = _Rolled(0, True, "; ".join(error.problems))
+                continue
+            self._note(found)
+            rollout = found.rollout
+            assert rollout is not None
+            if rollout.complete:
+                state = self._rolled(state, name, found)
+                continue
+            reasons = [reason for left in rollout.stuck[:1] for reason in left.reasons]
+            told = ", ".join(f"{r.rule} on {r.nodes} node{'s' * (r.nodes != 1)} ({r.message})" for r in reasons)
+            halted = f"its rollout comes to a halt with {len(found.assignments)} of {rollout.replicas} new pods placed"
+            course.halts[change.ref] = _Rolled(
+                len(found.assignments),
+                rollout.proved,
+                f"{halted} (maxSurge {rollout.maxSurge}, maxUnavailable {rollout.maxUnavailable})"
+                + (f": the next one is rejected by {told}" if told else "")
+                + ("" if rollout.proved else "; not proved"),
+                tuple((reason.rule, reason.message) for reason in reasons),
+                "; or ".join(way.message for way in rollout.waysOut) or None,
+            )
+        return state
+
+    def _rolled(self, state: Snapshot, name: str, found: Placement) -> Snapshot:
+        revision = read(state, name, None)
+        gone = {*(entry.index for entry in revision.old), *revision.going}
+        at = {entry.pod: entry.node for entry in found.assignments}
+        pods = [pod for i, pod in enumerate(revision.snapshot.pods) if i not in gone]
+        self.newcomers.update(at)
+        return replace(revision.snapshot, pods=pods + [_bound(pod, at[objects.pod_key(pod)]) for pod in revision.new])
+
+    def _place(self, state: Snapshot, wanted: Sequence[Change], course: _Course) -> None:
+        """Place what these workloads lack."""
+        names = {change.ref for change in wanted}
+        manifests = placeable(self.manifests, [change for change in self.changes if change.ref not in names])
+        expansion = expand(state, manifests)
+        course.before = expansion.snapshot
+        if course.before.shared_gpus != "none":
+            adapter.apply(course.before, course.before.shared_gpus)
+        for change in wanted:
+            workload = view(change.obj) if change.kind not in ("Pod", "DaemonSet") else None
+            if workload is not None and workload.job is None:
+                shrink(course.before, (change.kind, change.namespace, change.name), replicas.asked(workload))
+        self.warnings += expansion.snapshot.warnings[len(state.warnings) :]
+        options = replace(self._limited(), workloads=tuple(expansion.workloads), unmodelled=tuple(expansion.unmodelled))
+        course.placement = place(course.before, options, on_progress=self.on_progress, stop=self.stop)
+        self._note(course.placement)
+
+    def _note(self, found: Placement) -> None:
+        self.unmodelled += [entry for entry in found.unmodelled if entry not in self.unmodelled]
+        self.notes += [note for note in found.notes if note not in self.notes and "NUMA" in note]
+
+    def _after(self, course: _Course) -> Snapshot:
+        at = {entry.pod: entry.node for entry in course.placement.assignments} if course.placement is not None else {}
+        self.newcomers.update(at)
+        pods = [_bound(pod, at[key]) if (key := objects.pod_key(pod)) in at else pod for pod in course.before.pods]
+        return replace(course.before, pods=pods)
+
+    # --- verdicts ---------------------------------------------------------------------------------------------------------
+
+    def _verdict(self, change: Change, course: _Course, end: _Course | None) -> Verdict:
+        """``end``: the end state, where an order of events did not lead to one."""
+        if change.refused:
+            return Verdict(change, "does not fit", _asked(change, ()), 0, "; ".join(change.refused), (("", change.refused[0]),))
+        halt = course.halts.get(change.ref)
+        if halt is not None:
+            fit: Fit = "does not fit" if halt.proved else "unproved"
+            return Verdict(change, fit, _asked(change, ()), halt.placed, halt.cause, halt.blame, halt.fix)
+        if end is not None and not end.whole:
+            return self._unplaced(change, end)
+        found = self._unplaced(change, course)
+        return found if end is None or found.fit == "fits" else replace(found, fit="unproved", cause=_NO_ORDER, blame=(), fix=None)
+
+    def _unplaced(self, change: Change, course: _Course) -> Verdict:
+        """The verdict by the placement of a course."""
+        pods, placement = _pods(course.before, change), course.placement
+        asked = _asked(change, pods)
+        unplaced = {entry.pod: entry for entry in placement.unplaced} if placement is not None else {}
+        waiting = [key for key in pods if key in unplaced]
+        if not waiting or placement is None:
+            return Verdict(change, "fits", asked, asked)
+        mine, placed = set(waiting), max(0, asked - len(waiting))
+        cause = next((cause for cause in placement.causes if mine.intersection(cause.pods)), None)
+        most = all(tier.value == tier.bound for tier in placement.objective if tier.tier == "placed")
+        fit: Fit = "does not fit" if most or (cause is not None and cause.alone and cause.proved) else "unproved"
+        if cause is not None and cause.facts:
+            text, blame = "; ".join(fact.message for fact in cause.facts), tuple((fact.rule, fact.message) for fact in cause.facts)
+            return Verdict(change, fit, asked, placed, text, blame, "; or ".join(way.message for way in cause.waysOut) or None)
+        reasons = unplaced[waiting[0]].reasons
+        text = "; ".join(f"{r.rule} on {r.nodes} node{'s' * (r.nodes != 1)}: {r.message}" for r in reasons) or "no place was found for it"
+        text = text if fit != "unproved" else f"{text}; not proved: the time was up (--time-limit)"
+        return Verdict(change, fit, asked, placed, text, tuple((reason.rule, reason.message) for reason in reasons))
+
+
+def _asked(change: Change, pods: Sequence[str]) -> int:
+    """Return the pods that a workload wants; where nodes or what is done already decide, those it has."""
+    workload = view(change.obj) if change.kind != "Pod" else None
+    if workload is None:
+        return 1 if change.kind == "Pod" else 0
+    return len(pods) if workload.kind == "DaemonSet" or workload.job is not None else replicas.asked(workload)
+
+
+def _pods(snapshot: Snapshot, change: Change) -> list[str]:
+    if change.kind == "Pod":
+        return [f"{change.namespace}/{change.name}"]
+    return [objects.pod_key(snapshot.pods[i]) for i in owned(snapshot, change.kind, change.namespace, change.name)]
+
+
+def _without(state: Snapshot, gone: Iterable[Change]) -> Snapshot:
+    """Return the cluster without the pods of some workloads."""
+    leave = {i for change in gone for i in owned(state, change.kind, change.namespace, change.name)}
+    return replace(state, pods=[pod for i, pod in enumerate(state.pods) if i not in leave])
+
+
+def _bound(pod: objects.Pod, node: str) -> objects.Pod:
+    change = msgspec.structs.replace
+    return change(pod, spec=change(pod.spec, nodeName=node, schedulingGates=None), status=_RUNNING)

@@ -1,0 +1,125 @@
+"""``kubestow check``: whether manifests fit a cluster, and what is wrong with them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+import click
+
+from commands.common import options, selecting
+from commands.common.exit_codes import DONE, INCOMPLETE, VIOLATED, fail, refuse, say
+from commands.common.help_text import Command
+from commands.common.options import PolicyChoices, SearchChoices, Streams, bundled
+from commands.common.selecting import Selecting
+
+if TYPE_CHECKING:
+    from models.kube.feature_gates import FeatureGates
+    from models.positions.find import Positions
+    from models.snapshot.snapshot import Snapshot
+
+
+@click.command(cls=Command)
+@click.argument("more", metavar="[MANIFEST]...", nargs=-1, type=options.FILE)
+@options.manifests("-w", "--manifests", "--workload", text="The manifests: files, folders, - for standard input; repeatable.")
+@click.option(
+    "--cluster", "snapshots", multiple=True, metavar="SNAPSHOT", type=options.FILE, help="The cluster that they are for; repeatable."
+)
+@click.option("--base", multiple=True, metavar="FILE", type=options.FILE, help="The manifests as they were: report only what is new.")
+@click.option("--show-known", is_flag=True, help="List findings that --base or --baseline knows, too.")
+@selecting.fail_on
+@selecting.codes
+@selecting.known
+@options.namespace
+@options.table_output()
+@options.search
+@options.policy
+@options.daemon_namespaces
+@options.versions
+@options.strict
+@options.max_input
+@options.noise()
+@bundled(streams=Streams, search=SearchChoices, choices=PolicyChoices, chosen=Selecting)
+def check(
+    streams: Streams,
+    search: SearchChoices,
+    choices: PolicyChoices,
+    chosen: Selecting,
+    more: tuple[str, ...],
+    base: tuple[str, ...],
+    fail_on: str,
+    namespace: str | None,
+    *,
+    show_known: bool,
+) -> None:
+    """Say whether manifests fit a cluster, and what is wrong with them.
+
+    Exits with 4 if a new finding has the severity of --fail-on or a higher one, and 3 if something does not fit, or is not proved to;
+    with 4 if both.
+    """
+    streams = replace(streams, manifests=(*streams.manifests, *more))
+    refuse(not streams.manifests, "no manifests are given: name files or folders, or - for standard input")
+    refuse("-" in base and "-" in (*streams.manifests, *streams.snapshots), "only one of the inputs can be standard input")
+    streams.check()
+    from audit.catalogue import CODES
+    from audit.gate.gate import GateOptions, Request
+    from audit.gate.gate import check as judge
+    from audit.run import AuditOptions
+    from commands.common import inputs, output, searching
+    from models.documents.check import failing, to_builtins, unfit
+    from models.snapshot.snapshot import Snapshot
+    from report.documents import csv_rows
+    from report.terminal import check as terminal
+
+    picked = selecting.chosen(chosen, CODES)
+    policy = inputs.read_policy(choices)
+    run = searching.Run(streams)
+    cluster = inputs.load(streams, policy) if streams.snapshots else None
+    nowhere = Snapshot()
+    if cluster is None:
+        inputs.set_gates(nowhere, streams)
+    gates = (cluster or nowhere).gates
+    manifests, positions = _manifests(streams.manifests, streams, gates, namespace)
+    before = _manifests(base, streams, gates, namespace)[0] if base else None
+    inputs.warn(manifests.warnings, streams)
+    inputs.note_omissions(manifests.omissions, streams)
+    request = Request(manifests, positions, streams.manifests, cluster, before, base)
+    looked = AuditOptions(policy, choices.daemon_namespaces, time_limit=search.time_limit, chosen=picked)
+    asked = GateOptions(searching.search_options(search, choices, policy), looked, show_known)
+    checked = run.search(partial(judge, request, asked))
+    found = checked.check
+    inputs.warn([text for text in checked.warnings if text not in manifests.warnings], streams)
+    found.notes += [*(cluster.notes if cluster is not None else ()), *manifests.notes]
+    if cluster is not None and found.snapshot is not None:
+        inputs.stamp(found.snapshot, cluster)
+    if streams.strict and found.unmodelled:
+        fail([f"not modelled: {u.pod}: {u.field}: {u.effect}" for u in found.unmodelled], VIOLATED)
+    output.write_document(
+        streams,
+        lambda surface: terminal.check(found, surface),
+        lambda: to_builtins(found),
+        csv=lambda: csv_rows.check(found),
+        snapshot=cluster or nowhere,
+    )
+    line = f"{terminal.summary(found)}, {run.seconds():.1f} s"
+    if chosen.write_baseline is not None:
+        run.end(DONE, f"{line}; {selecting.write(chosen.write_baseline, checked.all)}")
+    if checked.stale and not streams.quiet:
+        say(f"{chosen.baseline}: {checked.stale} of its findings are gone; --write-baseline writes what is left of it")
+    run.end(VIOLATED if failing(found, fail_on) else INCOMPLETE if unfit(found) else DONE, line)
+
+
+def _manifests(paths: Sequence[str], streams: Streams, gates: FeatureGates, namespace: str | None) -> tuple[Snapshot, Positions]:
+    """Read manifests, and where everything is in them."""
+    from commands.common import inputs
+    from models.positions import find
+    from models.snapshot import snapshot as snapshots
+
+    unknown = streams.allow_unknown_fields
+    found = inputs.checked(lambda: snapshots.load(paths, manifests=True, unknown_fields=unknown, namespace=namespace, gates=gates))
+    try:
+        return found, find.read(paths)
+    except NotImplementedError:
+        return found, find.Positions()

@@ -1,0 +1,102 @@
+"""A Check as a table: the verdict on each workload, then the findings, each with its place in the manifests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from rich.console import RenderableType
+from rich.padding import Padding
+from rich.text import Text
+
+from models.documents.audit import SEVERITIES
+from models.documents.check import Check, Fault, Position, WorkloadFit, unfit
+from report.documents.output import counted
+from report.terminal.canvas import Surface, heading, plain
+
+_FIT: Final = {"fits": "bold green", "does not fit": "bold red", "unproved": "bold yellow"}
+_SEVERITY: Final = {"error": "bold red", "warning": "bold yellow", "info": "bold blue"}
+#: Findings, and workloads that fit, of which a table has so many at most.
+_LISTED: Final = 50
+
+
+def summary(check: Check) -> str:
+    """Return one line: what does not fit, and how many findings of each severity are new."""
+    parts = []
+    if check.snapshot is not None:
+        wrong = unfit(check)
+        impossible = sum(fit.fit == "does not fit" for fit in wrong)
+        parts += [f"{counted(impossible, 'workload')} {'does' if impossible == 1 else 'do'} not fit"] if impossible else []
+        parts += [f"{len(wrong) - impossible} not proved to fit"] if len(wrong) > impossible else []
+        parts += (
+            [f"{counted(len(check.workloads), 'workload')} fit{'s' * (len(check.workloads) == 1)}"] if not wrong and check.workloads else []
+        )
+    numbers = [_number(severity, check.counts[severity]) for severity in SEVERITIES if check.counts.get(severity)]
+    parts += numbers or [f"nothing{' new' * bool(check.known)} found"]
+    return ", ".join(parts) + (f" ({counted(check.known, 'known finding')})" if check.known else "")
+
+
+def _number(severity: str, number: int) -> str:
+    return f"{number:,} info" if severity == "info" else counted(number, severity)
+
+
+def check(found: Check, surface: Surface) -> Iterator[RenderableType]:
+    """Yield the table."""
+    yield Text(summary(found), style="bold")
+    if found.workloads:
+        yield heading("Fit")
+        for fit in sorted(found.workloads, key=lambda each: list(_FIT).index(each.fit), reverse=True)[: surface.most(_LISTED)]:
+            yield from _fit(fit)
+        yield from _more(len(found.workloads), surface)
+    if found.faults:
+        yield heading("Findings")
+        for fault in found.faults[: surface.most(_LISTED)]:
+            yield from _fault(fault)
+        yield from _more(len(found.faults), surface)
+    for title, texts in (
+        ("Not checked", found.notChecked),
+        ("Not taken into account", found.notes),
+        ("Not modelled", [f"{entry.pod}: {entry.field}: {entry.effect}" for entry in found.unmodelled]),
+    ):
+        if texts:
+            yield heading(title)
+            for text in texts[: surface.most(_LISTED)]:
+                yield Padding(plain(text), (0, 0, 0, 2))
+            yield from _more(len(texts), surface)
+
+
+def _more(number: int, surface: Surface) -> Iterator[RenderableType]:
+    if number > surface.most(_LISTED):
+        yield Padding(plain(f"… and {number - _LISTED} more (--all lists all)", style="dim"), (0, 0, 0, 2))
+
+
+def _fit(fit: WorkloadFit) -> Iterator[RenderableType]:
+    line = plain(fit.fit, style=_FIT[fit.fit]).append_text(plain(f"  {fit.workload}: {fit.change}, "))
+    line.append_text(plain(f"{fit.placed} of {counted(fit.replicas, 'pod')} placed{', as with the base' * fit.known}"))
+    yield Padding(line, (0, 0, 0, 2))
+    if fit.fit != "fits":
+        yield from _told(place(fit.position), fit.cause, fit.fix)
+
+
+def _fault(fault: Fault) -> Iterator[RenderableType]:
+    finding = fault.finding
+    line = plain(finding.severity, style=_SEVERITY[finding.severity]).append_text(plain(f"  {finding.code}  ", style="bold"))
+    line.append_text(plain(f"{finding.object}: {finding.message}{' (known)' * fault.known}"))
+    yield Padding(line, (0, 0, 0, 2))
+    yield from _told(place(fault.position), finding.why, finding.fix)
+
+
+def _told(where: str | None, why: str | None, fix: str | None) -> Iterator[RenderableType]:
+    if where is not None:
+        yield Padding(plain(where, style="cyan"), (0, 0, 0, 4))
+    if why:
+        yield Padding(plain(why, style="dim"), (0, 0, 0, 4))
+    if fix:
+        yield Padding(Text("→ ", style="green").append_text(plain(fix, style="green")), (0, 0, 0, 4))
+
+
+def place(position: Position | None) -> str | None:
+    """Return ``file:line:column``, as far as it is known."""
+    if position is None:
+        return None
+    return ":".join(str(part) for part in (position.file, position.line, position.column) if part is not None)
