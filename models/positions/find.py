@@ -2,24 +2,150 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
 
 from models.documents.check import Position
+from models.kube import kinds
+from models.positions import json_nodes, yaml_nodes
+from models.positions.field_path import place
+from models.positions.nodes import Lines, Node
+from models.snapshot import sources
+from models.snapshot.decode import MAX_LIST_DEPTH, is_list
+from models.snapshot.snapshot import reads_as_json
+
+#: What Helm writes above each object that it renders.
+_TEMPLATE: Final = re.compile(r"^# Source: (\S.*?)[ \t\r]*$", re.MULTILINE)
+#: kind, namespace, name.
+_Key = tuple[str, str | None, str]
+
+
+@dataclass
+class _File:
+    """A file that is read when something of it is asked for the first time."""
+
+    name: str
+    data: bytes
+    lines: Lines | None = None
+
+
+class _Placed(NamedTuple):
+    """An object, and the file that it is in. ``template``: of a chart, from which it was rendered."""
+
+    node: Node
+    file: _File
+    template: str | None
 
 
 class Positions:
-    """Where the objects of some files are, and the fields of each."""
+    """Where the objects of some files are, and the fields of each. ``namespace``: that of objects which name none."""
+
+    def __init__(self, files: Sequence[tuple[str, bytes]], namespace: str = "default") -> None:
+        self._files = [_File(name, data) for name, data in files]
+        self._namespace = namespace
+        self._objects: dict[_Key, _Placed] | None = None
 
     def of(self, kind: str, namespace: str | None, name: str, field: str | None = None) -> Position | None:
-        """Return where a field of an object is; of a field that is not there its nearest ancestor that is.
+        """Return where the key of a field, or its element of a list, is written, through anchors and ``<<``; of a field that is not there,
+        its nearest ancestor that is. None: no file has the object.
+
+        What Helm renders to standard input has the name of its template, without a line.
 
         Args:
             namespace: None for what is in none.
             field: the field's path, such as ``spec.template.spec.topologySpreadConstraints[0].maxSkew``; None: the object itself.
         """
-        raise NotImplementedError
+        if self._objects is None:
+            self._objects = {}
+            for file in self._files:
+                for key, placed in _objects_of(file, self._namespace):
+                    self._objects.setdefault(key, placed)
+        found = self._objects.get((kind, namespace, name))
+        if found is None and namespace == self._namespace:  # of a kind of which it is not known whether it has namespaces
+            found = self._objects.get((kind, None, name))
+        if found is None:
+            return None
+        if found.template is not None:
+            return Position(found.template)
+        file = found.file
+        if file.lines is None:
+            file.lines = Lines(file.data.decode())
+        return Position(file.name, *file.lines.at(place(found.node, field) if field else found.node.start))
 
 
-def read(paths: Sequence[str]) -> Positions:
-    """Read where everything is in manifests that are given as on the command line: files, folders, ``-``."""
-    raise NotImplementedError
+def read(paths: Sequence[str], kept: Mapping[str, bytes] | None = None, *, namespace: str = "default") -> Positions:
+    """Return where everything is in manifests that are given as on the command line: files, folders, ``-``.
+
+    What cannot be read has no positions: the reader says what is wrong.
+
+    Args:
+        kept: what was read before, by path, as :func:`models.snapshot.sources.keeping` has it: standard input can be read but once.
+        namespace: that of objects which name none.
+    """
+    files = []
+    for path, _ in sources.files(paths, lambda path, message: None):
+        data = (kept or {}).get(path)
+        if data is None:
+            try:
+                data = sources.read(path)
+            except ValueError:
+                continue
+        files.append((path, data))
+    return Positions(files, namespace)
+
+
+def _objects_of(file: _File, namespace: str) -> Iterator[tuple[_Key, _Placed]]:
+    try:
+        text = file.data.decode()
+    except UnicodeError:
+        return
+    try:
+        for root, template in _roots(file, text):
+            for kind, node in _unfold(root, None, 0):
+                key = _key(kind, node, namespace)
+                if key is not None:
+                    yield key, _Placed(node, file, template)
+    except (ValueError, RecursionError):
+        return
+
+
+def _roots(file: _File, text: str) -> Iterator[tuple[Node, str | None]]:
+    """Yield the documents of a file, and the template that each was rendered from."""
+    if reads_as_json(file.data, file.name):
+        for node in json_nodes.documents(text):
+            yield node, None
+        return
+    for document in yaml_nodes.documents(text):
+        template = _TEMPLATE.search(text, document.start, document.root.start) if file.name == sources.STDIN else None
+        yield document.root, template[1] if template is not None else None
+
+
+def _unfold(node: Node, inherited: str | None, depth: int) -> Iterator[tuple[str, Node]]:
+    """Yield the objects of a document with their kinds, those of lists one by one, as :mod:`models.snapshot.decode` reads them."""
+    kind = _text(node, "kind") or inherited
+    items = node.member("items")
+    if kind is None or is_list(kind, items is not None):
+        if depth < MAX_LIST_DEPTH:
+            of_items = None if kind in (None, "List") else str(kind).removesuffix("List")
+            for element in (items[1] if items is not None else node).elements():
+                yield from _unfold(element, of_items, depth + 1)
+    else:
+        yield kind, node
+
+
+def _key(kind: str, node: Node, namespace: str) -> _Key | None:
+    metadata = node.member("metadata")
+    name = _text(metadata[1], "name") if metadata is not None else None
+    if metadata is None or name is None:
+        return None
+    known = kinds.KINDS.get(kind)
+    if known is not None and not known.namespaced:
+        return kind, None, name
+    return kind, _text(metadata[1], "namespace") or (namespace if known is not None else None), name
+
+
+def _text(node: Node, key: str) -> str | None:
+    found = node.member(key)
+    return found[1].text() if found is not None else None

@@ -150,7 +150,7 @@ def load(
             except ValueError as error:
                 intake.problem(label, "", str(error))
                 continue
-            as_json = _is_json(data, label)
+            as_json = reads_as_json(data, label)
             if directory is not None and bundles.is_stray(data, path, as_json=as_json):
                 intake.stray.setdefault(directory, []).append(os.path.relpath(path, directory))
                 continue
@@ -214,7 +214,7 @@ def from_objects(
     return snapshot
 
 
-def _is_json(data: bytes, label: str) -> bool:
+def reads_as_json(data: bytes, label: str) -> bool:
     start = data[:4096].lstrip()[:1] or data.lstrip()[:1]
     return start in (b"{", b"[") and (not label.lower().endswith(_YAML) or is_json(data))
 

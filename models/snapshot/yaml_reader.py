@@ -12,7 +12,7 @@ from typing import Any, Final
 import yaml
 
 #: The C parser where PyYAML was built with it: an order of magnitude faster.
-_Loader: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+LOADER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _TAG: Final = "tag:yaml.org,2002:"
 _MAX_DEPTH: Final = 200
 #: Nodes that aliases may add to one document. Real manifests add a few hundred; an alias bomb adds billions.
@@ -66,7 +66,7 @@ def documents(text: str | bytes) -> Iterator[Any]:
 
 
 def _documents(text: str | bytes) -> Iterator[Any]:
-    loader = _Loader(text)
+    loader = LOADER(text)
     try:
         builder = _Builder()
         while loader.check_event():

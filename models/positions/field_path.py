@@ -1,0 +1,57 @@
+"""Paths of fields, as findings write them: ``spec.containers[0].resources.requests``, ``metadata.labels[example.com/zone]``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from itertools import islice
+from typing import Final
+
+from models.positions.nodes import Node
+
+_STEP: Final = re.compile(r"\[([^\]]*)\]|([^.\[]+)")
+
+
+def steps(path: str) -> list[str]:
+    """Return the keys, indices and selectors of a path, those in brackets with their ``[``."""
+    return [f"[{found[1]}" if found[2] is None else found[2] for found in _STEP.finditer(path)]
+
+
+def place(root: Node, path: str) -> int:
+    """Return where a field below a node is written: a key, or an element of a list; of a field that is not there its nearest ancestor that
+    is."""
+    at, node, rest = root.start, root, steps(path)
+    while rest:
+        found = _step(node, rest)
+        if found is None:
+            break
+        at, node, used = found
+        rest = rest[used:]
+    return at
+
+
+def _step(node: Node, rest: Sequence[str]) -> tuple[int, Node, int] | None:
+    """Return where the next part of a path is, its node, and how many steps it took: keys with dots are several."""
+    first = rest[0]
+    if not first.startswith("["):
+        for count in range(1, len(rest) + 1):
+            if rest[count - 1].startswith("["):
+                break
+            found = node.member(".".join(rest[:count]))
+            if found is not None:
+                return *found, count
+        return None
+    inside = first[1:]
+    if inside.isdecimal():
+        element = next(islice(node.elements(), int(inside), None), None)
+        if element is not None:
+            return element.start, element, 1
+    found = node.member(inside)
+    if found is not None:
+        return *found, 1
+    key, equals, value = inside.partition("=")
+    for element in node.elements() if equals else ():
+        named = element.member(key)
+        if named is not None and named[1].text() == value:
+            return element.start, element, 1
+    return None

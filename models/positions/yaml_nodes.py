@@ -1,0 +1,147 @@
+"""YAML as nodes with positions, from the events that :mod:`models.snapshot.yaml_reader` reads, too."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
+
+import yaml
+
+from models.positions.nodes import Node
+from models.snapshot.yaml_reader import LOADER
+
+_MERGE: Final = "<<"
+#: Longer scalars name nothing that is looked for, and only their place is kept.
+_LONGEST: Final = 253
+
+
+class YamlNode:
+    """A node of YAML. ``entries``: of a mapping, where each key is written, and its value. ``merged``: what its ``<<`` name, the first
+    first. ``items``: of a list. ``value``: of a scalar, as it is written but for quotes."""
+
+    __slots__ = ("entries", "items", "merged", "start", "value")
+
+    def __init__(self, start: int) -> None:
+        self.start = start
+        self.entries: dict[str, tuple[int, YamlNode]] | None = None
+        self.merged: list[YamlNode] | None = None
+        self.items: list[YamlNode] | None = None
+        self.value: str | None = None
+
+    def member(self, key: str) -> tuple[int, Node] | None:
+        found = self.entries.get(key) if self.entries is not None else None
+        if found is not None:
+            return found
+        for source in self.merged or ():
+            for each in source.items or (source,):
+                inherited = each.member(key)
+                if inherited is not None:
+                    return inherited
+        return None
+
+    def elements(self) -> Iterator[Node]:
+        yield from self.items or ()
+
+    def text(self) -> str | None:
+        return self.value
+
+
+class Document(NamedTuple):
+    """A document of a stream. ``start``: where it begins, with its ``---`` and the comments above its root."""
+
+    start: int
+    root: YamlNode
+
+
+class _Frame:
+    """A mapping or list that is being read. ``key``: the key that was read last, and where it is."""
+
+    __slots__ = ("key", "node")
+
+    def __init__(self, node: YamlNode) -> None:
+        self.node = node
+        self.key: tuple[str, int] | None = None
+
+
+def documents(text: str) -> Iterator[Document]:
+    """Yield the documents of a stream that are not empty. The first error ends them: the reader says what is wrong."""
+    loader = LOADER(text)
+    try:
+        while loader.check_event():
+            event: Any = loader.get_event()
+            if isinstance(event, yaml.DocumentStartEvent):
+                builder = _Builder()
+                while not isinstance(below := loader.get_event(), yaml.DocumentEndEvent):
+                    builder.take(below)
+                if builder.root is not None:
+                    yield Document(event.start_mark.index, builder.root)
+    except (yaml.YAMLError, UnicodeError, _Odd):
+        return
+    finally:
+        loader.dispose()
+
+
+class _Odd(ValueError):
+    """Something that the reader refuses."""
+
+
+class _Builder:
+    """One document."""
+
+    def __init__(self) -> None:
+        self.root: YamlNode | None = None
+        self._stack: list[_Frame] = []
+        self._anchors: dict[str, YamlNode] = {}
+
+    def take(self, event: Any) -> None:
+        if isinstance(event, yaml.CollectionEndEvent):
+            self._stack.pop()
+            return
+        node = self._node(event)
+        frame = self._stack[-1] if self._stack else None
+        if frame is None:
+            self.root = node
+        elif frame.node.items is not None:
+            frame.node.items.append(node)
+        elif frame.key is None:
+            frame.key = self._key(node, event), event.start_mark.index
+        else:
+            self._put(frame, node)
+        if isinstance(event, yaml.CollectionStartEvent):
+            self._stack.append(_Frame(node))
+
+    def _node(self, event: Any) -> YamlNode:
+        if isinstance(event, yaml.AliasEvent):
+            if event.anchor not in self._anchors:
+                raise _Odd
+            return self._anchors[event.anchor]
+        node = YamlNode(event.start_mark.index)
+        if event.anchor is not None:
+            self._anchors[event.anchor] = node
+        if isinstance(event, yaml.MappingStartEvent):
+            node.entries = {}
+        elif isinstance(event, yaml.SequenceStartEvent):
+            node.items = []
+        elif len(event.value) <= _LONGEST:
+            node.value = event.value
+        return node
+
+    @staticmethod
+    def _key(node: YamlNode, event: Any) -> str:
+        """Return a key's text, that of a ``<<`` which merges with a NUL, as no YAML text holds it."""
+        if node.entries is not None or node.items is not None:
+            raise _Odd
+        text = node.value or ""
+        plain = isinstance(event, yaml.ScalarEvent) and event.implicit[0]
+        return f"\0{_MERGE}" if text == _MERGE and plain else text
+
+    @staticmethod
+    def _put(frame: _Frame, node: YamlNode) -> None:
+        assert frame.key is not None
+        assert frame.node.entries is not None
+        key, place = frame.key
+        frame.key = None
+        if key == f"\0{_MERGE}":
+            frame.node.merged = [*(frame.node.merged or ()), node]
+        else:
+            frame.node.entries[key] = place, node
