@@ -68,13 +68,14 @@ def documents(text: str) -> Iterator[Document]:
     loader = LOADER(text)
     try:
         while loader.check_event():
-            event: Any = loader.get_event()
+            event = loader.get_event()
+            start = event.start_mark.index
             if isinstance(event, yaml.DocumentStartEvent):
                 builder = _Builder()
                 while not isinstance(below := loader.get_event(), yaml.DocumentEndEvent):
                     builder.take(below)
                 if builder.root is not None:
-                    yield Document(event.start_mark.index, builder.root)
+                    yield Document(start, builder.root)
     except (yaml.YAMLError, UnicodeError, _Odd):
         return
     finally:
