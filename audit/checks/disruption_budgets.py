@@ -157,7 +157,13 @@ def _several(view: ClusterView, running: Iterable[DisruptionBudget], planned: di
             found.setdefault((owner, tuple(names)), []).append(i)
     for (owner, several), pods in found.items():
         text = f"{len(pods)} pod{'s are' if len(pods) > 1 else ' is'} under the budgets {some(several)}"
-        yield SEVERAL.found(owner, text, field="metadata.labels", pods=view.keys(pods))
+        path = subject.path if (subject := view.subject_of.get(pods[0])) is not None else "spec"
+        yield SEVERAL.found(owner, text, field=_labels(path), pods=view.keys(pods))
     for subject, names in planned.values():
         if len(names) > 1:
-            yield SEVERAL.found(subject.name, f"its pods will be under the budgets {some(names)}", field=subject.path)
+            yield SEVERAL.found(subject.name, f"its pods will be under the budgets {some(names)}", field=_labels(subject.path))
+
+
+def _labels(path: str) -> str:
+    """Return the labels of the pods whose spec is at a field."""
+    return f"{path.rpartition('spec')[0]}metadata.labels"

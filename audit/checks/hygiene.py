@@ -90,7 +90,7 @@ def _requests(view: ClusterView, subject: Subject) -> Iterator[Finding]:
     if not names:
         return
     texts = [f"{container} requests no {' and no '.join(n for n in RESOURCES if container in bare[n])}" for container in names]
-    field, pods = f"{subject.path}.containers", view.keys(subject.pods)
+    field, pods = f"{subject.path}.{_bare(pod.spec, names[0])}", view.keys(subject.pods)
     severity: Severity = "warning" if subject.wanted and subject.kind != "DaemonSet" else "info"
     yield REQUESTS.found(subject.name, some(texts), field=field, pods=pods, severity=severity)
     priority = pod.spec.priority or 0
@@ -105,6 +105,15 @@ def _without(spec: PodSpec, name: str) -> list[str]:
         return []
     containers: list[Container] = [*(spec.containers or ()), *(c for c in spec.initContainers or () if c.restartPolicy == "Always")]
     return [c.name or "" for c in containers if name not in ((c.resources.requests if c.resources is not None else None) or {})]
+
+
+def _bare(spec: PodSpec, container: str) -> str:
+    """Return the field that a container without requests lacks."""
+    for kind, containers in (("containers", spec.containers), ("initContainers", spec.initContainers)):
+        for i, each in enumerate(containers or ()):
+            if (each.name or "") == container:
+                return f"{kind}[{i}].resources.requests"
+    return "containers"
 
 
 # --- labels of nodes ----------------------------------------------------------------------------------------------------

@@ -244,7 +244,8 @@ def _gangs(view: ClusterView) -> Iterator[Finding]:
             pod, _, rest = problem.removeprefix("Pod ").partition(": ")
             at, _, text = rest.partition(": ")
             subject = keys.get(pod)
-            owner, prefix = holders.get(pod, (subject.name if subject is not None else f"Pod {pod}", ""))
+            own = (f"Pod {pod}", "") if subject is None else (subject.name, subject.path.rpartition("spec")[0])
+            owner, prefix = holders.get(pod, own)
             yield GANG.found(owner, text, field=prefix + at, pods=[] if pod in holders else [pod])
     scope = select(view.snapshot)
     try:

@@ -12,6 +12,7 @@ from typing import Final
 
 import numpy as np
 
+from audit.view.container_fields import host_port
 from audit.view.finding import Code, some
 from audit.view.label_matches import LabelMatches
 from audit.view.pod_terms import PodTerm
@@ -253,6 +254,7 @@ def _ports(matches: LabelMatches, usable_nodes: UsableNodes, subject: Subject, p
         text = (
             f"wants {wanted(subject)} pods with host port {names}, and may use {fit} node{'s' * (fit != 1)}: at most {most} can run{more}"
         )
+        field = f"{subject.path}.{host_port(subject.pod.spec, int(min(ports)[2]))}"
         yield _PORTS.found(
-            subject.name, text, field=f"{subject.path}.containers", rule="NodePorts", severity=_for_good(matches.view, subject, held),
+            subject.name, text, field=field, rule="NodePorts", severity=_for_good(matches.view, subject, held),
         )  # fmt: skip

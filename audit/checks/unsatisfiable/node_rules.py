@@ -7,6 +7,7 @@ from typing import Final
 
 import numpy as np
 
+from audit.view.container_fields import requesting
 from audit.view.finding import Code, some
 from audit.view.usable_nodes import Place, UsableNodes, grave, wanted
 from audit.view.view import ClusterView, Subject
@@ -64,7 +65,7 @@ def judge(view: ClusterView, subject: Subject, usable_nodes: UsableNodes | None)
         yield _MATCH.found(
             subject.name,
             f"no node has {_asked(subject.pod.spec)}",
-            field=_field(subject),
+            field=_field(view, subject),
             rule="NodeAffinity",
             severity=grave(view, subject),
         )
@@ -124,11 +125,12 @@ def _refused(view: ClusterView, subject: Subject, usable_nodes: UsableNodes, pla
 
 def _large(view: ClusterView, subject: Subject, usable_nodes: UsableNodes, place: Place) -> Finding:
     cluster, open_ = usable_nodes.cluster, place.selected & ~place.tainted & ~place.cordoned
-    parts = []
+    parts, short = [], "containers"
     for r in np.flatnonzero(cluster.demand[place.g]).tolist():
         asked, most = int(cluster.demand[place.g, r]), int(cluster.allocatable[open_, r].max())
         if most < asked:
             unit = "m" if cluster.resources[r] == "cpu" else ""
+            short = requesting(subject.pod.spec, cluster.resources[r]) if short == "containers" else short
             parts.append(
                 f"{cluster.resources[r]} {asked}{unit}, and the largest has {most}{unit}"
                 if most
@@ -139,7 +141,7 @@ def _large(view: ClusterView, subject: Subject, usable_nodes: UsableNodes, place
         parts.append("a place, and none of them takes any pod (allocatable pods)")
     text = "; ".join(parts) or "more than any one of them has of everything together"
     return _LARGE.found(
-        subject.name, f"of the {_count(total, 'node', 'nodes')} that it may use it asks {text}", field=f"{subject.path}.containers",
+        subject.name, f"of the {_count(total, 'node', 'nodes')} that it may use it asks {text}", field=f"{subject.path}.{short}",
         rule="NodeResourcesFit", severity=grave(view, subject),
     )  # fmt: skip
 
@@ -223,9 +225,11 @@ def _asked(spec: objects.PodSpec) -> str:
     return " together with ".join(parts)
 
 
-def _field(subject: Subject) -> str:
+def _field(view: ClusterView, subject: Subject) -> str:
     spec = subject.pod.spec
-    return f"{subject.path}.nodeSelector" if spec.nodeSelector else f"{subject.path}.affinity.nodeAffinity"
+    alone = bool(spec.nodeSelector) and not view.nodes.has_labels(spec.nodeSelector or {}).any()
+    node = spec.affinity.nodeAffinity if spec.affinity is not None else None
+    return f"{subject.path}.nodeSelector" if alone or node is None else f"{subject.path}.affinity.nodeAffinity"
 
 
 def _count(number: int, one: str, many: str) -> str:

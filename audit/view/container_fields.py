@@ -1,0 +1,35 @@
+"""Which field of a pod spec asks for something: of several containers the one that asks for most."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from models.kube import quantity
+from models.kube.objects import PodSpec
+
+
+def requesting(spec: PodSpec, resource: str) -> str:
+    """Return the field that asks for most of a resource; ``containers`` where none does."""
+    asked: list[tuple[Fraction, str]] = []
+    for kind, containers in (("containers", spec.containers), ("initContainers", spec.initContainers)):
+        for i, container in enumerate(containers or ()):
+            found = ((container.resources.requests if container.resources is not None else None) or {}).get(resource)
+            if found is not None:
+                asked.append((quantity.parse(found), f"{kind}[{i}].resources.requests{_key(resource)}"))
+    if spec.resources is not None and resource in (spec.resources.requests or {}):
+        return f"resources.requests{_key(resource)}"
+    return max(asked, key=lambda each: each[0], default=(Fraction(0), "containers"))[1]
+
+
+def host_port(spec: PodSpec, port: int) -> str:
+    """Return the field that asks for a host port."""
+    for kind, containers in (("containers", spec.containers), ("initContainers", spec.initContainers)):
+        for i, container in enumerate(containers or ()):
+            for j, each in enumerate(container.ports or ()):
+                if each.hostPort == port:
+                    return f"{kind}[{i}].ports[{j}]"
+    return "containers"
+
+
+def _key(name: str) -> str:
+    return f"[{name}]" if "." in name or "/" in name else f".{name}"
