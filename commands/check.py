@@ -116,10 +116,9 @@ def _manifests(paths: Sequence[str], streams: Streams, gates: FeatureGates, name
     from commands.common import inputs
     from models.positions import find
     from models.snapshot import snapshot as snapshots
+    from models.snapshot import sources
 
     unknown = streams.allow_unknown_fields
-    found = inputs.checked(lambda: snapshots.load(paths, manifests=True, unknown_fields=unknown, namespace=namespace, gates=gates))
-    try:
-        return found, find.read(paths)
-    except NotImplementedError:
-        return found, find.Positions()
+    with sources.keeping() as files:
+        found = inputs.checked(lambda: snapshots.load(paths, manifests=True, unknown_fields=unknown, namespace=namespace, gates=gates))
+    return found, find.read(paths, files, namespace=namespace or "default")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from fractions import Fraction
 from typing import Final
 
 from audit.gate.changes import Change
-from models.kube import objects, quantity
+from audit.view.container_fields import host_port, requesting
+from models.kube import objects
 from models.kube.pod_spec import required_terms
 from models.workloads.view import view
 
@@ -81,23 +81,15 @@ def _fields(spec: objects.PodSpec, rule: str, sentence: str) -> Iterator[str]:
 
 
 def _ports(spec: objects.PodSpec, sentence: str) -> Iterator[str]:
-    for i, container in enumerate(spec.containers or ()):
-        for j, port in enumerate(container.ports or ()):
-            if port.hostPort and str(port.hostPort) in sentence:
-                yield f"containers[{i}].ports[{j}]"
+    for port in (port for container in spec.containers or () for port in container.ports or () if port.hostPort):
+        if str(port.hostPort) in sentence:
+            yield host_port(spec, port.hostPort or 0)
 
 
 def _requests(spec: objects.PodSpec, sentence: str) -> Iterator[str]:
-    """Yield the request of the container that asks for most of the resource that the sentence names."""
-    asked: dict[str, list[tuple[Fraction, int]]] = {}
-    for i, container in enumerate(spec.containers or ()):
-        for name, raw in ((container.resources.requests if container.resources is not None else None) or {}).items():
-            asked.setdefault(name, []).append((-quantity.parse(raw), i))
-    named = [name for name in asked if name in sentence.lower()]
-    for name in named or list(asked):
-        place = min(asked[name])[1]
-        key = f".{name}" if "." not in name and "/" not in name else f"[{name}]"
-        yield f"containers[{place}].resources.requests{key}"
+    """Yield the requests for the resources that a sentence names."""
+    names = [name for c in spec.containers or () for name in ((c.resources.requests if c.resources is not None else None) or {})]
+    yield from (requesting(spec, name) for name in dict.fromkeys(names) if name in sentence.lower())
     yield "containers"
 
 

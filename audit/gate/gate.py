@@ -19,6 +19,7 @@ from models.documents.audit import SEVERITIES, Audit, Finding
 from models.documents.audit_selection import AuditBaseline, KnownFinding
 from models.documents.check import Check, Fault, Position, WorkloadFit
 from models.documents.placement import SnapshotRef
+from models.kube.objects import pod_key
 from models.positions.find import Positions
 from models.snapshot.scope import select
 from models.snapshot.snapshot import InputError, Snapshot
@@ -176,7 +177,12 @@ def _side(cluster: Snapshot | None, manifests: Snapshot, run: _Run, *, compared:
     outcome.warnings = list(dict.fromkeys([*start.warnings[len(cluster.warnings) :], *outcome.warnings]))
     if waiting:
         outcome.notes.append(f"{len(waiting)} pods that wait in the cluster are left out")
-    found, audit = _audited(outcome.after, run, outcome.newcomers)
+    there = {pod_key(pod) for pod in cluster.pods}
+    created = {key for pod in outcome.after.pods if (key := pod_key(pod)) not in there}
+    after = replace(  # without the claims and classes that were supposed, to place pods
+        outcome.after, persistent_volume_claims=start.persistent_volume_claims, storage_classes=start.storage_classes
+    )
+    found, audit = _audited(after, run, outcome.newcomers | created)
     return _Side(outcome.verdicts, found, audit, own, known, outcome)
 
 
@@ -187,7 +193,7 @@ def _before(cluster: Snapshot, run: _Run) -> Counter[str]:
 
 
 def _audited(snapshot: Snapshot, run: _Run, newcomers: frozenset[str]) -> tuple[list[_Located], Audit]:
-    """Return the findings about a cluster. ``newcomers``: pods that run there only because they were placed."""
+    """Return the findings about a cluster. ``newcomers``: pods that do not run there yet."""
     options = run.options.audit
     chosen = options.chosen
     ignored = chosen.ignore if any(code.startswith(_OF_NODES) for code in chosen.selected) else (*chosen.ignore, _OF_NODES)
@@ -232,11 +238,7 @@ class _Places:
             return None
         kind, _, name = ref.partition(" ")
         namespace, slash, short = name.rpartition("/")
-        positions = self.request.positions
-        try:
-            return positions.of(kind, namespace if slash else None, short, place) or positions.of(kind, None, short, place)
-        except NotImplementedError:
-            return None
+        return self.request.positions.of(kind, namespace if slash else None, short, place)
 
 
 def _fit(verdict: Verdict, base: _Side | None, places: _Places) -> WorkloadFit:

@@ -15,6 +15,7 @@ from models.devices.shared_gpus import adapter
 from models.documents.check import Fit
 from models.documents.placement import Placement, Unmodelled
 from models.edits.edits import shrink
+from models.gangs import unreadable
 from models.kube import objects
 from models.snapshot.snapshot import InputError, Snapshot
 from models.workloads import replicas
@@ -205,7 +206,9 @@ class Placing:
                 shrink(course.before, (change.kind, change.namespace, change.name), replicas.asked(workload))
         self.warnings += expansion.snapshot.warnings[len(state.warnings) :]
         options = replace(self._limited(), workloads=tuple(expansion.workloads), unmodelled=tuple(expansion.unmodelled))
-        course.placement = place(course.before, options, on_progress=self.on_progress, stop=self.stop)
+        judged = course.before.copy()
+        self.notes += [text for text in unreadable.set_aside(judged) if text not in self.notes]
+        course.placement = place(judged, options, on_progress=self.on_progress, stop=self.stop)
         self._note(course.placement)
 
     def _note(self, found: Placement) -> None:
@@ -215,8 +218,9 @@ class Placing:
     def _after(self, course: _Course) -> Snapshot:
         at = {entry.pod: entry.node for entry in course.placement.assignments} if course.placement is not None else {}
         self.newcomers.update(at)
-        pods = [_bound(pod, at[key]) if (key := objects.pod_key(pod)) in at else pod for pod in course.before.pods]
-        return replace(course.before, pods=pods)
+        before = course.before
+        pods = [_bound(pod, at[key]) if (key := objects.pod_key(pod)) in at and _mounted(pod, before) else pod for pod in before.pods]
+        return replace(before, pods=pods)
 
     # --- verdicts ---------------------------------------------------------------------------------------------------------
 
@@ -272,6 +276,18 @@ def _without(state: Snapshot, gone: Iterable[Change]) -> Snapshot:
     """Return the cluster without the pods of some workloads."""
     leave = {i for change in gone for i in owned(state, change.kind, change.namespace, change.name)}
     return replace(state, pods=[pod for i, pod in enumerate(state.pods) if i not in leave])
+
+
+def _mounted(pod: objects.Pod, snapshot: Snapshot) -> bool:
+    """Return whether the volumes of all claims of a pod are there. Else it counts as waiting: they may never be."""
+    namespace = pod.metadata.namespace or "default"
+    for volume in pod.spec.volumes or ():
+        name = volume.persistentVolumeClaim.claimName if volume.persistentVolumeClaim is not None else None
+        name = f"{pod.metadata.name}-{volume.name}" if volume.ephemeral is not None else name
+        claim = snapshot.persistent_volume_claims.get(f"{namespace}/{name}")
+        if name is not None and (claim is None or claim.spec is None or not claim.spec.volumeName):
+            return False
+    return True
 
 
 def _bound(pod: objects.Pod, node: str) -> objects.Pod:
