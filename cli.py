@@ -27,6 +27,7 @@ from typing import Any, cast
 import click
 
 from commands import VERSION
+from commands.common.cluster.choice import PLUGIN
 from commands.common.exit_codes import INTERRUPTED, OUTSIDE, fail, say, why_not
 from commands.common.help_text import write_summaries
 from commands.common.interrupts import Aborted
@@ -111,6 +112,11 @@ def main() -> None:
     A SNAPSHOT is a file (JSON or YAML, also .gz) of Kubernetes objects, a directory of such files, or - for standard input;
     several are merged.
     """
+
+
+def plugin() -> None:
+    """Run as ``kubectl stow``, the plugin of kubectl."""
+    main(prog_name=PLUGIN)
 
 
 if __name__ == "__main__":

@@ -43,7 +43,7 @@ def _pause(ctx: click.Context, param: click.Parameter, value: str | None) -> flo
 @click.option("--rounds", type=click.IntRange(1, 100), default=5, metavar="N", help="Plans that --until-done carries out at most.")
 @click.option("--evict-again", is_flag=True, help="With --until-done: pods may be evicted more than once.")
 @click.option("--open", "opening", is_flag=True, help="Only open the nodes that runs which have ended left closed.")
-@click.option("--context", metavar="NAME", help="The kubeconfig's context; default: its current one.")
+@click.option("--context", metavar="CONTEXT", help="The kubeconfig's context; default: its current one.")
 @click.option("--kubeconfig", metavar="FILE", type=options.READ, help="The kubeconfig; default: as for kubectl.")
 @options.output_file("Write what would be done to FILE")
 @options.everything

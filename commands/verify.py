@@ -11,7 +11,7 @@ from commands.common.options import Streams, bundled
 
 
 @click.command(cls=Command)
-@options.snapshots
+@options.snapshot_files
 @options.result_file("The result to check (JSON or YAML): of solve, rebalance, fit, size, survive or upgrade.", required=True)
 @options.manifests("-w", "--manifests", "--workload")
 @click.option(

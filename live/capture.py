@@ -208,7 +208,7 @@ class _Capture:
             raise KubectlError(f"{resource.label}: {refused}")
         where = f" of namespace {namespace}" if namespace is not None else ""
         ask = not self._options.namespaces and resource.kind.name == "Pod" and refused.reason == "Forbidden"
-        hint = " (-n NAMESPACE asks for single namespaces)" if ask else ""
+        hint = " (kubestow capture -n NAMESPACE asks for single namespaces)" if ask else ""
         self._refused.append(f"{resource.label}{where}: {refused}{hint}")
         self._result.problems.append(f"left out: {self._refused[-1]}")
 

@@ -76,6 +76,16 @@ class Kubectl:
         code, output, _ = self._run(["config", "current-context"], "kubectl config current-context")
         return "" if code else output.decode(errors="replace").strip().partition("\n")[0]
 
+    def namespace(self) -> str:
+        """Return the namespace that kubectl's context names, empty where it names none.
+
+        Raises:
+            KubectlError: kubectl cannot be run.
+        """
+        what = ["config", "view", "--minify", "--output=jsonpath={.contexts[0].context.namespace}"]
+        code, output, _ = self._run(what, "kubectl config view")
+        return "" if code else output.decode(errors="replace").strip()
+
     def _run(self, arguments: Sequence[str], what: str) -> tuple[int, bytes, str]:
         """Return the exit code (negative: the signal), standard output, and standard error without logs."""
         # Defaults of the user's own for the options of `get` might not go with --raw.
@@ -133,7 +143,8 @@ class Kubectl:
     def _silent(self, what: str, errors: bytes) -> KubectlError:
         # It may wait for a login, and have said so.
         said = _reason("\n".join(_lines(errors)), 0) if _lines(errors) else ""
-        return KubectlError(f"{what}: no answer for {self._silence:g} s (--timeout){'; it said: ' if said else ''}{said}")
+        words = f"; it said: {said}" if said else ""
+        return KubectlError(f"{what}: no answer for {self._silence:g} s (kubestow capture --timeout waits longer){words}")
 
 
 def _lines(errors: bytes) -> list[str]:

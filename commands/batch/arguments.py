@@ -13,6 +13,16 @@ from commands.batch.task import COMMANDS, command_of
 #: Parameters of commands that a batch decides: where a result goes and in which form, and how much is said.
 RESERVED: Final = frozenset({"output", "forms", "everything", "quiet", "verbose", "help", "write_baseline", "jobs", "dask", "series"})
 
+#: Those that name a cluster in place of a file.
+LIVE: Final = frozenset({"context", "kubeconfig", "kubectl", "save_snapshot"})
+
+
+def unfit(option: click.Option) -> str:
+    """Return why an option of a command is not to be had in a batch, nothing if it is."""
+    if option.name in LIVE:
+        return "is not for a batch, which reads files: `kubestow capture --context` writes one for each cluster"
+    return "is not for a batch, which decides it itself" if option.name in RESERVED else ""
+
 
 @dataclass(frozen=True)
 class Given:
@@ -105,8 +115,8 @@ def split(own: click.Command, tokens: Sequence[str]) -> tuple[list[str], list[st
     mine = [token for each in given if each.spelt in ours for token in each.tokens()]
     inner = [each for each in given if each.spelt not in ours]
     for each in inner:
-        if each.option.name in RESERVED:
-            raise click.UsageError(f"{each.spelt} is not for {first} in a batch, which decides it itself")
+        if why := unfit(each.option):
+            raise click.UsageError(f"{each.spelt} {why}")
     return [*mine, "--", *others], [token for each in inner for token in each.tokens()]
 
 

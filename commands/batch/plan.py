@@ -144,8 +144,8 @@ def _tokens(command: str, options: Mapping[str, Any], base: str, where: str, pro
             continue
         if option is None:
             problems.append(f"{place}: {command} has no option {spelt}")
-        elif option.name in arguments.RESERVED:
-            problems.append(f"{place}: is not for a plan, since a batch decides it itself")
+        elif why := arguments.unfit(option):
+            problems.append(f"{place}: {why}")
         elif not arguments.takes_value(option):
             if not isinstance(value, bool):
                 problems.append(f"{place}: expected true or false, found {value!r}")

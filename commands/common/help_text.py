@@ -18,6 +18,7 @@ _GROUPS: Final[dict[str, tuple[str, ...]]] = {
         "kubernetes_version", "feature_gates", "policy_file", "strategy", "shorthand", "daemon_namespaces", "include_gated",
     ),
     "Search": ("time_limit", "engine", "seed", "deterministic", "workers"),
+    "Cluster": ("context", "kubeconfig", "kubectl", "save_snapshot"),
     "Input": ("max_input", "strict"),
     "Output": ("output", "form", "forms", "everything", "quiet", "verbose", "help"),
 }  # fmt: skip

@@ -96,7 +96,7 @@ def load(
     ``empty``: it may have no nodes yet, as those of a result need not have that were bought.
     ``gangs``: pending pods whose gang annotations cannot be read lose them; without it they are left for the audit to name.
     """
-    snapshot = checked(lambda: snapshots.load(streams.snapshots))
+    snapshot = checked(lambda: _read(streams))
     if whole:
         _check_whole(snapshot, streams, empty=empty or (result is not None and result.edits is not None and bool(result.edits.buy)))
     snapshot.assumed += set_gates(snapshot, streams, result)
@@ -128,6 +128,14 @@ def load(
         if snapshot.ignored:
             say("ignored: " + _counted(snapshot.ignored))
     return snapshot
+
+
+def _read(streams: Streams) -> Snapshot:
+    if streams.cluster is None:
+        return snapshots.load(streams.snapshots)
+    from commands.common.cluster import capturing
+
+    return capturing.read(streams.cluster, quiet=streams.quiet, verbose=streams.verbose)
 
 
 def set_gates(snapshot: Snapshot, streams: Streams, result: SnapshotRef | None = None) -> list[str]:
@@ -201,14 +209,25 @@ def load_later(paths: Sequence[str], streams: Streams) -> Snapshot:
 
 def _check_whole(snapshot: Snapshot, streams: Streams, *, empty: bool = False) -> None:
     """Refuse what is no cluster's snapshot, and manifests among it. ``empty``: a cluster may have no nodes."""
-    where = ", ".join(map(sources.label, streams.snapshots))
+    where = ", ".join(map(sources.label, streams.snapshots)) or _where(snapshot)
     found = given_as_snapshot(snapshot)
     if not snapshot.nodes and not empty:
         meant = "manifests are given with -w, beside" if found else "expected"
-        fail([f"{where}: holds no Node objects{_held(snapshot)}: {meant} a snapshot of the cluster, as of kubestow capture"])
+        fail(
+            [
+                f"{where}: holds no Node objects{_held(snapshot)}: {meant} a snapshot of the cluster, as of kubestow capture",
+                *snapshot.omissions,
+            ]
+        )
     if found:
         have = f"{found[0]} has" if len(found) == 1 else f"{found[0]} and {len(found) - 1} more have"
         fail([f"{where}: {have} no pods, no uid and no status, which is a manifest and no part of a snapshot: it is given with -w"])
+
+
+def _where(snapshot: Snapshot) -> str:
+    from commands.common.cluster import capturing
+
+    return capturing.where(snapshot.capture.cluster if snapshot.capture is not None else "")
 
 
 def _held(snapshot: Snapshot) -> str:
@@ -220,7 +239,7 @@ def load_manifests(paths: Sequence[str], streams: Streams, gates: FeatureGates, 
     """Read manifests, where there are any, for an API server with these gates, in the namespace that the edits say."""
     if not paths:
         return None
-    namespace = edits.namespace if edits is not None else None
+    namespace = edits.namespace if edits is not None else streams.cluster.namespace if streams.cluster is not None else None
     unknown = streams.allow_unknown_fields
     found = checked(lambda: snapshots.load(paths, manifests=True, unknown_fields=unknown, namespace=namespace, gates=gates))
     if not found.pods and not found.workloads:

@@ -13,6 +13,8 @@ from typing import Any
 
 import click
 
+from commands.common.cluster import choice
+from commands.common.cluster.choice import ClusterChoice
 from commands.common.exit_codes import refuse
 
 #: Adds an option to a command.
@@ -51,10 +53,11 @@ class Target:
 
 @dataclass(frozen=True)
 class Streams:
-    """What a command reads, and by which version's rules; where it writes, and how much it says on standard error. ``forms``: of -f, as
-    ``FORMAT[=FILE]`` has them."""
+    """What a command reads (files, or a cluster in their place), and by which version's rules; where it writes, and how much it says on
+    standard error. ``forms``: of -f, as ``FORMAT[=FILE]`` has them."""
 
     snapshots: tuple[str, ...] = ()
+    cluster: ClusterChoice | None = None
     manifests: tuple[str, ...] = ()
     result: str | None = None
     output: str | None = None
@@ -89,12 +92,13 @@ class Streams:
         )
         refuse(sum(target.printed for target in self.targets) > 1, "only one form can go to standard output")
         files = [str(target.file) for target in self.targets if not target.printed]
+        files += [self.cluster.save] if self.cluster is not None and self.cluster.save is not None else []
         for file in files:
             from report.documents.output import check_target
 
             check_target(file)
         places = [place for file in files if not os.path.exists(place := os.path.realpath(file)) or os.path.isfile(place)]
-        refuse(len(set(places)) < len(places), "each form needs a file of its own: one is named twice by -f, or by -f and -o")
+        refuse(len(set(places)) < len(places), "each form needs a file of its own: one is named twice by -f, -o or --save-snapshot")
 
 
 @dataclass(frozen=True)
@@ -203,7 +207,10 @@ def in_order(*options: Decorator) -> Decorator:
     return lambda command: functools.reduce(lambda decorated, option: option(decorated), reversed(options), command)
 
 
-snapshots: Decorator = click.argument("snapshots", metavar="SNAPSHOT...", nargs=-1, required=True, type=FILE)
+#: Of a result, which no other capture is.
+snapshot_files: Decorator = click.argument("snapshots", metavar="SNAPSHOT...", nargs=-1, required=True, type=FILE)
+#: Or a cluster in their place.
+snapshots: Decorator = choice.snapshots
 
 
 def output_file(text: str) -> Decorator:

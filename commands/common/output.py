@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
 from commands.common.options import Streams, on_terminal
 from models.snapshot.snapshot import Snapshot
 from report.documents.origin import origin
-from report.documents.output import write_file, write_files, write_stdout
+from report.documents.output import gzipped, write_file, write_files, write_stdout
 
 
 def write_document(
@@ -67,12 +66,4 @@ def write(streams: Streams, parts: Iterable[bytes], *, private: bool = False) ->
 
 def write_snapshot(streams: Streams, parts: Iterable[bytes], *, private: bool = False) -> None:
     """Write a snapshot, as gzip to a file that is called so."""
-    write(streams, _gzip(parts) if (streams.output or "").endswith(".gz") else parts, private=private)
-
-
-def _gzip(parts: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield a gzip stream without a name and a time, so that equal input gives equal bytes."""
-    packer = zlib.compressobj(6, zlib.DEFLATED, 31)
-    for part in parts:
-        yield packer.compress(part)
-    yield packer.flush()
+    write(streams, gzipped(parts) if (streams.output or "").endswith(".gz") else parts, private=private)

@@ -139,20 +139,26 @@ class _TooLarge(ValueError):
 
 def _content(file: BinaryIO | gzip.GzipFile) -> bytes:
     """Read piece by piece, so that what has no end is noticed."""
+    return joined(iter(lambda: file.read(_CHUNK), b""), " unpacked" if isinstance(file, gzip.GzipFile) else "")
+
+
+def joined(parts: Iterable[bytes], form: str = "") -> bytes:
+    """Return the content that comes in these parts. ``form``: of what, for the message.
+
+    Raises:
+        ValueError: is too large; the message says so.
+    """
     limit = _limit.get()
     share, free = "", None
     if limit is _BY_MEMORY:
         free = free_memory()
         limit = None if free is None else free // 4
         share = ", a quarter of the free memory"
-    if limit is None:
-        return file.read()
     found = io.BytesIO()
-    while part := file.read(_CHUNK):
+    for part in parts:
         found.write(part)
-        if found.tell() > limit:
-            unpacked = " unpacked" if isinstance(file, gzip.GzipFile) else ""
-            raise _TooLarge(f"takes more than {_size(limit)}{unpacked}{share}: --max-input SIZE or none lifts this limit")
+        if limit is not None and found.tell() > limit:
+            raise _TooLarge(f"takes more than {_size(limit)}{form}{share}: --max-input SIZE or none lifts this limit")
     return found.getvalue()
 
 

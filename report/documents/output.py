@@ -10,6 +10,7 @@ import stat
 import sys
 import tempfile
 import threading
+import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
@@ -26,6 +27,14 @@ def one_line(text: str) -> str:
 def counted(number: int, noun: str) -> str:
     """Return a number with its noun: ``1 pod``, ``1,200 pods``."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def gzipped(parts: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield a gzip stream without a name and a time, so that equal input gives equal bytes."""
+    packer = zlib.compressobj(6, zlib.DEFLATED, 31)
+    for part in parts:
+        yield packer.compress(part)
+    yield packer.flush()
 
 
 def check_target(path: str) -> None:

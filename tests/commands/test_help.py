@@ -91,7 +91,7 @@ def _groups(name: str) -> dict[str, set[str]]:
 
 def test_help_is_in_groups_and_leaves_no_option_out() -> None:
     groups = _groups("solve")
-    assert list(groups) == ["Options", "Manifests and what-if", "Rules and preferences", "Search", "Input", "Output"]
+    assert list(groups) == ["Options", "Manifests and what-if", "Rules and preferences", "Search", "Cluster", "Input", "Output"]
     assert groups["Options"] == {"--rollout", "--from-scratch"}
     assert groups["Search"] == {"--time-limit", "--engine", "--seed", "--deterministic", "--workers"}
     for name, command in cli.main.commands.items():

@@ -240,7 +240,9 @@ def test_forbidden_kinds_are_left_out_and_named(captured: Capture) -> None:
 
 def test_forbidden_pods_come_with_a_hint(captured: Capture) -> None:
     found = captured(Server(cluster(), lacking=_MOST, forbidden=["/api/v1/pods"]))
-    assert [line for line in found.problems if line.endswith(" (-n NAMESPACE asks for single namespaces)")] == found.problems[-1:]
+    assert [
+        line for line in found.problems if line.endswith(" (kubestow capture -n NAMESPACE asks for single namespaces)")
+    ] == found.problems[-1:]
     assert found.counts["Node"] == 1
 
 
@@ -433,7 +435,7 @@ def test_silence_is_not_waited_for(captured: Capture, fault: Object) -> None:
     line = refusal(lambda: captured(Server(cluster(), faults={"/api/v1/pods": {**fault, **said}}), timeout=1))
     assert time.monotonic() - began < 20
     words = "; it said: To sign in, enter the code ABC" if said else ""
-    assert line == f"kubectl get --raw /api/v1/pods: no answer for 1 s (--timeout){words}"
+    assert line == f"kubectl get --raw /api/v1/pods: no answer for 1 s (kubestow capture --timeout waits longer){words}"
 
 
 @pytest.mark.full

@@ -32,7 +32,7 @@ def test_options_go_to_whom_they_belong(given: list[str], own: list[str], inner:
         (["audit", "--nope", "a"], "No such option"),
         (["audit", "a", "--fail-on"], "requires an argument"),
         (["audit", "--strict=yes", "a"], "does not take a value"),
-        (["audit", "--write-baseline", "b", "a"], "not for audit in a batch"),
+        (["audit", "--write-baseline", "b", "a"], "--write-baseline is not for a batch, which decides it itself"),
     ],
 )
 def test_what_no_one_knows_is_refused(given: list[str], why: str) -> None:

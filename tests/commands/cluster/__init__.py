@@ -1,0 +1,1 @@
+"""Tests of commands that capture a cluster in place of reading a snapshot."""
