@@ -1,19 +1,25 @@
 """How long certificates of survival take, how many failures have to be solved for them, and whether `solve` agrees.
 
     python tests/benchmarks/bench_survive.py [--only nodes,zones,pairs] [--sample 20] [--time-limit 60] [--seed 1] [--scale PERCENT]
+    python tests/benchmarks/bench_survive.py --jobs 2 [--only loose,tight] [--rounds 3]
 
 Each row is a worn cluster (`kubestow generate --worn`) in which every pod runs. Of the distinct failures some are decided by bounds, places
 of some are composed of those of smaller failures or built by construction, the rest is solved. A sample of the failures, survived or
 not, is decided once more: the nodes are removed as a what-if edit, the pods that wait then are placed by `solve`, and all of them have to
 find a place where the certificate says so, and not all where it says not. The table is Markdown.
+
+With `--jobs N` the other table: one process and N, in turn, on pairs of nodes of clusters, one of which is so full that pairs take a search
+(`tight`): wall clock, and CPU seconds of this process and of its workers. Documents have to be the same, byte for byte.
 """
 
 from __future__ import annotations
 
 import argparse
+import resource
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -21,6 +27,8 @@ from typing import Final
 
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+import msgspec
 
 from instances.generate.worn import Worn, worn
 from models.documents.placement import Edits
@@ -31,6 +39,7 @@ from models.snapshot.snapshot import Snapshot, from_objects
 from solver.capacity.survive.decide import hard
 from solver.capacity.survive.options import SurviveOptions
 from solver.capacity.survive.survive import survive
+from solver.executors.pool import pool_of
 from solver.runtime.options import Options
 from solver.solve import place
 
@@ -55,6 +64,16 @@ CASES: Final = (
     Case("pairs", Worn(200, 3_000, fill=45), "node", 2),
     Case("pairs", Worn(200, 3_000, fill=85, gone=10), "node", 2),
 )
+
+
+#: What is shared: pairs of which most are put together by the process that hands them out, and pairs that take a construction or a search.
+SHARED: Final = (
+    Case("loose", Worn(200, 3_000, fill=45), "node", 2),
+    Case("tight", Worn(40, 600, seed=1, fill=90, gone=5), "node", 2),
+)
+SHARED_HEADER: Final = (
+    "cluster", "distinct pairs", "jobs", "wall", "CPU here", "CPU of workers", "wall of one process / wall",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -156,17 +175,53 @@ def cases(only: Sequence[str], seed: int, scale: int) -> Iterator[Case]:
             yield Case(case.name, cluster, case.fail, case.at_once)
 
 
+def shared(case: Case, jobs: int, rounds: int, seconds: float) -> Iterator[tuple[str, ...]]:
+    """Yield rows of one process and of several, in turn; the best of the rounds counts for each."""
+    snapshot = from_objects(list(worn(case.cluster).objects()))
+    asked, options = SurviveOptions(case.fail, case.at_once), Options(time_limit=seconds, causes=False, deterministic=True, workers=1)
+    best: dict[int, tuple[float, float, float]] = {}
+    documents, found = set[bytes](), None
+    for number in [1, jobs] * rounds:
+        wall, here, there = time.monotonic(), time.process_time(), _children()
+        with pool_of(number) or nullcontext() as pool:
+            found = survive(snapshot, asked, options, pool=pool)
+        took = time.monotonic() - wall, time.process_time() - here, _children() - there
+        best[number] = min(best.get(number, took), took)
+        documents.add(msgspec.json.encode(found))
+    if len(documents) != 1 or found is None:
+        raise SystemExit("the documents differ")
+    where = f"{case.cluster.nodes:,} nodes, {case.cluster.pods:,} pods, {case.cluster.fill} % of CPU"
+    for number, (wall, here, there) in best.items():
+        amounts = (f"{amount:.1f} s" for amount in (wall, here, there))
+        yield where, f"{found.scenarios.distinct:,}", f"{number}", *amounts, f"{best[1][0] / wall:.2f}"
+
+
+def _children() -> float:
+    """Return the CPU seconds of processes that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
 def main() -> None:
     """Print the table, a row as soon as it is measured."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", default="", help="nodes, zones, pairs; comma-separated")
+    parser.add_argument("--only", default="", help="nodes, zones, pairs; with --jobs loose, tight; comma-separated")
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--sample", type=int, default=20)
     parser.add_argument("--time-limit", type=float, default=60.0)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--scale", type=int, default=100)
     options = parser.parse_args()
+    only = [name for name in options.only.split(",") if name]
+    if options.jobs > 1:
+        print(f"| {' | '.join(SHARED_HEADER)} |\n|{'---|' * len(SHARED_HEADER)}", flush=True)
+        for case in SHARED:
+            for row in shared(case, options.jobs, options.rounds, 10_000.0) if not only or case.name in only else ():
+                print(f"| {' | '.join(row)} |", flush=True)
+        return
     print(f"| {' | '.join(HEADER)} |\n|{'---|' * len(HEADER)}", flush=True)
-    for case in cases([name for name in options.only.split(",") if name], options.seed, options.scale):
+    for case in cases(only, options.seed, options.scale):
         print(f"| {' | '.join(measure(case, options.time_limit, options.sample).cells())} |", flush=True)
 
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import islice, product
 from typing import Final
 
@@ -107,10 +108,43 @@ class Composition:
         links = (reads.astype(np.float32) @ self._runs.astype(np.float32).T) > 0
         self._linked: Bools = np.asarray(links | links.T, dtype=bool)
 
+    @cached_property
+    def names(self) -> list[str]:
+        """Return the failures that are certified by themselves, in the order of :attr:`free`."""
+        return list(self._parts)
+
+    @cached_property
+    def free(self) -> Bools:
+        """Return bool[D, D]: the pairs whose first certificates hold together as they are, since nothing of one has to do with the other.
+        All pairs at once, node by node: there may be millions of them."""
+        parts = [self._parts[name][0] for name in self.names]
+        number = {n: i for name, i in self._number.items() for n in self._nodes[name]}
+        apart = ~self._linked
+        volumes = np.array([part.volumes for part in parts], dtype=bool)
+        apart &= ~(volumes[:, None] & volumes[None, :])
+        there: dict[int, list[int]] = {}
+        for i, part in enumerate(parts):
+            for n in part.takes:
+                there.setdefault(n, []).append(i)
+                if n in number:
+                    apart[i, number[n]] = apart[number[n], i] = False
+        for n, listed in there.items():
+            takes = np.array([parts[i].takes[n] for i in listed])
+            total = takes[:, None] + takes[None, :]
+            clash = ((total > self._room[n]) & (total > 0)).any(axis=2)
+            for on in ("ported", "zoned"):
+                also = np.array([n in getattr(parts[i], on) for i in listed], dtype=bool)
+                clash |= also[:, None] & also[None, :]
+            apart[np.ix_(listed, listed)] &= ~clash
+        np.fill_diagonal(apart, False)
+        return apart
+
     def certificate(self, failed: Sequence[str]) -> Verdict | None:
         """Return the certificate of failures at once, None where theirs cannot be put together."""
         if any(name not in self._parts for name in failed):
             return None
+        if len(failed) == 2 and self.free[self._number[failed[0]], self._number[failed[1]]]:
+            return _together([self._parts[name][0] for name in failed])
         gone = {n for name in failed for n in self._nodes[name]}
         choices = [[part for part in self._parts[name] if gone.isdisjoint(part.takes)] for name in failed]
         numbers = [self._number[name] for name in failed]
@@ -121,8 +155,7 @@ class Composition:
                 continue
             asked += 1
             if not tied or self._holds(failed, numbers, parts):
-                placed = [Assignment(a.pod, a.node, order) for order, a in enumerate((a for part in parts for a in part.assignments), 1)]
-                return Verdict(len(placed), len(placed), placed, by="composition" if placed else "nothing")
+                return _together(parts)
             if asked == TESTS:
                 break
         return None
@@ -167,6 +200,11 @@ class Composition:
                     return False
                 rule.place(place[g], n)
         return all(spread.kept(g) for g in range(cluster.n_classes))
+
+
+def _together(parts: Sequence[_Part]) -> Verdict:
+    placed = [Assignment(a.pod, a.node, order) for order, a in enumerate((a for part in parts for a in part.assignments), 1)]
+    return Verdict(len(placed), len(placed), placed, by="composition" if placed else "nothing")
 
 
 def _ties(cls: PodClass) -> bool:

@@ -19,16 +19,19 @@ def group(instance: Instance, nodes: Mapping[str, Sequence[str]], at_once: int) 
     Two domains are equal if their nodes can be paired so that those of each pair could change places; so are combinations of as many
     domains of each kind.
     """
-    kinds = _kinds(instance) if not instance.special else list(range(instance.cluster.n_nodes))
-    of: dict[str, int] = {}
-    numbers: dict[Hashable, int] = {}
-    for name, members in nodes.items():
-        sign = tuple(sorted(kinds[n] for n in instance.nodes(members).tolist()))
-        of[name] = numbers.setdefault(sign, len(numbers))
+    of = kinds(instance, nodes)
     found: dict[tuple[int, ...], list[tuple[str, ...]]] = {}
     for failed in combinations(nodes, at_once):
         found.setdefault(tuple(sorted(of[name] for name in failed)), []).append(failed)
     return {listed[0]: listed[1:] for listed in found.values()}
+
+
+def kinds(instance: Instance, nodes: Mapping[str, Sequence[str]]) -> dict[str, int]:
+    """Return a number for each node or domain that can fail, the same for those that are equal."""
+    numbered = _kinds(instance) if not instance.special else list(range(instance.cluster.n_nodes))
+    numbers: dict[Hashable, int] = {}
+    signs = {name: tuple(sorted(numbered[n] for n in instance.nodes(members).tolist())) for name, members in nodes.items()}
+    return {name: numbers.setdefault(sign, len(numbers)) for name, sign in signs.items()}
 
 
 def _kinds(instance: Instance) -> list[int]:
