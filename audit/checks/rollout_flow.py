@@ -11,15 +11,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Final, Literal
+from typing import Literal
 
 import msgspec
 import numpy as np
 
+from audit.view.usable_nodes import INDIFFERENT
 from audit.view.view import ClusterView, Subject
 from models.cluster.cluster import Cluster
 from models.cluster.compile import compile_cluster
-from models.documents.policy import Multipliers
 from models.kube.objects import Pod, is_terminating
 from models.kube.selectors import Bools
 from models.snapshot.gc_pause import no_gc
@@ -34,7 +34,6 @@ from solver.rollout.state import ungrouped
 from solver.rules.base import Rule
 
 #: Preferences decide nothing here.
-_INDIFFERENT: Final = Multipliers(0, 0, 0, 0, 0, 0)
 
 
 class Flow:
@@ -58,7 +57,7 @@ class Flow:
         if least is not None:
             fixed = [i for i in fixed if (pods[i].spec.priority or 0) >= least]
         scope = Scope(fixed=fixed, pending=[*sorted(own), *range(first, len(snapshot.pods))])
-        policy = msgspec.structs.replace(view.policy, multipliers=_INDIFFERENT, defaultConstraints=())
+        policy = msgspec.structs.replace(view.policy, multipliers=INDIFFERENT, defaultConstraints=())
         with no_gc():
             compiled = compile_cluster(snapshot, scope, daemon_namespaces=view.exempt, policy=policy)
         self._cluster: Cluster = ungrouped(compiled)

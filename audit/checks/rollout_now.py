@@ -13,10 +13,10 @@ import numpy as np
 from audit.checks.rollout_flow import plain
 from audit.checks.rollouts import Halt
 from audit.view.finding import Code
+from audit.view.usable_nodes import INDIFFERENT
 from audit.view.view import ClusterView, Subject
 from models.cluster.compile import compile_cluster
 from models.documents.audit import Finding
-from models.documents.policy import Multipliers
 from models.kube.objects import Pod, controller_of, is_terminating
 from models.snapshot.scope import Scope
 from models.snapshot.snapshot import InputError
@@ -31,7 +31,6 @@ STUCK: Final = Code(
     "Roll back, delete an old pod by hand, or set maxUnavailable to 1; loosen the rule that rejects the new pods, or add a node.",
 )  # fmt: skip
 CODES: Final[tuple[Code, ...]] = (STUCK,)
-_INDIFFERENT: Final = Multipliers(**dict.fromkeys(Multipliers.__struct_fields__, 0))
 Rejected = Sequence[tuple[str, int, str]]
 
 
@@ -116,7 +115,7 @@ def _judged(view: ClusterView, waiting: Sequence[int], least: int | None = None)
     fixed = [i for i in view.running if not is_terminating(snapshot.pods[i])]
     if least is not None:
         fixed = [i for i in fixed if (snapshot.pods[i].spec.priority or 0) >= least]
-    policy = msgspec.structs.replace(view.policy, multipliers=_INDIFFERENT, defaultConstraints=())
+    policy = msgspec.structs.replace(view.policy, multipliers=INDIFFERENT, defaultConstraints=())
     cluster = compile_cluster(snapshot, Scope(fixed=fixed, pending=list(waiting)), daemon_namespaces=view.exempt, policy=policy)
     active = rules.build(cluster)
     found: dict[int, Rejected | None] = {}

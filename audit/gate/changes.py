@@ -10,11 +10,11 @@ import msgspec
 
 from models.documents.check import Action
 from models.kube import kinds
-from models.kube.objects import Pod, pod_key
+from models.kube.objects import Pod, controller_of, pod_key
 from models.kube.workload_objects import Deployment
 from models.snapshot.snapshot import Snapshot
 from models.workloads import checks, replicas
-from models.workloads.expand import made_by_another
+from models.workloads.expand import made_by_another, owned
 from models.workloads.ownership import named
 from models.workloads.pods import UnknownClass, admitted
 from models.workloads.template import fingerprint
@@ -52,9 +52,19 @@ class Change:
         return self.kind == "Deployment" and self.action in ("rolling update", "recreated")
 
     @property
+    def steps(self) -> bool:
+        """Return whether a StatefulSet's pods are replaced one by one."""
+        return self.kind == "StatefulSet" and self.action == "rolling update"
+
+    @property
     def replaces(self) -> bool:
         """Return whether all of its pods are made anew otherwise."""
-        return not self.rolls and self.action in ("rolling update", "recreated", "changed")
+        return not self.rolls and not self.steps and self.action in ("rolling update", "recreated", "changed")
+
+    @property
+    def renews(self) -> bool:
+        """Return whether none of its pods stays."""
+        return self.rolls or self.steps or self.replaces
 
 
 def as_applied(snapshot: Snapshot, manifests: Snapshot) -> Snapshot:
@@ -73,9 +83,7 @@ def as_applied(snapshot: Snapshot, manifests: Snapshot) -> Snapshot:
 
 def changes(snapshot: Snapshot, manifests: Snapshot, merged: Snapshot) -> list[Change]:
     """Return the workloads and pods of manifests, in the order of the input. ``merged``: the cluster with the manifests' objects."""
-    found = [
-        _workload(obj, named(snapshot, *_name(obj)), merged) for obj in map(labelled, listed(manifests)) if not made_by_another(obj, merged)
-    ]
+    found = [_workload(obj, snapshot, merged) for obj in map(labelled, listed(manifests)) if not made_by_another(obj, merged)]
     there = {pod_key(pod) for pod in snapshot.pods}
     return found + [_pod(pod, pod_key(pod) in there, merged) for pod in manifests.pods]
 
@@ -84,13 +92,16 @@ def _name(obj: Any) -> tuple[str, str, str]:
     return type(obj).__name__, obj.metadata.namespace or "default", obj.metadata.name or ""
 
 
-def _workload(obj: Any, previous: Any | None, merged: Snapshot) -> Change:
+def _workload(obj: Any, cluster: Snapshot, merged: Snapshot) -> Change:
     kind, namespace, name = _name(obj)
+    previous = named(cluster, kind, namespace, name)
     refused = [*checks.problems(obj, merged)]
     new, old = view(obj), view(labelled(previous)) if previous is not None else None
     action: Action = "new"
     if new is not None and old is not None:
         action = _action(new, old)
+        if kind == "Deployment" and action in ("unchanged", "scaled") and _under_way(new, cluster):
+            action = "rolling update"
         refused += _immutable(new, old, action)
     return Change(f"{kind} {namespace}/{name}", obj, action, tuple(refused))
 
@@ -109,6 +120,20 @@ def _same(new: Workload, old: Workload) -> bool:
     if fingerprint(new.template) != fingerprint(old.template):
         return False
     return all(before in (None, now) for before, now in zip(_images(old), _images(new), strict=True))
+
+
+def _under_way(deployment: Workload, cluster: Snapshot) -> bool:
+    """Return whether pods of a Deployment are of a ReplicaSet with another template: an earlier rollout is not through."""
+    for i in owned(cluster, deployment.kind, deployment.namespace, deployment.name):
+        owner = controller_of(cluster.pods[i])
+        of = (
+            view(named(cluster, "ReplicaSet", deployment.namespace, owner.name))
+            if owner is not None and owner.kind == "ReplicaSet"
+            else None
+        )
+        if of is not None and not _same(deployment, of):
+            return True
+    return False
 
 
 def _images(workload: Workload) -> Sequence[str | None]:

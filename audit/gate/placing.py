@@ -11,6 +11,7 @@ from typing import Final
 import msgspec
 
 from audit.gate.changes import Change, placeable
+from audit.view.usable_nodes import INDIFFERENT
 from models.devices.shared_gpus import adapter
 from models.documents.check import Fit
 from models.documents.placement import Placement, Unmodelled
@@ -114,9 +115,9 @@ class Placing:
         rolling = [change for change in good if change.rolls]
         course = self._rollouts_first(good, rolling)
         end = None
-        if not course.whole and len(good) > 1 and rolling:
+        if not course.whole and any(change.renews for change in good):
             end = self._end_state(good)
-            if end.whole:
+            if end.whole and rolling and not any(halt.proved for halt in course.halts.values()):
                 other = self._newcomers_first(good, rolling)
                 course = other if other.whole else course
         verdicts = [self._verdict(change, course, end) for change in self.changes]
@@ -127,33 +128,36 @@ class Placing:
 
     def _rollouts_first(self, good: Sequence[Change], rolling: Sequence[Change]) -> _Course:
         course = _Course()
-        state = self._roll(self.start, rolling, course)
+        state = self._step(self._roll(self.start, rolling, course), good, course)
         state = _without(state, [change for change in good if change.replaces])
-        self._place(state, [change for change in good if change.ref not in course.halts], course)
+        told = not any(change.renews for change in good)  # else the end state tells
+        self._place(state, [change for change in good if change.ref not in course.halts], course, causes=told)
         return course
 
     def _newcomers_first(self, good: Sequence[Change], rolling: Sequence[Change]) -> _Course:
         """Place what is new beside the pods that rollouts will replace; then the rollouts."""
         course = _Course()
         state = _without(self.start, [change for change in good if change.replaces])
-        self._place(state, [change for change in good if change not in rolling], course)
+        self._place(state, [change for change in good if not change.rolls and not change.steps], course, causes=False)
         if course.whole:
-            course.before = self._roll(self._after(course), rolling, course)
+            course.before = self._step(self._roll(self._after(course), rolling, course), good, course)
             course.placement = None
         return course
 
     def _end_state(self, good: Sequence[Change]) -> _Course:
         """Place everything beside what no change of the manifests touches: what has no room there has none in any order."""
         course = _Course()
-        self._place(_without(self.start, [change for change in good if change.rolls or change.replaces]), good, course)
+        self._place(_without(self.start, [change for change in good if change.renews]), good, course)
         return course
 
     # --- steps ------------------------------------------------------------------------------------------------------------
 
     def _limited(self) -> Options:
-        if self.options.time_limit is None or self.options.deterministic:
-            return self.options
-        return replace(self.options, time_limit=max(0.5, (self.until - time.monotonic()) * _SHARE))
+        """Return the options of one search. Whether there is a place is asked, not which is the best."""
+        options = replace(self.options, policy=msgspec.structs.replace(self.options.policy, multipliers=INDIFFERENT, strategy="none"))
+        if options.time_limit is None or options.deterministic:
+            return options
+        return replace(options, time_limit=max(0.5, (self.until - time.monotonic()) * _SHARE))
 
     def _roll(self, state: Snapshot, rolling: Sequence[Change], course: _Course) -> Snapshot:
         """Return the cluster after those rollouts that complete."""
@@ -184,6 +188,26 @@ class Placing:
             )
         return state
 
+    def _step(self, state: Snapshot, good: Sequence[Change], course: _Course) -> Snapshot:
+        """Return the cluster after StatefulSets have replaced their pods, from the highest ordinal down, one by one."""
+        for change in (each for each in good if each.steps):
+            begun, pods = state, owned(state, change.kind, change.namespace, change.name)
+            order = sorted((state.pods[i].metadata.name or "" for i in pods), key=_ordinal, reverse=True)
+            for number, name in enumerate(order):
+                part = _Course()
+                rest = [pod for pod in state.pods if (pod.metadata.namespace or "default", pod.metadata.name) != (change.namespace, name)]
+                self._place(replace(state, pods=rest), [change], part)
+                if part.whole:
+                    state = self._after(part, claimed=True)
+                    continue
+                found = self._unplaced(change, part)
+                first = number == 0 and found.fit == "does not fit"
+                text = f"its rolling update comes to a halt at pod {name}, {number} of {len(order)} replaced: {found.cause}"
+                course.halts[change.ref] = _Rolled(number, first, text if first else f"{text}; not proved", found.blame, found.fix)
+                state = begun
+                break
+        return state
+
     def _rolled(self, state: Snapshot, name: str, found: Placement) -> Snapshot:
         revision = read(state, name, None)
         gone = {*(entry.index for entry in revision.old), *revision.going}
@@ -192,8 +216,8 @@ class Placing:
         self.newcomers.update(at)
         return replace(revision.snapshot, pods=pods + [_bound(pod, at[objects.pod_key(pod)]) for pod in revision.new])
 
-    def _place(self, state: Snapshot, wanted: Sequence[Change], course: _Course) -> None:
-        """Place what these workloads lack."""
+    def _place(self, state: Snapshot, wanted: Sequence[Change], course: _Course, *, causes: bool = True) -> None:
+        """Place what these workloads lack. ``causes``: say why not, where there is no place."""
         names = {change.ref for change in wanted}
         manifests = placeable(self.manifests, [change for change in self.changes if change.ref not in names])
         expansion = expand(state, manifests)
@@ -205,7 +229,7 @@ class Placing:
             if workload is not None and workload.job is None:
                 shrink(course.before, (change.kind, change.namespace, change.name), replicas.asked(workload))
         self.warnings += expansion.snapshot.warnings[len(state.warnings) :]
-        options = replace(self._limited(), workloads=tuple(expansion.workloads), unmodelled=tuple(expansion.unmodelled))
+        options = replace(self._limited(), workloads=tuple(expansion.workloads), unmodelled=tuple(expansion.unmodelled), causes=causes)
         judged = course.before.copy()
         self.notes += [text for text in unreadable.set_aside(judged) if text not in self.notes]
         course.placement = place(judged, options, on_progress=self.on_progress, stop=self.stop)
@@ -215,11 +239,15 @@ class Placing:
         self.unmodelled += [entry for entry in found.unmodelled if entry not in self.unmodelled]
         self.notes += [note for note in found.notes if note not in self.notes and "NUMA" in note]
 
-    def _after(self, course: _Course) -> Snapshot:
+    def _after(self, course: _Course, *, claimed: bool = False) -> Snapshot:
+        """``claimed``: claims without a volume are taken as served where their pods are."""
         at = {entry.pod: entry.node for entry in course.placement.assignments} if course.placement is not None else {}
         self.newcomers.update(at)
         before = course.before
-        pods = [_bound(pod, at[key]) if (key := objects.pod_key(pod)) in at and _mounted(pod, before) else pod for pod in before.pods]
+        pods = [
+            _bound(pod, at[key]) if (key := objects.pod_key(pod)) in at and (claimed or _mounted(pod, before)) else pod
+            for pod in before.pods
+        ]
         return replace(before, pods=pods)
 
     # --- verdicts ---------------------------------------------------------------------------------------------------------
@@ -231,11 +259,17 @@ class Placing:
         halt = course.halts.get(change.ref)
         if halt is not None:
             fit: Fit = "does not fit" if halt.proved else "unproved"
-            return Verdict(change, fit, _asked(change, ()), halt.placed, halt.cause, halt.blame, halt.fix)
-        if end is not None and not end.whole:
-            return self._unplaced(change, end)
-        found = self._unplaced(change, course)
-        return found if end is None or found.fit == "fits" else replace(found, fit="unproved", cause=_NO_ORDER, blame=(), fix=None)
+            found = Verdict(change, fit, _asked(change, _pods(course.before, change)), halt.placed, halt.cause, halt.blame, halt.fix)
+        else:
+            found = self._unplaced(change, course)
+        if end is None or found.fit == "fits" or (halt is not None and halt.proved):
+            return found
+        if end.whole:
+            return found if halt is not None else replace(found, fit="unproved", cause=_NO_ORDER, blame=(), fix=None)
+        last = self._unplaced(change, end)
+        if last.fit != "fits":
+            return last
+        return replace(found, fit="does not fit" if halt is None and _most(end.placement) else "unproved")
 
     def _unplaced(self, change: Change, course: _Course) -> Verdict:
         """The verdict by the placement of a course."""
@@ -247,8 +281,7 @@ class Placing:
             return Verdict(change, "fits", asked, asked)
         mine, placed = set(waiting), max(0, asked - len(waiting))
         cause = next((cause for cause in placement.causes if mine.intersection(cause.pods)), None)
-        most = all(tier.value == tier.bound for tier in placement.objective if tier.tier == "placed")
-        fit: Fit = "does not fit" if most or (cause is not None and cause.alone and cause.proved) else "unproved"
+        fit: Fit = "does not fit" if _most(placement) or (cause is not None and cause.alone and cause.proved) else "unproved"
         if cause is not None and cause.facts:
             text, blame = "; ".join(fact.message for fact in cause.facts), tuple((fact.rule, fact.message) for fact in cause.facts)
             return Verdict(change, fit, asked, placed, text, blame, "; or ".join(way.message for way in cause.waysOut) or None)
@@ -256,6 +289,11 @@ class Placing:
         text = "; ".join(f"{r.rule} on {r.nodes} node{'s' * (r.nodes != 1)}: {r.message}" for r in reasons) or "no place was found for it"
         text = text if fit != "unproved" else f"{text}; not proved: the time was up (--time-limit)"
         return Verdict(change, fit, asked, placed, text, tuple((reason.rule, reason.message) for reason in reasons))
+
+
+def _most(placement: Placement | None) -> bool:
+    """Return whether it is proved that no placement has more pods."""
+    return placement is not None and all(tier.value == tier.bound for tier in placement.objective if tier.tier == "placed")
 
 
 def _asked(change: Change, pods: Sequence[str]) -> int:
@@ -270,6 +308,11 @@ def _pods(snapshot: Snapshot, change: Change) -> list[str]:
     if change.kind == "Pod":
         return [f"{change.namespace}/{change.name}"]
     return [objects.pod_key(snapshot.pods[i]) for i in owned(snapshot, change.kind, change.namespace, change.name)]
+
+
+def _ordinal(name: str) -> int:
+    tail = name.rpartition("-")[2]
+    return int(tail) if tail.isascii() and tail.isdecimal() else -1
 
 
 def _without(state: Snapshot, gone: Iterable[Change]) -> Snapshot:

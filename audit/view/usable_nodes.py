@@ -23,7 +23,9 @@ from solver.rules.base import PLENTY
 from solver.rules.node_static import NodeUnschedulable, TaintToleration
 
 #: Only hard rules are asked here.
-_QUIET: Final = Policy(multipliers=Multipliers(0, 0, 0, 0, 0, 0))
+#: Where only hard rules are asked about.
+INDIFFERENT: Final = Multipliers(**dict.fromkeys(Multipliers.__struct_fields__, 0))
+_QUIET: Final = Policy(multipliers=INDIFFERENT)
 
 
 @dataclass(frozen=True)

@@ -24,13 +24,13 @@ def summary(check: Check) -> str:
     """Return one line: what does not fit, and how many findings of each severity are new."""
     parts = []
     if check.snapshot is not None:
-        wrong = unfit(check)
+        wrong, known = unfit(check), sum(fit.known for fit in check.workloads)
         impossible = sum(fit.fit == "does not fit" for fit in wrong)
         parts += [f"{counted(impossible, 'workload')} {'does' if impossible == 1 else 'do'} not fit"] if impossible else []
         parts += [f"{len(wrong) - impossible} not proved to fit"] if len(wrong) > impossible else []
-        parts += (
-            [f"{counted(len(check.workloads), 'workload')} fit{'s' * (len(check.workloads) == 1)}"] if not wrong and check.workloads else []
-        )
+        number = len(check.workloads) - known
+        parts += [f"{counted(number, 'workload')} fit{'s' * (number == 1)}"] if number and not wrong else []
+        parts += [f"{known} not fitting as with the base"] if known else []
     numbers = [_number(severity, check.counts[severity]) for severity in SEVERITIES if check.counts.get(severity)]
     parts += numbers or [f"nothing{' new' * bool(check.known)} found"]
     return ", ".join(parts) + (f" ({counted(check.known, 'known finding')})" if check.known else "")

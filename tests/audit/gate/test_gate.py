@@ -1,0 +1,291 @@
+"""Whether manifests fit, in which order things happen, and which findings they bring."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+
+from audit.gate.gate import Checked, GateOptions, Request, check
+from audit.run import AuditOptions
+from audit.selection import Chosen
+from models.documents.audit_selection import AuditBaseline, KnownFinding
+from models.documents.check import WorkloadFit, failing, unfit
+from models.positions.find import Positions
+from models.snapshot.snapshot import Snapshot, from_objects
+from solver.runtime.options import Options
+from tests.audit.gate.test_changes import workload
+from tests.objects import Object, node, pod
+
+TWO = [node("n1", cpu="4"), node("n2", cpu="4")]
+
+
+def gate(
+    there: list[Object] | None, manifests: list[Object], base: list[Object] | None = None, *, stopped: bool = False, **options: Any
+) -> Checked:
+    cluster = None if there is None else from_objects(there)
+    before = None if base is None else _manifests(base)
+    stop = threading.Event()
+    if stopped:
+        stop.set()
+    asked = GateOptions(
+        Options(time_limit=60.0, workers=1), AuditOptions(chosen=options.pop("chosen", Chosen())), options.pop("show_known", False)
+    )
+    return check(Request(_manifests(manifests), Positions([]), ["x.yaml"], cluster, before), asked, stop=stop)
+
+
+def _manifests(objects: list[Object]) -> Snapshot:
+    found = from_objects(objects, manifests=True)
+    for place in found.sources:
+        found.sources[place] = "x.yaml"
+    return found
+
+
+def fits(found: Checked) -> dict[str, tuple[str, int, int]]:
+    return {fit.workload: (fit.fit, fit.placed, fit.replicas) for fit in found.check.workloads}
+
+
+def only(found: Checked) -> WorkloadFit:
+    (fit,) = found.check.workloads
+    return fit
+
+
+def codes(found: Checked) -> list[tuple[str, str]]:
+    return [(fault.finding.code, fault.finding.object) for fault in found.check.faults]
+
+
+def running(kind: str, *places: str, cpu: str = "1", **spec: Any) -> list[Object]:
+    """A workload shop/web with a pod on each of some nodes."""
+    owner = {"Deployment": "ReplicaSet/web-1", "StatefulSet": "StatefulSet/web", "DaemonSet": "DaemonSet/web"}[kind]
+    labels = {"app": "web"} | ({"pod-template-hash": "1"} if kind == "Deployment" else {})
+    pods = [
+        pod(f"web-{i}", namespace="shop", labels=labels, cpu=cpu, memory="0", node_name=place, owner=owner)
+        for i, place in enumerate(places)
+    ]
+    return [workload(kind, replicas=len(places), cpu=cpu, **spec), *pods]
+
+
+def named(name: str, **given: Any) -> Object:
+    """A workload of its own."""
+    made = workload(**given)
+    made["metadata"]["name"] = name
+    made["spec"]["selector"] = {"matchLabels": {"app": name}}
+    made["spec"]["template"]["metadata"]["labels"] = {"app": name}
+    return made
+
+
+def on(made: Object, place: str) -> Object:
+    made["spec"]["template"]["spec"]["nodeSelector"] = {"kubernetes.io/hostname": place}
+    return made
+
+
+# --- fit ------------------------------------------------------------------------------------------------------------------
+
+
+def test_a_template_is_placed_whole_or_not_at_all() -> None:
+    assert fits(gate(TWO, [workload(replicas=8)])) == {"Deployment shop/web": ("fits", 8, 8)}
+    found = gate(TWO, [workload(replicas=9)])
+    assert fits(found) == {"Deployment shop/web": ("does not fit", 0, 9)}
+    assert "the 9 pods of shop/web ask for 9 CPU" in (only(found).cause or "")
+    assert "8 replicas" in (only(found).fix or "")
+
+
+def test_manifests_are_placed_together() -> None:
+    found = gate(TWO, [named("a", replicas=5), named("b", replicas=5)])
+    assert sorted(fit.fit for fit in found.check.workloads) == ["does not fit", "fits"]
+    assert len(unfit(found.check)) == 1
+
+
+def test_pods_that_wait_in_the_cluster_take_no_place() -> None:
+    found = gate([*TWO, *(pod(f"p{i}", cpu="1") for i in range(8))], [workload(replicas=8)])
+    assert only(found).fit == "fits"
+    assert found.check.notes == ["8 pods that wait in the cluster are left out"]
+
+
+def test_what_scales_down_makes_room() -> None:
+    assert fits(gate([*TWO, *running("Deployment", *["n1"] * 4, *["n2"] * 4)], [workload(replicas=2), named("b", replicas=6)])) == {
+        "Deployment shop/web": ("fits", 2, 2),
+        "Deployment shop/b": ("fits", 6, 6),
+    }
+
+
+def test_a_workload_that_stays_counts_what_runs() -> None:
+    found = gate([*TWO, *running("Deployment", "n1", "n2")], [workload()])
+    assert (only(found).change, fits(found)["Deployment shop/web"]) == ("unchanged", ("fits", 2, 2))
+
+
+def test_a_rollout_without_room_for_its_surge_gets_stuck() -> None:
+    strict = {"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}
+    there = [node("n1", cpu="2"), *running("Deployment", "n1", "n1", strategy=strict)]
+    found = gate(there, [workload(image="web:2", strategy=strict)])
+    fit = only(found)
+    assert (fit.fit, fit.change, fit.placed) == ("does not fit", "rolling update", 0)
+    assert "comes to a halt" in (fit.cause or "")
+    assert "maxUnavailable 1" in (fit.fix or "")
+    assert ("KS501", "Deployment shop/web") in codes(gate([node("n1", cpu="2")], [workload(image="web:2", strategy=strict)]))
+    loose = {"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}
+    assert only(gate(there, [workload(image="web:2", strategy=loose)])).fit == "fits"
+    assert only(gate(there, [workload(image="web:2", strategy={"type": "Recreate"})])).fit == "fits"
+
+
+def test_rollouts_come_before_what_takes_their_room() -> None:
+    """The surge pod needs the place that the newcomer has in the end."""
+    there = [node("n1", cpu="3"), *running("Deployment", "n1", "n1")]
+    found = gate(there, [workload(image="web:2"), named("late", replicas=1)])
+    assert [fit.fit for fit in found.check.workloads] == ["fits", "fits"]
+
+
+def test_what_is_new_comes_first_where_rollouts_would_take_its_place() -> None:
+    """Rolled out first, the web pods of the new template may go to the only node for the newcomer."""
+    there = [node("n1", cpu="2"), node("n2", cpu="8"), *running("Deployment", "n2", "n2")]
+    found = gate(there, [workload(image="web:2", replicas=2), on(named("bound", replicas=2), "n1")])
+    assert [fit.fit for fit in found.check.workloads] == ["fits", "fits"]
+
+
+def test_a_stateful_set_replaces_its_pods_one_by_one() -> None:
+    there = [*TWO, *running("StatefulSet", "n1", "n2", cpu="3")]
+    assert only(gate(there, [workload("StatefulSet", cpu="4")])).fit == "fits"
+    stuck = only(gate(there, [on(workload("StatefulSet", cpu="2"), "n1")]))
+    assert (stuck.fit, stuck.placed) == ("does not fit", 0)
+    assert "comes to a halt at pod web-1, 0 of 2 replaced" in (stuck.cause or "")
+    assert only(gate(there, [on(workload("StatefulSet", cpu="1"), "n1")])).fit == "fits"
+
+
+def test_a_daemon_set_is_judged_by_its_end() -> None:
+    there = [*TWO, *running("DaemonSet", "n1", "n2", cpu="3")]
+    assert fits(gate(there, [workload("DaemonSet", cpu="4")])) == {"DaemonSet shop/web": ("fits", 2, 2)}
+    assert only(gate(there, [workload("DaemonSet", cpu="5")])).fit == "does not fit"
+
+
+def test_what_an_api_server_refuses_does_not_fit_and_hinders_nothing_else() -> None:
+    wrong = named("wrong")
+    wrong["spec"]["template"]["spec"]["priorityClassName"] = "hihg"
+    found = gate(TWO, [wrong, named("right")])
+    assert fits(found) == {"Deployment shop/wrong": ("does not fit", 0, 2), "Deployment shop/right": ("fits", 2, 2)}
+    assert found.check.workloads[0].cause is not None
+    assert found.check.workloads[0].cause.startswith("spec.template.spec.priorityClassName: no PriorityClass 'hihg' in the input")
+
+
+def test_bare_pods_jobs_and_templates_count() -> None:
+    job = workload("Job", completions=3, parallelism=3)
+    found = gate(TWO, [pod("p", cpu="2"), job, {"apiVersion": "v1", "kind": "PodTemplate", "metadata": {"name": "t"}, "template": {
+        "spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]}}}])  # fmt: skip
+    assert fits(found) == {"Job shop/web": ("fits", 3, 3), "PodTemplate default/t": ("fits", 1, 1), "Pod default/p": ("fits", 1, 1)}
+    assert only(gate(TWO, [pod("p", cpu="5")])).fit == "does not fit"
+
+
+def test_a_search_that_is_stopped_passes_nothing_that_was_not_placed() -> None:
+    """Two packings of which the greedy one fails: without a search it is not known whether there is another."""
+    parts = [named(f"w{i}", replicas=1, cpu=cpu) for i, cpu in enumerate(("2", "2", "2", "3", "3"))]
+    there = [node("n1", cpu="6"), node("n2", cpu="6")]
+    assert {fit.fit for fit in gate(there, parts).check.workloads} == {"fits"}
+    stopped = gate(there, parts, stopped=True)
+    assert all(fit.fit == "fits" or fit.fit == "unproved" for fit in stopped.check.workloads)
+    assert all(fit.placed == fit.replicas for fit in stopped.check.workloads if fit.fit == "fits")
+
+
+# --- findings -------------------------------------------------------------------------------------------------------------
+
+BUDGET: Object = {
+    "apiVersion": "policy/v1",
+    "kind": "PodDisruptionBudget",
+    "metadata": {"name": "web", "namespace": "shop"},
+    "spec": {"maxUnavailable": 1, "selector": {"matchLabels": {"app": "web"}}},
+}
+
+
+def budget(name: str = "web", **spec: Any) -> Object:
+    return {**BUDGET, "metadata": {"name": name, "namespace": "shop"}, "spec": {"selector": BUDGET["spec"]["selector"], **spec}}
+
+
+def test_an_object_of_the_manifests_replaces_the_clusters() -> None:
+    there = [*TWO, *running("Deployment", "n1", "n2"), budget(maxUnavailable=0)]
+    assert codes(gate(there, [budget(maxUnavailable=1)])) == []
+    assert codes(gate(there, [budget(maxUnavailable="0%")])) == [("KS601", "PodDisruptionBudget shop/web")]
+
+
+def test_findings_about_others_are_reported_where_the_change_brings_them() -> None:
+    """Of two budgets over the same pods the one in the manifests is at fault; what was wrong before is not reported."""
+    there = [
+        *TWO,
+        *running("Deployment", "n1", "n2"),
+        budget(maxUnavailable=1),
+        pod("bare", node_name="n1"),
+        budget("idle", maxUnavailable=0),
+    ]
+    there[-1]["spec"]["selector"] = {"matchLabels": {"app": "none"}}
+    found = gate(there, [budget("second", maxUnavailable=1)])
+    assert codes(found) == [("KS605", "Deployment shop/web")]
+    assert found.check.faults[0].position is None
+
+
+def test_only_what_the_base_does_not_bring_is_reported() -> None:
+    before, after = [workload(), budget(maxUnavailable=0)], [workload(), budget(maxUnavailable=0), budget("b", maxUnavailable=0)]
+    found = gate(TWO, after, before)
+    assert ("KS601", "PodDisruptionBudget shop/b") in codes(found)
+    assert ("KS601", "PodDisruptionBudget shop/web") not in codes(found)
+    assert found.check.known > 0
+    assert failing(found.check, "warning") == sum(found.check.counts[s] for s in ("error", "warning"))
+    shown = gate(TWO, after, before, show_known=True)
+    assert [fault.known for fault in shown.check.faults].count(True) == found.check.known
+    assert shown.check.counts == found.check.counts
+
+
+def test_what_did_not_fit_before_is_known() -> None:
+    large = [workload(replicas=9)]
+    found = gate(TWO, large, large)
+    assert (only(found).fit, only(found).known, unfit(found.check)) == ("does not fit", True, [])
+    assert [fit.known for fit in gate(TWO, large, [workload(replicas=8)]).check.workloads] == [False]
+
+
+def test_a_place_in_a_list_that_moves_makes_no_finding_new() -> None:
+    bare = named("bare")
+    bare["spec"]["template"]["spec"]["containers"][0]["resources"] = {}
+    more = named("bare")
+    more["spec"]["template"]["spec"]["containers"] = [
+        {"name": "first", "resources": {"requests": {"cpu": "1", "memory": "1Gi"}}}, {"name": "c", "resources": {}}
+    ]  # fmt: skip
+    assert ("KS801", "Deployment shop/bare") in codes(gate(TWO, [bare]))
+    assert ("KS801", "Deployment shop/bare") not in codes(gate(TWO, [more], [bare]))
+
+
+def test_a_baseline_knows_findings_by_code_and_object() -> None:
+    manifests = [workload(), budget(maxUnavailable=0)]
+    every = gate(TWO, manifests)
+    assert every.all.findings
+    known = gate(TWO, manifests, chosen=Chosen(baseline=every.all))
+    assert (codes(known), known.check.known, known.stale) == ([], len(codes(every)), 0)
+    gone = AuditBaseline(findings=(*every.all.findings, KnownFinding("KS601", "PodDisruptionBudget shop/gone")))
+    assert gate(TWO, manifests, chosen=Chosen(baseline=gone)).stale == 1
+
+
+def test_codes_can_be_chosen() -> None:
+    manifests = [workload(), budget(maxUnavailable=0)]
+    assert codes(gate(TWO, manifests, chosen=Chosen(select=("KS6",)))) == [("KS601", "PodDisruptionBudget shop/web")]
+    assert "KS601" not in {code for code, _ in codes(gate(TWO, manifests, chosen=Chosen(ignore=("KS601",))))}
+
+
+def test_without_a_cluster_what_depends_on_it_is_named() -> None:
+    selects_others = named("front", replicas=1)
+    selects_others["spec"]["template"]["spec"]["affinity"] = {
+        "podAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": [
+                {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "elsewhere"}}}
+            ]
+        }
+    }
+    selects_others["spec"]["template"]["spec"]["priorityClassName"] = "of-the-cluster"
+    found = gate(None, [selects_others, budget(maxUnavailable=0), workload()])
+    assert {code for code, _ in codes(found)} == {"KS601", "KS801"}
+    assert found.check.snapshot is None
+    assert found.check.workloads == []
+    assert any("--cluster" in text for text in found.check.notChecked)
+    assert any("PriorityClasses" in text for text in found.check.notChecked)
+
+
+@pytest.mark.parametrize("severity", ["error", "warning", "info", "never"])
+def test_failing_counts_from_a_severity_on(severity: str) -> None:
+    check_ = gate(TWO, [workload(), budget(maxUnavailable=0)]).check
+    check_.counts = {"error": 1, "warning": 2, "info": 4}
+    assert failing(check_, severity) == {"error": 1, "warning": 3, "info": 7, "never": 0}[severity]
