@@ -32,20 +32,24 @@ from commands.common.exit_codes import INTERRUPTED, OUTSIDE, fail, say, why_not
 from commands.common.help_text import write_summaries
 from commands.common.interrupts import Aborted
 
+#: Set by the scripts of ``kubestow completion``: :data:`commands.completion.shells.VARIABLE`.
+_COMPLETE = "_KUBESTOW_COMPLETE"
+#: Commands that are not in a module of their name.
+_ELSEWHERE = {"batch": "commands.batch.command", "completion": "commands.completion.command"}
+
 
 class _Commands(Mapping[str, click.Command]):
     """The commands by name, each in a module of its name, which is read when the command is asked for."""
 
     _names = (
         "solve", "fit", "size", "survive", "upgrade", "rebalance", "apply", "verify", "explain", "audit", "check", "batch", "nodes",
-        "report", "generate", "capture",
+        "report", "generate", "capture", "completion",
     )  # fmt: skip
 
     def __getitem__(self, name: str) -> click.Command:
         if name not in self._names:
             raise KeyError(name)
-        module = "commands.batch.command" if name == "batch" else f"commands.{name}"
-        return cast(click.Command, getattr(import_module(module), name))
+        return cast(click.Command, getattr(import_module(_ELSEWHERE.get(name, f"commands.{name}")), name))
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._names)
@@ -78,6 +82,11 @@ class _Group(click.Group):
     def main(self, *args: Any, **kwargs: Any) -> Any:
         # Also when started as a file: completion scripts and usage lines need the installed name.
         kwargs.setdefault("prog_name", "kubestow")
+        kwargs.setdefault("complete_var", _COMPLETE)
+        if (shell := os.environ.get(_COMPLETE)) and "_" not in shell:  # else click's own scripts ask
+            from commands.completion.answer import answer
+
+            answer(self, kwargs["prog_name"], shell)
         return super().main(*args, **kwargs)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -117,6 +126,13 @@ def main() -> None:
 def plugin() -> None:
     """Run as ``kubectl stow``, the plugin of kubectl."""
     main(prog_name=PLUGIN)
+
+
+def complete_plugin() -> None:
+    """Tell kubectl, which asks the program kubectl_complete-stow, what completes ``kubectl stow``."""
+    from commands.completion.answer import answer
+
+    answer(main, PLUGIN, "kubectl")
 
 
 if __name__ == "__main__":

@@ -46,7 +46,7 @@ def _pod_name(ctx: click.Context, param: click.Parameter, value: str | None) -> 
 @click.command(cls=Command)
 @options.snapshots
 @click.option("--pod", callback=_pod_name, metavar="NS/NAME", help="Judge this pod only; it may also be bound.")
-@click.option("--workload", metavar="NAME", help="Judge the pods of this workload only, [KIND/][NAMESPACE/]NAME.")
+@click.option("--workload", metavar="WORKLOAD", help="Judge the pods of this workload only, [KIND/][NAMESPACE/]NAME.")
 @click.option("--node", metavar="NODE", help="Judge this node only.")
 @click.option("--per-node", is_flag=True, help="For every node, all rules that reject it.")
 @click.option(

@@ -85,6 +85,16 @@ def resolve(kubeconfig: str | None, context: str | None) -> Target | None:
     return Target(name, config.clusters[chosen.cluster], config.users.get(chosen.user, {}))
 
 
+def contexts(kubeconfig: str | None) -> list[str]:
+    """Return the names of the contexts of the same files.
+
+    Raises:
+        InputError: a file that cannot be read or is no kubeconfig.
+    """
+    config = _merged(kubeconfig)
+    return list(config.contexts) if config is not None else []
+
+
 @dataclass
 class _Config:
     """Files merged as kubectl merges them: of what several have under one name, the first counts."""

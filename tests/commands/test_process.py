@@ -90,7 +90,21 @@ def test_completion(shell: str) -> None:
             [
                 f"plain,{name}"
                 for name in (
-                    *("apply", "audit", "batch", "capture", "explain", "fit", "generate", "nodes", "rebalance", "report", "size", "solve"),
+                    *(
+                        "apply",
+                        "audit",
+                        "batch",
+                        "capture",
+                        "completion",
+                        "explain",
+                        "fit",
+                        "generate",
+                        "nodes",
+                        "rebalance",
+                        "report",
+                        "size",
+                        "solve",
+                    ),
                     *("survive", "upgrade", "verify"),
                 )
             ],

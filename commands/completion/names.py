@@ -1,0 +1,126 @@
+"""The names that snapshots hold, read for their names alone: a hundred megabytes of JSON in a third of a second."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import msgspec
+
+from models.snapshot import sources
+
+#: :data:`models.kube.kinds.WORKLOADS`, which takes longer to import than a shell may wait.
+WORKLOADS: Final = ("ReplicaSet", "StatefulSet", "Deployment", "DaemonSet", "Job", "CronJob", "ReplicationController", "PodTemplate")
+#: Unpacked bytes of a file beyond which it is not looked into.
+_LARGEST: Final = 2**29
+#: What shells may be given: everything else, no name of Kubernetes has, and a terminal might obey.
+_SAFE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/:-]*")
+_LABEL: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]*=[A-Za-z0-9._-]*")
+
+
+class _Metadata(msgspec.Struct):
+    name: str = ""
+    namespace: str = ""
+    labels: dict[str, str] | None = None
+
+
+class _Object(msgspec.Struct):
+    kind: str = ""
+    metadata: _Metadata | None = None
+    items: list[_Object] | None = None
+
+
+@dataclass
+class Names:
+    """``nodes`` and ``namespaces`` by name, ``pods`` as ``NAMESPACE/NAME``, ``workloads``: kinds by ``NAMESPACE/NAME``; ``labels``: those
+    of nodes, ``KEY=VALUE``. All in the order in which they were read, each once."""
+
+    nodes: dict[str, None] = field(default_factory=dict)
+    pods: dict[str, None] = field(default_factory=dict)
+    namespaces: dict[str, None] = field(default_factory=dict)
+    workloads: dict[str, list[str]] = field(default_factory=dict)
+    labels: dict[str, None] = field(default_factory=dict)
+
+    def label_keys(self) -> list[str]:
+        """Return the keys of the labels."""
+        return sorted({label.partition("=")[0] for label in self.labels})
+
+
+def read(paths: Sequence[str]) -> Names:
+    """Return the names in these files and folders; of those that cannot be read, none."""
+    found = Names()
+    with sources.at_most(_LARGEST):
+        for path, _ in sources.files([path for path in paths if path != sources.STDIN], lambda path, message: None):
+            if os.path.isfile(path):  # a pipe would be emptied
+                try:
+                    objects = list(_objects(sources.read(path), path))
+                except (ValueError, RecursionError):
+                    continue
+                _add(found, objects)
+    return found
+
+
+def _objects(data: bytes, path: str) -> Iterator[_Object]:
+    """Yield the objects of a file.
+
+    Raises:
+        ValueError: cannot be read.
+    """
+    if data[:4096].lstrip()[:1] in (b"{", b"["):
+        try:
+            decoded = msgspec.json.decode(data, type=_Object | list[_Object])
+        except msgspec.DecodeError:
+            if not path.removesuffix(".gz").endswith((".yaml", ".yml")):
+                raise
+        else:
+            yield from _unfolded(decoded if isinstance(decoded, list) else [decoded])
+            return
+    from models.snapshot.yaml_reader import YamlError, documents
+
+    try:
+        for document in documents(data):
+            found = _converted(document)
+            yield from _unfolded([found] if found is not None else [])
+    except YamlError as error:
+        raise ValueError(str(error)) from None
+
+
+def _converted(document: Any) -> _Object | None:
+    try:
+        return msgspec.convert(document, _Object)
+    except msgspec.ValidationError:
+        return None
+
+
+def _unfolded(objects: Iterable[_Object]) -> Iterator[_Object]:
+    """Yield what is in Lists; items of a ``PodList`` need not say what they are."""
+    for each in objects:
+        if each.items is None:
+            yield each
+        else:
+            for item in each.items:
+                item.kind = item.kind or each.kind.removesuffix("List")
+            yield from _unfolded(each.items)
+
+
+def _add(names: Names, objects: Iterable[_Object]) -> None:
+    for each in objects:
+        about = each.metadata
+        if about is None or not _SAFE.fullmatch(about.name) or (about.namespace and not _SAFE.fullmatch(about.namespace)):
+            continue
+        space = about.namespace or "default"
+        if each.kind == "Node":
+            names.nodes[about.name] = None
+            labels = (f"{key}={value}" for key, value in (about.labels or {}).items())
+            names.labels.update(dict.fromkeys(label for label in labels if _LABEL.fullmatch(label)))
+        elif each.kind == "Namespace":
+            names.namespaces[about.name] = None
+        elif each.kind == "Pod":
+            names.pods[f"{space}/{about.name}"] = None
+            names.namespaces[space] = None
+        elif each.kind in WORKLOADS:
+            names.workloads.setdefault(f"{space}/{about.name}", []).append(each.kind)
+            names.namespaces[space] = None

@@ -1,0 +1,205 @@
+"""What completes the value of an option, by what its metavar stands for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
+
+import click
+from click.shell_completion import CompletionItem
+
+if TYPE_CHECKING:
+    from commands.completion.names import Names
+
+#: More candidates than these are given up to their next ``/``, where they have one.
+_MANY: Final = 200
+#: More than these are of no use to anybody.
+_MOST: Final = 5000
+
+#: Names of contexts that need no quotes.
+_SAFE: Final = re.compile(r"[A-Za-z0-9_.:/@+-]+")
+
+#: A word, and what is said of it.
+Candidates = Iterable[tuple[str, str]]
+
+
+@dataclass
+class _Line:
+    """What stands on the line before the word that is completed."""
+
+    context: click.Context
+
+    @cached_property
+    def names(self) -> Names:
+        """Return the names in the snapshot and the manifests."""
+        from commands.completion.names import read
+
+        given = self.context.params
+        # Where the last option lacks its value, click leaves arguments unassigned.
+        return read([*(given.get("snapshots") or self.context.args), *(given.get("manifests") or ())])
+
+    def file(self, name: str) -> str | None:
+        """Return the file of an option."""
+        found = self.context.params.get(name)
+        return found if isinstance(found, str) else None
+
+
+class Value(click.types.StringParamType):
+    """A text, of which the metavar tells what completes it."""
+
+    def __init__(self, metavar: str) -> None:
+        self._candidates = BY_METAVAR[metavar]
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
+        found = _few(self._candidates(_Line(ctx), incomplete), incomplete)
+        return [CompletionItem(value, help=text) for value, text in found]
+
+
+def _few(candidates: Candidates, word: str) -> list[tuple[str, str]]:
+    """Return those that go on with the word; of many that have a folder's shape the folders first."""
+    fitting = [(value, text) for value, text in candidates if value.startswith(word)]
+    if len(fitting) > _MANY:
+        folders = dict.fromkeys(value[: end + 1] if (end := value.find("/", len(word))) >= 0 else value for value, _ in fitting)
+        if len(folders) < len(fitting):
+            return [(value, "") for value in list(folders)[:_MOST]]
+    return fitting[:_MOST]
+
+
+def _plain(names: Iterable[str], text: str = "") -> Candidates:
+    return ((name, text) for name in names)
+
+
+def _nodes(line: _Line, word: str) -> Candidates:
+    return _plain(line.names.nodes)
+
+
+def _pods(line: _Line, word: str) -> Candidates:
+    return _plain(line.names.pods)
+
+
+def _namespaces(line: _Line, word: str) -> Candidates:
+    return _plain(line.names.namespaces)
+
+
+def _workloads(line: _Line, word: str) -> Candidates:
+    """``NAMESPACE/NAME``; where the word begins with a kind, ``KIND/NAMESPACE/NAME``, and where it begins with a name, that."""
+    found = line.names.workloads
+    for name, kinds in found.items():
+        yield name, ", ".join(kinds)
+    if word:
+        for name, kinds in found.items():
+            yield from ((f"{kind}/{name}", "") for kind in kinds)
+        spaces: dict[str, list[str]] = {}
+        for name in found:
+            spaces.setdefault(name.rpartition("/")[2], []).append(name)
+        yield from ((short, whole[0]) for short, whole in spaces.items() if len(whole) == 1)
+
+
+def _scaled(line: _Line, word: str) -> Candidates:
+    if "=" not in word:
+        yield from ((f"{name}=", text) for name, text in _workloads(line, word))
+
+
+def _deployments(line: _Line, word: str) -> Candidates:
+    return ((name, "") for name, kinds in line.names.workloads.items() if "Deployment" in kinds)
+
+
+def _keys(line: _Line, word: str) -> Candidates:
+    return _plain(line.names.label_keys())
+
+
+def _labels(line: _Line, word: str) -> Candidates:
+    """Keys first, then the values of one."""
+    if "=" in word:
+        return _plain(sorted(line.names.labels))
+    return _plain(f"{key}=" for key in line.names.label_keys())
+
+
+def _selector(line: _Line, word: str) -> Candidates:
+    """The last requirement of several."""
+    before, comma, last = word.rpartition(",")
+    return ((f"{before}{comma}{value}", text) for value, text in _labels(line, last))
+
+
+def _nodes_or_selector(line: _Line, word: str) -> Candidates:
+    if not {"=", ","} & set(word):
+        yield from _nodes(line, word)
+    yield from _selector(line, word)
+
+
+def _domain(*words: str) -> Callable[[_Line, str], Candidates]:
+    """Words of their own, and the keys of labels."""
+    return lambda line, word: (*_plain(words), *_keys(line, word))
+
+
+def _like(line: _Line, word: str) -> Candidates:
+    """``N:LIKE_NODE``; the number is the user's."""
+    number, colon, _ = word.partition(":")
+    return _plain([f"{number}:{name}" for name in line.names.nodes] if colon else [f"{number or 1}:"])
+
+
+def _shapes(line: _Line, word: str) -> Candidates:
+    """``N:SHAPE@ZONE``, of the catalogue."""
+    number, colon, _ = word.partition(":")
+    path = line.file("catalogue")
+    if not colon:
+        yield from _like(line, word)
+    elif path is not None:
+        from models.catalogue.catalogue import read
+
+        for name, shape in read(path).shapes.items():
+            yield from ((f"{number}:{name}@{zone}", "") for zone in shape.zones)
+
+
+def _listed(one: Callable[[_Line, str], Candidates]) -> Callable[[_Line, str], Candidates]:
+    """Several, separated by commas; none of them twice."""
+
+    def several(line: _Line, word: str) -> Candidates:
+        before, comma, last = word.rpartition(",")
+        taken = set(before.split(","))
+        return ((f"{before}{comma}{value}", text) for value, text in one(line, last) if value not in taken)
+
+    return several
+
+
+def _codes(line: _Line, word: str) -> Candidates:
+    from audit.catalogue import CODES
+
+    return ((code, found.title) for code, found in CODES.items())
+
+
+def _contexts(line: _Line, word: str) -> Candidates:
+    from live.api.kubeconfig import contexts
+
+    return _plain(name for name in contexts(line.file("kubeconfig")) if _SAFE.fullmatch(name))
+
+
+def _stages(line: _Line, word: str) -> Candidates:
+    stage, equals, _ = word.partition("=")
+    return _plain(f"{stage}={key}" for key in line.names.label_keys()) if equals else _plain(("zones=", "clouds=", "locations="))
+
+
+#: What completes a value, by the metavar of its option. The others have choices, files, or numbers and words of the user's own.
+BY_METAVAR: Final[Mapping[str, Callable[[_Line, str], Candidates]]] = {
+    "CODE,...": _listed(_codes),
+    "CONTEXT": _contexts,
+    "KEY": _keys,
+    "KEY=VALUE": _labels,
+    "N:LIKE_NODE": _like,
+    "N:SHAPE@ZONE": _shapes,
+    "NAME=N": _scaled,
+    "NAMESPACE": _namespaces,
+    "NAME[=FILE]": _deployments,
+    "NODE": _nodes,
+    "NODE|SELECTOR": _nodes_or_selector,
+    "NS,...": _listed(_namespaces),
+    "NS/NAME": _pods,
+    "SELECTOR": _selector,
+    "STAGE=KEY": _stages,
+    "WORKLOAD": _workloads,
+    "node|zone|KEY": _domain("node", "zone"),
+    "zone|KEY": _domain("zone"),
+}
