@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from commands.common import options, selecting
+from commands.common.cluster import choice
 from commands.common.exit_codes import DONE, INCOMPLETE, VIOLATED, fail, refuse, say
 from commands.common.help_text import Command
 from commands.common.options import PolicyChoices, SearchChoices, Streams, bundled
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 @click.option(
     "--cluster", "snapshots", multiple=True, metavar="SNAPSHOT", type=options.FILE, help="The cluster that they are for; repeatable."
 )
+@choice.in_place
 @click.option("--base", multiple=True, metavar="FILE", type=options.FILE, help="The manifests as they were: report only what is new.")
 @click.option("--show-known", is_flag=True, help="List findings that --base or --baseline knows, too.")
 @selecting.fail_on
@@ -76,7 +78,7 @@ def check(
     picked = selecting.chosen(chosen, CODES)
     policy = inputs.read_policy(choices)
     run = searching.Run(streams)
-    cluster = inputs.load(streams, policy) if streams.snapshots else None
+    cluster = inputs.load(streams, policy) if streams.snapshots or streams.cluster is not None else None
     nowhere = Snapshot()
     if cluster is None:
         inputs.set_gates(nowhere, streams)

@@ -69,23 +69,29 @@ _options = (
 def snapshots(command: _Command) -> _Command:
     """Give a command ``SNAPSHOT...`` and the options that name a cluster in its place; it gets ``cluster``, None where it is to read
     files."""
+    decorated: _Command = _argument(in_place(command, needed=True))
+    return decorated
+
+
+def in_place(command: _Command, *, needed: bool = False) -> _Command:
+    """Give a command, which has ``snapshots`` already, the options that name a cluster in their place. ``needed``: one of both is."""
 
     @functools.wraps(command)
     def call(**given: Any) -> Any:
         names = {name: given.pop(name) for name in ("context", "kubeconfig", "kubectl", "save_snapshot")}
-        given["cluster"] = found = _chosen(names, given)
+        given["cluster"] = found = _chosen(names, given, needed=needed)
         if found is not None and found.namespace is not None and "namespace" in given:
             given["namespace"] = found.namespace
         return command(**given)
 
     decorated: _Command = call
-    for option in reversed((_argument, *_options)):
+    for option in reversed(_options):
         decorated = option(decorated)
     return decorated
 
 
-def _chosen(names: Mapping[str, str | None], given: Mapping[str, Any]) -> ClusterChoice | None:
-    """Return the cluster that is asked for, None where files are.
+def _chosen(names: Mapping[str, str | None], given: Mapping[str, Any], *, needed: bool) -> ClusterChoice | None:
+    """Return the cluster that is asked for, None where files are, or nothing is and none of both is ``needed``.
 
     Raises:
         click.UsageError: neither, both, or a cluster where the snapshot has to be the one that a result is of.
@@ -102,6 +108,10 @@ def _chosen(names: Mapping[str, str | None], given: Mapping[str, Any]) -> Cluste
     if asked is not None and of_result:
         raise click.UsageError(f"{asked} captures the cluster anew, and --result is of the SNAPSHOT that it was made from")
     if asked is None and (of_result or not as_plugin(click.get_current_context())):
+        if not needed:
+            if saved is not None:
+                raise click.UsageError("--save-snapshot keeps what is captured: it goes with a cluster (--context)")
+            return None
         raise click.UsageError("Missing argument 'SNAPSHOT...'." + ("" if of_result else "  (--context NAME captures a cluster instead)"))
     if saved == "-":
         raise click.UsageError("--save-snapshot needs a file: standard output is for the result")
@@ -111,7 +121,7 @@ def _chosen(names: Mapping[str, str | None], given: Mapping[str, Any]) -> Cluste
 
 def _namespace(names: Mapping[str, str | None], program: str, given: Mapping[str, Any]) -> str | None:
     """Return the namespace of kubectl's context, as ``kubectl apply`` takes it, if there are manifests and nothing else says theirs."""
-    manifests = given.get("manifests") or "=" in (given.get("rollout") or "")
+    manifests = given.get("manifests") or given.get("more") or "=" in (given.get("rollout") or "")
     if not manifests or given.get("namespace") is not None:
         return None
     from live.capture import CaptureOptions

@@ -31,6 +31,7 @@ _COMMANDS = {
     "rebalance": ("--goal", "repair"),
     "explain": (),
     "audit": ("--fail-on", "never"),
+    "check": ("one.yaml", "--fail-on", "never"),
     "nodes": (),
     "report": ("-o", "page.html"),
 }
@@ -62,7 +63,7 @@ def test_every_command_that_reads_a_snapshot_is_looked_at() -> None:
     taking = {name for name, command in cli.main.commands.items() if "save_snapshot" in {p.name for p in command.params}}
     assert taking == set(_COMMANDS)
     reading = {name for name, command in cli.main.commands.items() if any(isinstance(p, click.Argument) for p in command.params)}
-    assert reading - taking <= {"apply", "verify", "batch", "completion", "check"}
+    assert reading - taking <= {"apply", "verify", "batch", "completion"}
 
 
 @pytest.mark.full
@@ -70,7 +71,7 @@ def test_every_command_that_reads_a_snapshot_is_looked_at() -> None:
 def test_one_step_is_as_two(name: str) -> None:
     more = (*_COMMANDS[name], "--deterministic") if "deterministic" in {p.name for p in cli.main.commands[name].params} else _COMMANDS[name]
     assert run("capture", "--context", "prod", "-o", "two.json").exit_code == 0
-    two = run(name, "two.json", *more)
+    two = run(name, *(("--cluster",) if name == "check" else ()), "two.json", *more)
     page = Path("page.html").read_bytes() if name == "report" else b""
     one = run(name, "--context", "prod", "--save-snapshot", "one.json", *more)
     assert (one.exit_code, one.stdout) == (two.exit_code, two.stdout), one.stderr
@@ -171,6 +172,15 @@ def test_pods_of_all_namespaces_are_captured_whatever_the_context_says() -> None
     serve(Server(_OBJECTS, namespace="till"))
     assert len(json.loads(run("explain", "--context", "prod").stdout)["pods"]) == 15
     assert not any("view" in call for call in calls(Path("bin"))), "there are no manifests that could be in it"
+
+
+def test_check_needs_no_cluster_but_takes_that_of_the_context_as_a_plugin() -> None:
+    serve(Server(_OBJECTS, namespace="shop"))
+    assert run("check", "one.yaml", "-q").exit_code in (0, 4)
+    assert calls(Path("bin")) == []
+    assert "it goes with a cluster (--context)" in " ".join(run("check", "one.yaml", "--save-snapshot", "x.json").stderr.split())
+    found = run("check", "one.yaml", "--fail-on", "never", name=PLUGIN)
+    assert (found.exit_code, json.loads(found.stdout)["workloads"][0]["workload"]) == (0, "Pod shop/one")
 
 
 # --- the plugin ---------------------------------------------------------------------------------------------------------
