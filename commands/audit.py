@@ -85,6 +85,7 @@ def audit(streams: Streams, choices: PolicyChoices, chosen: Selecting, sharing: 
     from audit.catalogue import CODES
     from audit.run import AuditOptions, examine
     from commands.common import inputs, output, searching
+    from commands.core import reading
     from models.documents.audit import to_builtins
     from report.documents import csv_rows
     from report.terminal import audit as terminal
@@ -97,7 +98,7 @@ def audit(streams: Streams, choices: PolicyChoices, chosen: Selecting, sharing: 
     asked = AuditOptions(policy, choices.daemon_namespaces, chosen=picked, **labels)
     found, reported = run.search(partial(examine, snapshot, asked, pool=pool))
     found.notes += snapshot.notes
-    inputs.stamp(found.snapshot, snapshot)
+    reading.stamp(found.snapshot, snapshot)
     titles = {code: kind.title for code, kind in CODES.items() if picked.has(code)}
     output.write_document(
         streams,

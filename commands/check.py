@@ -70,6 +70,7 @@ def check(
     from audit.gate.gate import check as judge
     from audit.run import AuditOptions
     from commands.common import inputs, output, searching
+    from commands.core import reading
     from models.documents.check import failing, to_builtins, unfit
     from models.snapshot.snapshot import Snapshot
     from report.documents import csv_rows
@@ -95,7 +96,7 @@ def check(
     inputs.warn([text for text in checked.warnings if text not in manifests.warnings], streams)
     found.notes += [*(cluster.notes if cluster is not None else ()), *manifests.notes]
     if cluster is not None and found.snapshot is not None:
-        inputs.stamp(found.snapshot, cluster)
+        reading.stamp(found.snapshot, cluster)
     if streams.strict and found.unmodelled:
         fail([f"not modelled: {u.pod}: {u.field}: {u.effect}" for u in found.unmodelled], VIOLATED)
     output.write_document(

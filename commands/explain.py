@@ -77,7 +77,6 @@ def explain(streams: Streams, subject: Subject, choices: PolicyChoices, time_lim
     from report.terminal import answers
     from report.terminal.causes import causes as causes_text
     from report.terminal.workloads import owners
-    from solver.explain.per_node import UnknownNode, UnknownPod
 
     nodes = inputs.read_catalogue(catalogue)
     changes = inputs.what_if(edits, streams, catalogue=nodes)
@@ -90,12 +89,7 @@ def explain(streams: Streams, subject: Subject, choices: PolicyChoices, time_lim
         _explain_affinity(streams, snapshot, policy, subject.affinity)
     pod, workload, node, per_node = subject.pod, subject.workload, subject.node, subject.per_node
     pending = judging.Pending(run, snapshot, policy, choices)
-    try:
-        verdicts = pending.judge(pod=pod, workload=workload, node=node)
-    except UnknownPod as error:
-        fail([f"{'--pod' if workload is None else '--workload'}: {error}"])
-    except UnknownNode as error:
-        fail([f"--node: {error}: no such node in the snapshot"])
+    verdicts = pending.judge(pod=pod, workload=workload, node=node)
     _warn_of_gates(streams, snapshot, pod)
     causes = pending.causes(verdicts, time_limit, whole=workload is not None, catalogue=left) if node is None and not per_node else []
     owned = cache(lambda: owners(snapshot, (verdict.pod for verdict in verdicts)))

@@ -1,27 +1,25 @@
-"""What the checker says of a result, and why pods wait."""
+"""What the checker says of a result, and why pods wait; what is wrong with the input ends the command."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from checker.claims.statement import not_checked
 from checker.violation import Violation
 from commands.common.exit_codes import fail, refuse
-from commands.common.inputs import checked, edit, load_manifests, load_over_time, set_gates_of
+from commands.common.inputs import checked, edit, load_manifests, load_over_time
 from commands.common.options import PolicyChoices, Streams
 from commands.common.searching import Run
-from models.cluster import unmodelled
-from models.documents.capacity import Capacity
-from models.documents.placement import Cause, Placement
-from models.documents.policy import DEFAULT, Policy
+from commands.core import judging as core
+from commands.core.reading import set_gates_of
+from models.documents.placement import Cause, Edits, Placement
+from models.documents.policy import Policy
 from models.documents.rebalance_plan import RebalancePlan
 from models.documents.sizing import Sizing
-from models.documents.upgrade import Upgrade
 from models.kube.quantity import QuantityError
-from models.snapshot.scope import select
 from models.snapshot.snapshot import InputError, Snapshot
+from models.workloads.expand import Expansion
 from report.documents import results
 from report.documents.output import counted
 
@@ -33,14 +31,21 @@ if TYPE_CHECKING:
     from solver.explain.per_node import PodVerdict
 
 
-class Judged(NamedTuple):
-    """``snapshot``: as the result says that it was edited; ``revision``: the manifests of a rollout; ``violations``: what is wrong;
-    ``open``: what is not checked."""
+@dataclass(frozen=True)
+class _Given:
+    """The manifests of -w, and what is odd about them said as they are read."""
 
-    snapshot: Snapshot
-    revision: Snapshot | None
-    violations: list[Violation]
-    open: list[str]
+    streams: Streams
+
+    @property
+    def paths(self) -> Sequence[str]:
+        return self.streams.manifests
+
+    def edit(self, snapshot: Snapshot, edits: Edits | None, *, manifests: bool = True) -> Expansion:
+        return edit(snapshot, self.streams if manifests else replace(self.streams, manifests=()), edits)
+
+    def revision(self, snapshot: Snapshot, edits: Edits | None) -> Snapshot | None:
+        return load_manifests(self.paths, self.streams, snapshot.gates, edits)
 
 
 def read_result(path: str, streams: Streams, purpose: str) -> Result:
@@ -51,43 +56,17 @@ def read_result(path: str, streams: Streams, purpose: str) -> Result:
 def read_with_digest(path: str, streams: Streams, purpose: str) -> tuple[Result, str]:
     """Read the document of --result; return with it the SHA-256 by which its journal knows it."""
     result, digest = checked(lambda: results.read_with_digest(path))
-    alone = isinstance(result, RebalancePlan | Upgrade)
-    refuse(alone and streams.manifests, f"a{'n' if result.kind == 'Upgrade' else ''} {result.kind} is {purpose} without manifests (-w)")
+    misused = core.manifests_misused(result, purpose)
+    refuse(misused is not None and streams.manifests, misused or "")
     return result, digest
 
 
-def judge(snapshot: Snapshot, result: Result, streams: Streams) -> Judged:
-    """Check a result; a plan for another snapshot is not replayed."""
-    if isinstance(result, RebalancePlan):
-        snapshot = edit(snapshot, streams, result.snapshot.edits).snapshot
-        return Judged(snapshot, None, [*_plan_violations(snapshot, result), *_unsaid(snapshot, result)], not_checked(result))
-    ref, manifests = result.snapshot, streams.manifests
-    if ref.workloads and not manifests:
-        fail([f"the result was made with manifests ({ref.workloads[0]}): give the same files with -w"])
-    if ref.rollout is None:
-        given = edit(snapshot, streams, ref.edits)
-        if given.workloads != ref.workloads:
-            names = [", ".join(found) or "nothing" for found in (given.workloads, ref.workloads)]
-            fail([f"-w adds {names[0]}, the result was made with {names[1]}"])
-        if isinstance(result, Placement):
-            from checker.placement import check
-
-            found = checked(lambda: check(given.snapshot, result))
-            return Judged(given.snapshot, None, [*found.violations, *_unsaid(given.snapshot, result)], not_checked(result, found.unjudged))
-        from checker.capacity.document import check_capacity
-
-        told = checked(lambda: check_capacity(snapshot, given.snapshot, result))
-        return Judged(given.snapshot, None, [*told.violations, *_unsaid_within(given.snapshot, result)], told.open)
-    if not isinstance(result, Placement):
-        fail([f"a {result.kind} is of no rollout, and this one says so"])
-    from checker.rollout import verify_rollout
-
-    edited = edit(snapshot, replace(streams, manifests=()), ref.edits).snapshot
-    revision = load_manifests(manifests, streams, snapshot.gates, ref.edits)
-    return Judged(edited, revision, checked(lambda: list(verify_rollout(edited, result, revision))), not_checked(result))
+def judge(snapshot: Snapshot, result: Result, streams: Streams) -> core.Judged:
+    """Check a result, or end the command where its manifests are not given; a plan for another snapshot is not replayed."""
+    return checked(lambda: core.judge(snapshot, result, _Given(streams)))
 
 
-def judge_series(streams: Streams, sizing: Sizing) -> tuple[Judged, Snapshot]:
+def judge_series(streams: Streams, sizing: Sizing) -> tuple[core.Judged, Snapshot]:
     """Check a Sizing for several snapshots against these, each path one of them; return with it the one that the document is of, as it was
     read."""
     from checker.capacity.series import check_series, parts
@@ -108,9 +87,9 @@ def judge_series(streams: Streams, sizing: Sizing) -> tuple[Judged, Snapshot]:
     each = {part.snapshot.capturedAt or "": part for part in parts(sizing)}
     edited = {time: edit(read[time], streams, part.snapshot.edits).snapshot for time, part in each.items()}
     told = checked(lambda: check_series({time: (read[time], found) for time, found in edited.items()}, sizing))
-    unsaid = [fault for time, part in each.items() for fault in _unsaid_within(edited[time], part)]
+    unsaid = [fault for time, part in each.items() for fault in core.unsaid_within(edited[time], part)]
     own = sizing.snapshot.capturedAt or ""
-    return Judged(edited[own], None, [*told.violations, *unsaid], told.open), read[own]
+    return core.Judged(edited[own], None, [*told.violations, *unsaid], told.open), read[own]
 
 
 def judge_rest(snapshot: Snapshot, left: Placement | RebalancePlan) -> list[Rejection]:
@@ -153,34 +132,6 @@ def judge_run(path: str, clusters: Clusters, result: Placement | RebalancePlan, 
     return checked(lambda: judge_journal(record, result, clusters.snapshot, digest=digest, end=clusters.end))
 
 
-def _unsaid(snapshot: Snapshot, result: Placement | RebalancePlan) -> list[Violation]:
-    """What the document should say is not modelled, and does not."""
-    ref = result.snapshot
-    if ref.sha256 != snapshot.sha256 or (isinstance(result, RebalancePlan) and "admit" not in result.goals):
-        return []  # of another snapshot, or pods that wait are none of its business
-    scope = select(snapshot, from_scratch=ref.fromScratch, include_gated=ref.includeGated)
-    tiers = (result.policy or DEFAULT).networkTiers
-    said = {(entry.pod, entry.field, entry.effect) for entry in result.unmodelled}
-    found = checked(lambda: list(unmodelled.find(snapshot, (snapshot.pods[i] for i in scope.pending), tiers=tiers)))
-    silent = [entry for entry in found if (entry.pod, entry.field, entry.effect) not in said]
-    return [Violation(entry.pod, "", result.kind, f"{entry.field} is not modelled, and the document does not say so") for entry in silent]
-
-
-def _unsaid_within(snapshot: Snapshot, result: Capacity) -> list[Violation]:
-    """The same of the placement that a document carries."""
-    placement = None if isinstance(result, Upgrade) else result.placement
-    return _unsaid(snapshot, placement) if placement is not None else []
-
-
-def _plan_violations(snapshot: Snapshot, plan: RebalancePlan) -> list[Violation]:
-    from checker.plan.plan import verify_plan
-
-    if plan.snapshot.sha256 != snapshot.sha256:
-        why = f"the plan is for another snapshot: its sha256 is {plan.snapshot.sha256[:12]}, that of this one {snapshot.sha256[:12]}"
-        return [Violation("", "", plan.kind, why)]
-    return checked(lambda: list(verify_plan(snapshot, plan, claims=True)))
-
-
 @dataclass(frozen=True)
 class Pending:
     """The pods that wait in a snapshot."""
@@ -190,32 +141,22 @@ class Pending:
     policy: Policy
     choices: PolicyChoices
 
-    @property
-    def exempt(self) -> tuple[str, ...]:
-        """Return the namespaces exempt from hard anti-affinity."""
-        return self.choices.daemon_namespaces or self.policy.daemonNamespaces
-
     def judge(self, **only: Any) -> list[PodVerdict]:
         """Return which nodes take each of them; ``only``: the pod, workload or node to judge."""
-        from solver.explain import per_node
-
-        asked = {**only, "include_gated": self.choices.include_gated, "daemon_namespaces": self.exempt, "policy": self.policy}
-        return checked(lambda: per_node.explain(self.snapshot, **asked))
+        return checked(lambda: self._waiting.judge(**only))
 
     def causes(
         self, verdicts: Sequence[PodVerdict], seconds: float, *, whole: bool = False, catalogue: Catalogue | None = None
     ) -> list[Cause]:
         """Return minimal causes and remedies of what fits nowhere, ``whole`` for all of these pods together. ``catalogue``: nodes that can
         be had."""
-        from solver.explain.unplaced import asked, explain_left
-        from solver.runtime.options import Options
-        from solver.runtime.run_context import RunContext
-
-        left = checked(lambda: asked(self.snapshot, verdicts, whole=whole, tiers=self.policy.networkTiers))
+        left = checked(lambda: self._waiting.questions(verdicts, whole=whole))
 
         def work(*, stop: Any, **_: Any) -> list[Cause]:
-            options = Options(time_limit=seconds, daemon_namespaces=self.exempt, policy=self.policy, catalogue=catalogue)
-            found = explain_left(self.snapshot, left, [], RunContext.start(options, stop))
-            return [cause for _, cause in found]
+            return self._waiting.causes(left, seconds, catalogue, stop)
 
         return self.run.search(work) if left else []
+
+    @property
+    def _waiting(self) -> core.Waiting:
+        return core.Waiting(self.snapshot, self.policy, self.choices.include_gated, self.choices.daemon_namespaces)

@@ -12,8 +12,8 @@ import msgspec
 
 from commands.common import carrying_out
 from commands.common.exit_codes import DONE, INCOMPLETE, say
-from commands.common.inputs import set_gates_of
 from commands.common.reviewed import Reviewed
+from commands.core.reading import set_gates_of
 from live.api.live_cluster import LiveCluster
 from live.apply.lease import Lease
 from live.apply.run import Outcome

@@ -13,9 +13,10 @@ import click
 
 from checker.violation import InternalFault
 from commands.common.exit_codes import INTERRUPTED, VIOLATED, fail, refuse, say
-from commands.common.inputs import checked, stamp, warn
+from commands.common.inputs import checked, warn
 from commands.common.interrupts import in_thread
 from commands.common.options import PolicyChoices, SearchChoices, Streams, WorkerChoices
+from commands.core import reading
 from models.documents.policy import Policy
 from models.snapshot.snapshot import Snapshot
 from report.terminal import progress
@@ -52,10 +53,7 @@ class Run:
 
     def accept(self, result: Result, snapshot: Snapshot) -> None:
         """Note the time of reading and what was left out in a result, and end the command where there is nothing to be written."""
-        result.notes += snapshot.notes
-        stamp(result.snapshot, snapshot)
-        if (within := getattr(result, "placement", None)) is not None:
-            stamp(within.snapshot, snapshot)
+        reading.sign(result, snapshot)
         if result.seconds is not None:
             result.seconds.load = round(self.loaded, 3)
         if self.stop.is_set() and getattr(result, "status", None) == "unknown":
