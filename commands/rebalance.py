@@ -59,24 +59,28 @@ def rebalance(
     Exits with 0 when the goals are reached or there is nothing to gain, 3 when a goal is not reached (the plan is written all the same),
     130 when interrupted (the best plan so far is written).
     """
-    _check_usage(goals, drain, limits)
+    from commands.core.goals import misuses, priced
+    from models.documents.rebalance_plan import Limits
+
     limits["alsoMove"] = list(dict.fromkeys(limits["alsoMove"]))
+    bounds = Limits(**limits)
+    wrong = next(misuses(goals, drain, bounds), None)
+    refuse(wrong is not None, wrong or "")
     streams.check()
     from commands.common import inputs, output, searching
-    from models.documents.rebalance_plan import Limits
     from report.documents import csv_rows, results
     from report.terminal.rebalance_plan import plan_line, plan_table
     from solver.rebalance.problem.options import PlanOptions
     from solver.rebalance.rebalance import rebalance as find
 
     policy = inputs.read_policy(choices)
-    prices = limits["maxFreed"] is not None and policy.priceLabel
-    refuse(prices, "--max-freed counts nodes, and the policy's priceLabel sums their prices")
+    prices = priced(bounds, policy)
+    refuse(prices is not None, prices or "")
     changes = inputs.what_if({"requests": requests}, streams)
     run = searching.Run(streams)
     snapshot = inputs.edit(inputs.load(streams, policy), streams, changes).snapshot
     run.loaded = run.seconds()
-    asked = PlanOptions(goals, drain, Limits(**limits), searching.search_options(search, choices, policy))
+    asked = PlanOptions(goals, drain, bounds, searching.search_options(search, choices, policy))
     plan = run.search(partial(find, snapshot, asked))
     plan.snapshot.edits = changes
     run.accept(plan, snapshot)
@@ -89,19 +93,3 @@ def rebalance(
     )
     searching.warn_of_gates(streams, choices, "carry the plan out")
     run.end(INCOMPLETE if plan.obstacles else DONE, plan_line(plan, run.seconds()))
-
-
-def _check_usage(goals: tuple[str, ...], drain: tuple[str, ...], limits: dict[str, Any]) -> None:
-    """Refuse goals and limits that do not go together."""
-    refuse(not goals and not drain, "nothing to plan for: give a --goal, or nodes to --drain")
-    refuse(len(set(goals)) < len(goals), "a --goal is given more than once")
-    refuse(limits["maxFreed"] is not None and "consolidate" not in goals, "--max-freed needs --goal consolidate")
-    if not limits["allowEviction"]:
-        refuse(limits["maxEvictions"] is not None, "--max-evictions needs --allow-eviction")
-        return
-    refuse("admit" in goals[1:], "with --allow-eviction, admit has to be the first goal")
-    before = goals[: goals.index("repair")] if "repair" in goals else ()
-    refuse(
-        {"consolidate", "improve"} & set(before),
-        "with --allow-eviction, repair comes before consolidate and improve: no pod is evicted for these",
-    )

@@ -183,15 +183,11 @@ def read_catalogue(path: str | None) -> Catalogue | None:
 
 def what_if(chosen: Mapping[str, Any], streams: Streams, *others: str | None, catalogue: Catalogue | None = None) -> Edits | None:
     """Return the what-if edits of the command line, None if there are none. ``others``: manifests beside those of -w."""
-    refuse(chosen.get("partial") and not streams.manifests, "--partial needs manifests, given with -w")
-    refuse(chosen.get("buy") and catalogue is None, "--buy needs a catalogue of nodes, given with --catalogue")
-    refuse(
-        chosen.get("namespace") and not any((*streams.manifests, *others)),
-        "-n is for manifests that name no namespace, and there are none (-w)",
-    )
     if not any(chosen.values()):
         return None
     edits = msgspec.convert({**chosen, "requests": []}, Edits)
+    wrong = reading.misused(edits, [path for path in (*streams.manifests, *others) if path], catalogue is not None)
+    refuse(wrong is not None, wrong or "")
     if chosen.get("requests"):
         from models.right_sizing.read import read as read_requests
 

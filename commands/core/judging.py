@@ -155,7 +155,7 @@ class Waiting:
 
         return asked(self.snapshot, verdicts, whole=whole, tiers=self.policy.networkTiers)
 
-    def causes(self, left: Sequence[Left], seconds: float, catalogue: Catalogue | None, stop: Any = None) -> list[Cause]:
+    def causes(self, left: Sequence[Left], seconds: float | None, catalogue: Catalogue | None, stop: Any = None) -> list[Cause]:
         """Return minimal causes and remedies. ``catalogue``: nodes that can be had; ``stop``: an event that ends the search."""
         from solver.explain.unplaced import explain_left
         from solver.runtime.options import Options

@@ -188,6 +188,17 @@ def edit(snapshot: Snapshot, edits: Edits | None, manifests: Snapshot | None, pa
     return found
 
 
+def misused(edits: Edits, manifests: Sequence[object], catalogue: bool) -> str | None:
+    """Return what edits lack, None if nothing. ``manifests``: those that there are; ``catalogue``: whether there is one."""
+    if edits.partial and not manifests:
+        return "--partial needs manifests, given with -w"
+    if edits.buy and not catalogue:
+        return "--buy needs a catalogue of nodes, given with --catalogue"
+    if edits.namespace and not manifests:
+        return "-n is for manifests that name no namespace, and there are none (-w)"
+    return None
+
+
 def sign(result: Placement | RebalancePlan | Capacity, snapshot: Snapshot) -> None:
     """Note in a result what every reader must know of its input, and which cluster it is of, as it was when."""
     result.notes += snapshot.notes

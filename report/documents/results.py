@@ -83,21 +83,43 @@ def result_document(result: Result) -> dict[str, Any]:
     return plans.to_builtins(result) if isinstance(result, RebalancePlan) else capacity.to_builtins(result)
 
 
-def violations_document(
+def verification(
     violations: Iterable[Violation],
     says: Sequence[str] = (),
     not_checked: Sequence[str] = (),
     notes: Sequence[str] = (),
     journal: answers.CarriedOut | None = None,
-) -> dict[str, Any]:
-    """Return an :class:`answers.Verification`."""
+) -> answers.Verification:
     found = [answers.Violation(v.pod, v.node, v.rule, v.why) for v in violations]
-    return _plain(answers.Verification(not found, found, list(says), list(not_checked), list(notes), journal))
+    return answers.Verification(not found, found, list(says), list(not_checked), list(notes), journal)
+
+
+def violations_document(violations: Iterable[Violation], *more: Any) -> dict[str, Any]:
+    """Return an :class:`answers.Verification`; ``more``: as for :func:`verification`."""
+    return _plain(verification(violations, *more))
 
 
 def nodes_per_rule(verdict: PodVerdict) -> dict[str, int]:
     """Return the number of nodes that each rule rejects, by rule name."""
     return dict(sorted(Counter(chain.from_iterable(verdict.rejected.values())).items()))
+
+
+def explanation(
+    verdicts: Iterable[PodVerdict], causes: Sequence[Cause] = (), notes: Sequence[str] = (), gates: FeatureGates = DEFAULT_GATES
+) -> answers.Explanation:
+    """Return how many nodes are left to each pod and how many each rule rejects, with causes where there are any."""
+    counts = [
+        answers.PodCounts(v.pod, len(v.feasible), nodes_per_rule(v), v.runs_on, list(v.rejected.get(v.runs_on or "", []))) for v in verdicts
+    ]
+    return answers.Explanation(counts, list(causes), list(notes), gates.version, dict(gates.given))
+
+
+def node_explanation(
+    verdicts: Iterable[PodVerdict], notes: Sequence[str] = (), gates: FeatureGates = DEFAULT_GATES
+) -> answers.NodeExplanation:
+    """Return per pod the nodes left and, for every other node, all rules that reject it."""
+    each = [answers.PodNodes(v.pod, v.feasible, v.rejected, v.runs_on) for v in verdicts]
+    return answers.NodeExplanation(each, list(notes), gates.version, dict(gates.given))
 
 
 def explain_document(
@@ -108,19 +130,14 @@ def explain_document(
     notes: Sequence[str] = (),
     gates: FeatureGates = DEFAULT_GATES,
 ) -> dict[str, Any]:
-    """Return per pod the nodes left and, for every other node, all rules that reject it (:class:`answers.NodeExplanation`); or both as
-    numbers of nodes, with causes where there are any (:class:`answers.Explanation`)."""
-    version, given = gates.version, dict(gates.given)
-    if per_node:
-        # Pods that are alike share their lists, which a deep copy would multiply.
-        each = [answers.PodNodes(v.pod, v.feasible, v.rejected, v.runs_on) for v in verdicts]
-        pods = [{field: value for field, value in msgspec.structs.asdict(pod).items() if value is not None} for pod in each]
-        said = {"notes": list(notes), "kubernetesVersion": version, "featureGates": given}
-        return {"pods": pods} | {field: value for field, value in said.items() if value}
-    counts = [
-        answers.PodCounts(v.pod, len(v.feasible), nodes_per_rule(v), v.runs_on, list(v.rejected.get(v.runs_on or "", []))) for v in verdicts
-    ]
-    return _plain(answers.Explanation(counts, list(causes), list(notes), version, given))
+    """Return an :class:`answers.NodeExplanation`, or an :class:`answers.Explanation`."""
+    if not per_node:
+        return _plain(explanation(verdicts, causes, notes, gates))
+    found = node_explanation(verdicts, notes, gates)
+    # Pods that are alike share their lists, which a deep copy would multiply.
+    pods = [{field: value for field, value in msgspec.structs.asdict(pod).items() if value is not None} for pod in found.pods]
+    said = {"notes": found.notes, "kubernetesVersion": found.kubernetesVersion, "featureGates": found.featureGates}
+    return {"pods": pods} | {field: value for field, value in said.items() if value}
 
 
 def nodes_document(found: answers.NodeTable) -> dict[str, Any]:
@@ -203,6 +220,15 @@ def _result(document: object) -> Result:
     if isinstance(document, dict) and document.get("apiVersion") == API_VERSION:
         raise msgspec.ValidationError(f"expected {_KINDS}, got {shorten(kind)} - at `$.kind`")
     return placements.from_builtins(document)
+
+
+def as_read(result: Result) -> Result:
+    """Return a result as it would be read back of its document.
+
+    Raises:
+        InputError: a field has a wrong type or value.
+    """
+    return _read(result.kind, lambda _: _result(result_document(result)), result.kind, b"{}")
 
 
 def _text(path: str) -> bytes:
