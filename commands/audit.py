@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,6 +14,26 @@ from commands.common.exit_codes import DONE, VIOLATED, say
 from commands.common.help_text import Command
 from commands.common.options import PolicyChoices, Streams, WorkerChoices, bundled
 from commands.common.selecting import Selecting
+
+if TYPE_CHECKING:
+    from models.snapshot.snapshot import Snapshot
+
+
+@dataclass(frozen=True)
+class Beside:
+    """Files of other controllers whose decisions are judged beside the findings."""
+
+    descheduler_policy: str | None = None
+
+    def judging(self, snapshot: Snapshot) -> Callable[..., None] | None:
+        """Read the files, and return what is to be done with an audit; None where there are none."""
+        if self.descheduler_policy is None:
+            return None
+        from audit import others
+        from commands.common import inputs
+
+        given = inputs.checked(lambda: others.read(snapshot, self.descheduler_policy))
+        return partial(others.judge_others, snapshot, given)
 
 
 def _keys(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
@@ -64,6 +85,12 @@ def _stages(ctx: click.Context, param: click.Parameter, value: Sequence[str]) ->
     help="Report only what concerns objects or pods of these namespaces.",
 )
 @selecting.known
+@click.option(
+    "--descheduler-policy",
+    metavar="FILE",
+    type=options.READ,
+    help="Say which evictions the descheduler would make under this policy, and which of them help.",
+)
 @options.time_limit(60.0, "Seconds for the whole run; what was not checked by then is named.")
 @options.workers
 @options.table_output("junit")
@@ -73,8 +100,10 @@ def _stages(ctx: click.Context, param: click.Parameter, value: Sequence[str]) ->
 @options.strict
 @options.max_input
 @options.noise()
-@bundled(streams=Streams, choices=PolicyChoices, chosen=Selecting, sharing=WorkerChoices)
-def audit(streams: Streams, choices: PolicyChoices, chosen: Selecting, sharing: WorkerChoices, fail_on: str, **labels: Any) -> None:
+@bundled(streams=Streams, choices=PolicyChoices, chosen=Selecting, sharing=WorkerChoices, beside=Beside)
+def audit(
+    streams: Streams, choices: PolicyChoices, chosen: Selecting, sharing: WorkerChoices, beside: Beside, fail_on: str, **labels: Any
+) -> None:
     """Look for what is wrong with a cluster, or will be.
 
     Rules that are broken now, that can never hold or bind nobody, anti-affinity that can block whole domains, rolling updates that would
@@ -96,7 +125,10 @@ def audit(streams: Streams, choices: PolicyChoices, chosen: Selecting, sharing: 
     run = searching.Run(streams)
     snapshot = inputs.edit(inputs.load(streams, gangs=False, of=policy), streams).snapshot
     asked = AuditOptions(policy, choices.daemon_namespaces, chosen=picked, **labels)
+    judging = beside.judging(snapshot)
     found, reported = run.search(partial(examine, snapshot, asked, pool=pool))
+    if judging is not None:
+        run.search(partial(judging, found, asked))
     found.notes += snapshot.notes
     reading.stamp(found.snapshot, snapshot)
     titles = {code: kind.title for code, kind in CODES.items() if picked.has(code)}

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 from msgspec import Meta
 
+from models.documents.descheduler import DeschedulerAudit
 from models.documents.placement import API_VERSION, Doc, SnapshotRef, Unmodelled, expect
 
 Severity = Literal["error", "warning", "info"]
@@ -105,15 +106,30 @@ class Audit(Doc):
     unmodelled: Annotated[list[Unmodelled], Meta(description="What of the input kubestow does not model.")] = []
     notes: Annotated[list[str], Meta(description="What of the input is not taken into account.")] = []
     selection: Annotated[Selection | None, Meta(description="What was chosen of the findings, where not all are shown.")] = None
+    descheduler: Annotated[
+        DeschedulerAudit | None, Meta(description="What the descheduler would do under a policy, where one was given.")
+    ] = None
     apiVersion: str = API_VERSION
     kind: str = "Audit"
 
 
-_ORDER: Final = ("apiVersion", "kind", "snapshot", "counts", "findings", "selection", "controlPlane", "notChecked", "unmodelled", "notes")
+_ORDER: Final = (
+    "apiVersion",
+    "kind",
+    "snapshot",
+    "counts",
+    "findings",
+    "selection",
+    "controlPlane",
+    "descheduler",
+    "notChecked",
+    "unmodelled",
+    "notes",
+)
 
 
 def to_builtins(audit: Audit) -> dict[str, Any]:
-    """Return plain dicts and lists, in the document's order; ``selection`` and ``controlPlane`` are left out where there is none."""
+    """Return plain dicts and lists, in the document's order; parts that there are none of are left out."""
     plain = msgspec.to_builtins(audit)
     return {key: plain[key] for key in _ORDER if plain[key] is not None}
 

@@ -14,6 +14,7 @@ from rich.text import Text
 from models.documents.audit import SEVERITIES, Audit, ControlPlane, Finding, Selection
 from report.documents.output import counted, one_line
 from report.terminal.canvas import Surface, grid, heading, plain
+from report.terminal.descheduler import descheduler_table
 
 _STYLE: Final = {"error": "bold red", "warning": "bold yellow", "info": "bold blue"}
 #: Findings of one kind that the table lists.
@@ -71,6 +72,8 @@ def audit_table(audit: Audit, titles: Mapping[str, str], surface: Surface) -> It
             yield Padding(Text("→ ", style="green").append_text(plain(fix, style="green")), (0, 0, 0, 2))
     if audit.controlPlane is not None:
         yield from _control_plane(audit.controlPlane)
+    if audit.descheduler is not None:
+        yield from descheduler_table(audit.descheduler, surface)
     if audit.selection is not None:
         yield heading("Not shown")
         yield from (Padding(plain(text), (0, 0, 0, 2)) for text in _left_out(audit.selection))

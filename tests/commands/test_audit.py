@@ -303,3 +303,38 @@ def test_a_file_gives_severities(tmp_path: Path) -> None:
 def test_a_baseline_that_cannot_be_written_is_told_before_the_audit(tmp_path: Path) -> None:
     result = audit(ERROR, "--write-baseline", tmp_path / "no" / "such" / "file")
     assert (result.exit_code, result.stdout) == (1, "")
+
+
+# --- what other controllers would do --------------------------------------------------------------------------------------
+
+
+POLICY = INSTANCES.parent / "descheduler-policy.yaml"
+CROWDED = INSTANCES.parent / "rebalance-consolidate.yaml"
+
+
+def test_a_policy_of_the_descheduler_is_judged_beside_the_findings() -> None:
+    found = document(CROWDED, "--descheduler-policy", POLICY, "--select", "KS1")
+    assert found.descheduler is not None
+    assert [result.plugin for result in found.descheduler.strategies] == ["RemovePodsViolatingInterPodAntiAffinity", "HighNodeUtilization"]
+    assert len(found.descheduler.evictions) == 4
+    assert not any(entry.helps == "always" for entry in found.descheduler.evictions)
+    assert [(plan.goal, plan.moves, plan.emptyNodes) for plan in found.descheduler.instead] == [("repair", 0, 0), ("consolidate", 3, 2)]
+    assert document(CROWDED).descheduler is None
+
+
+def test_what_the_descheduler_would_do_is_the_same_in_every_run() -> None:
+    runs = [audit(CROWDED, "--descheduler-policy", POLICY, "-f", "json", "-q").stdout for _ in range(2)]
+    assert runs[0] == runs[1]
+
+
+def test_a_policy_that_is_none_ends_the_command_with_a_line_for_each_problem(tmp_path: Path) -> None:
+    path = tmp_path / "policy.yaml"
+    path.write_text("apiVersion: descheduler/v1alpha1\nkind: DeschedulerPolicy\n", encoding="utf-8")
+    result = audit(CROWDED, "--descheduler-policy", path)
+    assert result.exit_code == 1
+    assert result.stdout == ""
+    assert result.stderr.splitlines() == [
+        f"kubestow: {path}: DeschedulerPolicy: apiVersion 'descheduler/v1alpha1', kind 'DeschedulerPolicy': "
+        "expected descheduler/v1alpha2, DeschedulerPolicy"
+    ]
+    assert audit(CROWDED, "--descheduler-policy", tmp_path / "none.yaml").exit_code == 1

@@ -235,6 +235,9 @@ CATALOGUES = {"catalogue.yaml": (6, 16), "karpenter-instance-types.json": (3, 5)
 #: Snapshots of one cluster, which has no nodes yet, and what `size` says that each needs alone from the catalogue.
 SERIES = {"series/night.yaml": 1.02, "series/noon.yaml": 0.7012}
 
+#: Settings of other controllers, no snapshots, which commands read beside one.
+OTHERS = {"descheduler-policy.yaml"}
+
 #: (file, pod) -> nodes and the rules that reject the pod there, judged alone against the bound pods; other nodes are feasible.
 REJECTS: dict[tuple[str, str], dict[str, list[str]]] = {
     ("rules/node-unschedulable.yaml", "needs-ssd"): {"n1": ["NodeUnschedulable"], "n2": ["NodeAffinity"]},
@@ -326,7 +329,7 @@ def files() -> set[str]:
 
 
 def test_every_file_has_a_row() -> None:
-    assert files() == {*TABLE, *WITH, *WITH.values(), *ROLLOUTS, *CATALOGUES, *RECOMMENDED, *SERIES, *CHECKS, "check/cluster.yaml"}
+    assert files() == {*TABLE, *WITH, *WITH.values(), *ROLLOUTS, *CATALOGUES, *RECOMMENDED, *SERIES, *OTHERS, *CHECKS, "check/cluster.yaml"}
 
 
 @pytest.mark.parametrize("name", sorted(CATALOGUES))

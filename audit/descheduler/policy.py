@@ -1,0 +1,283 @@
+"""Read a DeschedulerPolicy, as strictly as the descheduler does.
+
+Source: https://github.com/kubernetes-sigs/descheduler, pkg/descheduler/policyconfig.go and validation.go of each plugin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from audit.descheduler import arguments as args
+from models.disruption.node_selection import parse
+from models.documents import settings_file
+from models.kube.objects import LabelSelector
+from models.snapshot import yaml_reader
+from models.snapshot.snapshot import InputError, Snapshot
+
+API_VERSION: Final = "descheduler/v1alpha2"
+#: Priorities from here on are those of system-critical pods.
+CRITICAL: Final = 2_000_000_000
+_AFFINITY_TYPES: Final = ("requiredDuringSchedulingIgnoredDuringExecution", "preferredDuringSchedulingIgnoredDuringExecution")
+_DEFAULT_PROTECTIONS: Final = ("PodsWithLocalStorage", "SystemCriticalPods", "FailedBarePods", "DaemonSetPods")
+_EXTRA_PROTECTIONS: Final = ("PodsWithPVC", "PodsWithoutPDB", "PodsWithResourceClaims")
+_KINDS: Final[dict[str, type[args.Args]]] = {**args.DESCHEDULE, **args.BALANCE, args.EVICTOR: args.DefaultEvictor}
+_OPERATORS: Final = {"In": True, "NotIn": True, "Exists": False, "DoesNotExist": False}
+
+
+@dataclass(frozen=True)
+class PolicyProfile:
+    """A profile whose plugins are in their order. ``protections``: those in force; ``threshold``: the priority from which pods stay."""
+
+    name: str
+    deschedule: tuple[tuple[str, args.Args], ...]
+    balance: tuple[tuple[str, args.Args], ...]
+    evictor: args.DefaultEvictor
+    protections: frozenset[str]
+    threshold: int
+
+
+@dataclass(frozen=True)
+class Policy:
+    """A policy. ``not_modelled``: what of it is not carried out here, a sentence each."""
+
+    path: str
+    profiles: tuple[PolicyProfile, ...]
+    node_selector: LabelSelector | None
+    per_node: int | None
+    per_namespace: int | None
+    total: int | None
+    not_modelled: tuple[str, ...] = field(default=())
+
+
+def read(path: str, snapshot: Snapshot) -> Policy:
+    """Read a policy, of a file or of the ConfigMap that carries one.
+
+    Raises:
+        InputError: it cannot be read, is of another version, or is one that the descheduler refuses; a line for each problem.
+    """
+    plain = _unpacked(path, settings_file.document(path, "DeschedulerPolicy"))
+    version, kind = plain.get("apiVersion"), plain.get("kind")
+    if version != API_VERSION or kind != "DeschedulerPolicy":
+        raise InputError([f"{path}: DeschedulerPolicy: apiVersion {version!r}, kind {kind!r}: expected {API_VERSION}, DeschedulerPolicy"])
+    for profile in plain["profiles"] if isinstance(plain.get("profiles"), list) else ():
+        if isinstance(profile, dict) and isinstance(profile.get("plugins"), dict):
+            profile["plugins"] = {str(key).lower(): value for key, value in profile["plugins"].items()}
+    found = settings_file.fitted(path, plain, args.DeschedulerPolicy)
+    reader = _Reader(path, snapshot)
+    selector = reader.node_selector(found.nodeSelector or "", "nodeSelector")
+    profiles = tuple(reader.profile(k, profile) for k, profile in enumerate(found.profiles))
+    if not profiles:
+        reader.problem("profiles", "there is none (expected at least one)")
+    if reader.problems:
+        raise InputError(reader.problems)
+    limits = found.maxNoOfPodsToEvictPerNode, found.maxNoOfPodsToEvictPerNamespace, found.maxNoOfPodsToEvictTotal
+    return Policy(path, profiles, selector, *limits, tuple(dict.fromkeys(reader.not_modelled)))
+
+
+def _unpacked(path: str, plain: Any) -> dict[str, Any]:
+    """Return the policy that a ConfigMap carries; anything else as it is."""
+    if not isinstance(plain, dict):
+        raise InputError([f"{path}: DeschedulerPolicy: a {type(plain).__name__} (expected a mapping)"])
+    if plain.get("kind") != "ConfigMap":
+        return plain
+    data = plain.get("data") if isinstance(plain.get("data"), dict) else {}
+    texts = [text for text in (data or {}).values() if isinstance(text, str) and "DeschedulerPolicy" in text]
+    if len(texts) != 1:
+        raise InputError([f"{path}: ConfigMap: data: {len(texts)} DeschedulerPolicies (expected one)"])
+    try:
+        found = [each for each in yaml_reader.documents(texts[0]) if each is not None]
+    except (yaml_reader.YamlError, ValueError) as error:
+        raise InputError([f"{path}: ConfigMap: data: {error}"]) from error
+    if len(found) != 1 or not isinstance(found[0], dict):
+        raise InputError([f"{path}: ConfigMap: data: expected one mapping"])
+    return found[0]
+
+
+class _Reader:
+    """Collects problems, and what is not modelled."""
+
+    def __init__(self, path: str, snapshot: Snapshot) -> None:
+        self.path, self.snapshot = path, snapshot
+        self.problems: list[str] = []
+        self.not_modelled: list[str] = []
+
+    def problem(self, where: str, text: str) -> None:
+        self.problems.append(f"{self.path}: DeschedulerPolicy: {where}: {text}")
+
+    def node_selector(self, text: str, where: str) -> LabelSelector | None:
+        found = parse(text) if text.strip() else None
+        if text.strip() and found is None:
+            self.problem(where, f"{text!r} is no label selector (expected one such as pool=old,zone!=a)")
+        return found
+
+    def profile(self, k: int, profile: args.Profile) -> PolicyProfile:
+        where = f"profiles[{k}]"
+        given: dict[str, args.Args] = {}
+        for j, config in enumerate(profile.pluginConfig):
+            kind = _KINDS.get(config.name)
+            if kind is not None:
+                found = self._args(f"{where}.pluginConfig[{j}].args", config.args or {}, kind)
+                if found is not None:
+                    given.setdefault(config.name, found)
+            elif config.name in args.OTHERS:
+                given.setdefault(config.name, args.Args())
+            else:
+                self.problem(f"{where}.pluginConfig[{j}].name", f"{config.name!r} is no plugin of the descheduler")
+        self._points(where, profile.plugins)
+        evictor = given.get(args.EVICTOR, args.DefaultEvictor())
+        assert isinstance(evictor, args.DefaultEvictor)
+        if evictor.minPodAge is not None:
+            self.not_modelled.append(f"profile {profile.name}: DefaultEvictor: minPodAge: when pods started is not read; all count as old")
+        chosen = (
+            self._enabled(f"{where}.plugins.deschedule", profile, profile.plugins.deschedule.enabled, args.DESCHEDULE, given),
+            self._enabled(f"{where}.plugins.balance", profile, profile.plugins.balance.enabled, args.BALANCE, given),
+        )
+        return PolicyProfile(profile.name, *chosen, evictor, _protections(evictor), self._threshold(where, evictor))
+
+    def _args(self, where: str, plain: dict[str, Any], kind: type[args.Args]) -> args.Args | None:
+        try:
+            found = settings_file.fitted(self.path, plain, kind)
+        except InputError as error:
+            self.problems += [line.replace(f"{kind.__name__}: ", f"DeschedulerPolicy: {where}: ", 1) for line in error.problems]
+            return None
+        for text in _wrong(found):
+            self.problem(where, text)
+        return found
+
+    def _points(self, where: str, plugins: args.Plugins) -> None:
+        """Look at what is enabled where nothing but DefaultEvictor can be, and at what is disabled, which changes nothing."""
+        for point in ("presort", "sort", "filter", "preevictionfilter"):
+            for name in getattr(plugins, point).enabled:
+                if name != args.EVICTOR or point in ("presort", "sort"):
+                    self.problem(f"{where}.plugins.{point}", f"{name!r} is no plugin of this extension point")
+        for point in ("presort", "sort", "deschedule", "balance", "filter", "preevictionfilter"):
+            for name in getattr(plugins, point).disabled:
+                self.not_modelled.append(f"{where}.plugins.{point}.disabled: {name}: the descheduler takes no notice of what is disabled")
+
+    def _enabled(
+        self, where: str, profile: args.Profile, names: tuple[str, ...], kinds: dict[str, type[args.Args]], given: dict[str, args.Args]
+    ) -> tuple[tuple[str, args.Args], ...]:
+        found = []
+        others = args.OTHERS if where.endswith("deschedule") else ()
+        configured = {config.name for config in profile.pluginConfig}
+        for name in names:
+            if name not in kinds and name not in others:
+                self.problem(where, f"{name!r} is no plugin of this extension point (expected one of {', '.join([*kinds, *others])})")
+            elif name not in configured:
+                self.problem(where, f"{name} is enabled and has no pluginConfig, without which the descheduler does not start")
+            elif name in others:
+                self.not_modelled.append(f"profile {profile.name}: {name}: what pods did is not in a snapshot; none of its evictions")
+            elif name in given:
+                self._metrics(profile, name, given[name])
+                found.append((name, given[name]))
+        return tuple(found)
+
+    def _metrics(self, profile: args.Profile, name: str, given: args.Args) -> None:
+        if isinstance(given, args.LowUtilization) and given.metricsUtilization is not None:
+            text = f"profile {profile.name}: {name}: metricsUtilization: what pods really use is not in a snapshot; none of its evictions"
+            self.not_modelled.append(text)
+
+    def _threshold(self, where: str, evictor: args.DefaultEvictor) -> int:
+        given = evictor.priorityThreshold
+        if given is None or (given.value is None and not given.name):
+            return CRITICAL
+        value = given.value
+        if value is None:
+            known = self.snapshot.priority_classes.get(given.name)
+            if known is None:
+                self.problem(f"{where}: DefaultEvictor: priorityThreshold.name", f"the snapshot has no PriorityClass {given.name!r}")
+                return CRITICAL
+            value = known.value
+        if value > CRITICAL:
+            self.problem(f"{where}: DefaultEvictor: priorityThreshold", f"{value} (expected at most {CRITICAL})")
+        return value
+
+
+def _protections(evictor: args.DefaultEvictor) -> frozenset[str]:
+    """Return the protections in force (getEffectivePodProtections)."""
+    given = evictor.podProtections
+    if given.extraEnabled or given.defaultDisabled:
+        return frozenset({*_DEFAULT_PROTECTIONS} - {*given.defaultDisabled} | {*given.extraEnabled})
+    held = {
+        "PodsWithLocalStorage": not evictor.evictLocalStoragePods,
+        "DaemonSetPods": not evictor.evictDaemonSetPods,
+        "SystemCriticalPods": not evictor.evictSystemCriticalPods,
+        "FailedBarePods": not evictor.evictFailedBarePods,
+        "PodsWithPVC": evictor.ignorePvcPods,
+        "PodsWithoutPDB": evictor.ignorePodsWithoutPDB,
+    }
+    return frozenset(name for name, holds in held.items() if holds)
+
+
+def _wrong(given: args.Args) -> Iterator[str]:
+    """Yield what the descheduler refuses in the arguments of a plugin."""
+    namespaces = getattr(given, "namespaces", None)
+    if namespaces is not None and namespaces.include and namespaces.exclude:
+        yield "namespaces: only one of include and exclude may be given"
+    for name in ("labelSelector", "namespaceLabelSelector"):
+        yield from _bad_selector(name, getattr(given, name, None))
+    match given:
+        case args.DefaultEvictor():
+            yield from _bad_evictor(given)
+        case args.NodeAffinity(nodeAffinityType=types):
+            expected = " or ".join(_AFFINITY_TYPES)
+            if not types:
+                yield f"nodeAffinityType: none is given (expected {expected})"
+            yield from (f"nodeAffinityType: {each!r} (expected {expected})" for each in types if each not in _AFFINITY_TYPES)
+        case args.NodeTaints(excludedTaints=excluded, includedTaints=included) if excluded and included:
+            yield "only one of includedTaints and excludedTaints may be given"
+        case args.TopologySpread(constraints=constraints):
+            known = ("DoNotSchedule", "ScheduleAnyway")
+            yield from (f"constraints: {each!r} (expected {' or '.join(known)})" for each in constraints if each not in known)
+        case args.HighUtilization():
+            yield from _bad_thresholds("thresholds", given.thresholds, given.evictableNamespaces)
+            for each in given.evictionModes:
+                if each != "OnlyThresholdingResources":
+                    yield f"evictionModes: {each!r} (expected OnlyThresholdingResources)"
+        case args.LowUtilization():
+            yield from _bad_thresholds("thresholds", given.thresholds, given.evictableNamespaces)
+            yield from _bad_thresholds("targetThresholds", given.targetThresholds, args.Namespaces())
+            if given.thresholds.keys() != given.targetThresholds.keys():
+                yield "thresholds and targetThresholds name different resources"
+            elif not given.useDeviationThresholds:
+                over = [name for name, value in given.thresholds.items() if value > given.targetThresholds[name]]
+                yield from (f"thresholds: {name}: greater than in targetThresholds" for name in over)
+
+
+def _bad_selector(name: str, given: args.Labels | None) -> Iterator[str]:
+    for each in (given.matchExpressions or ()) if given is not None else ():
+        needs = _OPERATORS.get(each.operator)
+        if needs is None or needs != bool(each.values):
+            yield f"{name}.matchExpressions: {each.key}: operator {each.operator!r} with {len(each.values)} values is no requirement"
+
+
+def _bad_evictor(given: args.DefaultEvictor) -> Iterator[str]:
+    if given.priorityThreshold is not None and given.priorityThreshold.value is not None and given.priorityThreshold.name:
+        yield "priorityThreshold: only one of value and name may be given"
+    if given.noEvictionPolicy not in ("", "Preferred", "Mandatory"):
+        yield f"noEvictionPolicy: {given.noEvictionPolicy!r} (expected Preferred or Mandatory)"
+    if given.nodeSelector.strip() and parse(given.nodeSelector) is None:
+        yield f"nodeSelector: {given.nodeSelector!r} is no label selector (expected one such as pool=old,zone!=a)"
+    own = given.podProtections
+    old = (
+        given.evictLocalStoragePods, given.evictDaemonSetPods, given.evictSystemCriticalPods, given.ignorePvcPods,
+        given.evictFailedBarePods, given.ignorePodsWithoutPDB,
+    )  # fmt: skip
+    if any(old) and (own.extraEnabled or own.defaultDisabled):
+        yield "podProtections: may not be given beside the fields that it replaces (evictLocalStoragePods and its like)"
+    for name, listed, known in (
+        ("extraEnabled", own.extraEnabled, _EXTRA_PROTECTIONS),
+        ("defaultDisabled", own.defaultDisabled, _DEFAULT_PROTECTIONS),
+    ):
+        yield from (f"podProtections.{name}: {each!r} (expected one of {', '.join(known)})" for each in listed if each not in known)
+        if len(set(listed)) < len(listed):
+            yield f"podProtections.{name}: names one twice"
+
+
+def _bad_thresholds(name: str, given: dict[str, float], namespaces: args.Namespaces) -> Iterator[str]:
+    if namespaces.include:
+        yield "evictableNamespaces: only exclude may be given"
+    if not given:
+        yield f"{name}: no resource is named"

@@ -1,0 +1,197 @@
+"""From a snapshot and a policy to the section ``descheduler`` of an Audit."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, get_args
+
+from audit.descheduler import arguments as args
+from audit.descheduler import cycle
+from audit.descheduler.aftermath import Scheduler, recreated
+from audit.descheduler.evictor import BACKGROUND, Budgets, Request
+from audit.descheduler.policy import Policy
+from audit.descheduler.world import Facts, World
+from models.documents.descheduler import DeschedulerAudit, Often, PlanInstead, PolicyEviction, Range, StrategyResult
+from models.documents.policy import Policy as Preferences
+from models.documents.rebalance_plan import Goal, RebalancePlan
+from models.kube.objects import pod_key
+from models.snapshot.scope import is_mirror
+from models.snapshot.snapshot import Snapshot
+from solver.rebalance.problem.options import PlanOptions
+from solver.rebalance.rebalance import rebalance
+from solver.runtime.options import Options
+
+_REPAIR: Final[Goal] = "repair"
+#: The share of the whole time that all plans get together.
+_SHARE: Final = 2
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the rest of the audit was asked for. ``time_limit``: seconds of the whole audit, of which plans take half, in CP-SAT's
+    deterministic seconds; ``deadline``: on the monotonic clock."""
+
+    preferences: Preferences
+    exempt: tuple[str, ...]
+    time_limit: float
+    deadline: float
+    stop: threading.Event
+
+
+def judge(snapshot: Snapshot, policy: Policy, settings: Settings) -> DeschedulerAudit:
+    """Return what the descheduler would do on a snapshot in one cycle, what of it helps, and what plans do for the same aims.
+
+    Raises:
+        InputError: quantities that cannot be summed.
+    """
+    facts = Facts(snapshot)
+    start = World.of(facts)
+    done = cycle.run(policy, start.with_pods({}), budgets=Budgets(snapshot))
+    homes = {request.pod: request.node for request in done.evictions}
+    scheduler = Scheduler(snapshot, homes, settings.preferences, settings.exempt, lambda: time.monotonic() > settings.deadline)
+    found = scheduler.continuations()
+    ends = [_End(policy, done.world.with_pods(end), end) for end in found.ends]
+    evictions = [_eviction(facts, request, ends) for request in done.requests]
+    result = DeschedulerAudit(
+        policy.path,
+        _strategies(done, evictions, ends),
+        evictions,
+        len(ends),
+        found.exhaustive,
+        _empty(start),
+        _range(_empty(end.world) for end in ends),
+        skipped=done.skipped or None,
+        notModelled=_not_modelled(facts, policy, done, evictions),
+    )
+    if not done.skipped:
+        result.instead = _instead(facts, start, policy, done, ends, settings)
+    return result
+
+
+class _End:
+    """A cluster at the end of a continuation. ``at``: the nodes of the pods that were in the queue; ``again``: what the next cycle asks
+    for."""
+
+    def __init__(self, policy: Policy, world: World, at: Mapping[int, int]) -> None:
+        self.world, self.at = world, at
+        self.again = cycle.run(policy, world.with_pods({})).requests
+        self._asked = {(request.plugin, request.pod) for request in self.again}
+
+    def helps(self, request: Request) -> bool:
+        """Return whether an eviction was of use."""
+        n = self.at[request.pod]
+        if n < 0 or n in request.away or (request.plugin, request.pod) in self._asked:
+            return False
+        return not request.frees or not _occupied(self.world, request.node)
+
+
+def _occupied(world: World, n: int) -> bool:
+    """Return whether a node has pods other than those of DaemonSets and static ones."""
+    pods = (world.facts.pods[i] for i in world.on(n))
+    return any(not is_mirror(pod) and not any(o.kind == "DaemonSet" for o in pod.metadata.ownerReferences or ()) for pod in pods)
+
+
+def _empty(world: World) -> int:
+    return sum(not _occupied(world, n) for n in range(world.facts.table.size))
+
+
+def _often(cases: Iterable[bool]) -> Often:
+    found = set(cases)
+    return "sometimes" if len(found) > 1 else "always" if True in found else "never"
+
+
+def _range(values: Iterable[int]) -> Range:
+    listed = list(values)
+    return Range(min(listed), max(listed))
+
+
+def _eviction(facts: Facts, request: Request, ends: Sequence[_End]) -> PolicyEviction:
+    entry = PolicyEviction(
+        request.profile, request.plugin, pod_key(facts.pods[request.pod]), facts.table.names[request.node], request.why, request.refused
+    )
+    if request.refused is None:
+        entry.helps = _often(end.helps(request) for end in ends)
+        entry.returns = _often(end.at[request.pod] == request.node for end in ends)
+        entry.pending = _often(end.at[request.pod] < 0 for end in ends)
+        entry.recreated = recreated(facts.snapshot, request.pod)
+    return entry
+
+
+def _strategies(done: cycle.Cycle, evictions: Sequence[PolicyEviction], ends: Sequence[_End]) -> list[StrategyResult]:
+    found = []
+    for (profile, plugin), notes in done.turns.items():
+        own = [entry for entry in evictions if (entry.profile, entry.plugin) == (profile, plugin)]
+        granted = [entry for entry in own if entry.refused is None]
+        number = Counter(entry.helps for entry in granted)
+        again = _range(sum((request.profile, request.plugin) == (profile, plugin) for request in end.again) for end in ends)
+        found.append(
+            StrategyResult(
+                profile,
+                plugin,
+                len(granted),
+                len(own) - len(granted),
+                {often: number[often] for often in get_args(Often) if number[often]},
+                sum(entry.returns != "never" for entry in granted),
+                sum(entry.pending != "never" for entry in granted),
+                again,
+                notes,
+            )
+        )
+    return found
+
+
+def _not_modelled(facts: Facts, policy: Policy, done: cycle.Cycle, evictions: Sequence[PolicyEviction]) -> list[str]:
+    found = list(policy.not_modelled)
+    background = [pod_key(pod) for pod in facts.pods if BACKGROUND in (pod.metadata.annotations or {})]
+    if background:
+        found.append(f"evictions in background ({BACKGROUND}): {len(background)} pods ask for them, such as {background[0]}")
+    if any(entry.pending not in (None, "never") for entry in evictions):
+        found.append("preemption: a pod that finds no node may push out others of lower priority")
+    return found
+
+
+# --- what a plan does instead ---------------------------------------------------------------------------------------------------------
+
+
+def aim(given: args.Args) -> Goal:
+    """Return the goal of plans that is nearest to what a plugin is for."""
+    if isinstance(given, args.HighUtilization):
+        return "consolidate"
+    soft = (
+        isinstance(given, args.LowUtilization | args.Duplicates)
+        or (isinstance(given, args.NodeAffinity) and not any(each.startswith("required") for each in given.nodeAffinityType))
+        or (isinstance(given, args.TopologySpread) and bool(given.constraints) and "DoNotSchedule" not in given.constraints)
+    )
+    return "improve" if soft else _REPAIR
+
+
+def _instead(facts: Facts, start: World, policy: Policy, done: cycle.Cycle, ends: Sequence[_End], settings: Settings) -> list[PlanInstead]:
+    aims: dict[Goal, list[str]] = {}
+    for profile in policy.profiles:
+        for name, given in (*profile.deschedule, *profile.balance):
+            if (profile.name, name) in done.turns and name not in aims.setdefault(aim(given), []):
+                aims[aim(given)].append(name)
+    found = []
+    for goal, plugins in aims.items():
+        evicted = sum(request.plugin in plugins for request in done.evictions)
+        limit = settings.time_limit / _SHARE / len(aims)
+        options = Options(time_limit=limit, workers=2, deterministic=True, daemon_namespaces=settings.exempt, policy=settings.preferences)
+        plan = rebalance(facts.snapshot, PlanOptions((goal,), options=options), stop=settings.stop)
+        after = _carried_out(facts, start, plan)
+        again = cycle.run(policy, after.with_pods({}), plugins).requests
+        later = _range(sum(request.plugin in plugins for request in end.again) for end in ends)
+        moves = sum(move.source is not None for move in plan.moves)
+        found.append(PlanInstead(goal, plugins, plan.status, moves, evicted, len(again), later, _empty(after)))
+    return found
+
+
+def _carried_out(facts: Facts, start: World, plan: RebalancePlan) -> World:
+    """Return the cluster at the end of a plan."""
+    index = {pod_key(pod): i for i, pod in enumerate(facts.pods)}
+    moved = {index[move.pod]: facts.index[move.to] for move in plan.moves}
+    moved |= {index[eviction.pod]: -1 for eviction in plan.evictions}
+    return start.with_pods(moved)

@@ -1,0 +1,190 @@
+"""A cluster as the descheduler sees it: which pods are on which nodes, what they request, and whether one would fit elsewhere.
+
+Source: https://github.com/kubernetes-sigs/descheduler, pkg/descheduler/node/node.go and pkg/utils/predicates.go.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from models.kube.objects import Pod, PodAffinityTerm, is_terminal
+from models.kube.pod_requests import allocatable, pod_request
+from models.kube.pod_spec import qos_class
+from models.kube.selectors import Bools, NodeTable, Selector, Tolerations, canonical, selector_matches
+from models.snapshot.snapshot import Snapshot
+
+_HARD: Final = frozenset({"NoSchedule", "NoExecute"})
+_EFFECTS: Final = frozenset({"NoSchedule", "NoExecute", "PreferNoSchedule"})
+_QOS: Final = {"BestEffort": 0, "Burstable": 1, "Guaranteed": 2}
+#: Taints by which the node controller says that a node is not Ready; its conditions are not read.
+_NOT_READY: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+_PREFER_NO_EVICTION: Final = "descheduler.alpha.kubernetes.io/prefer-no-eviction"
+
+
+class Facts:
+    """What does not change while pods come and go, each computed once."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self.snapshot, self.pods = snapshot, snapshot.pods
+        self.table = NodeTable(snapshot.nodes)
+        self.index = {name: n for n, name in enumerate(self.table.names)}
+        # A node without allocatable has its capacity (referencedResourceListForNodeCapacity).
+        status = [node.status for node in snapshot.nodes]
+        self.capacity = [allocatable((s.allocatable or s.capacity) if s is not None else None) for s in status]
+        self.allocatable = [allocatable(s.allocatable if s is not None else None) for s in status]
+        self.ready = [not any(taint.key in _NOT_READY for taint in self.table.taints(n)) for n in range(self.table.size)]
+        self._requests: dict[int, dict[str, int]] = {}  # by the id of a shared part of pods, which the snapshot keeps alive
+        self._selected: dict[tuple[int, int], Bools] = {}
+        self._tolerated: dict[tuple[bool, int], Bools] = {}
+        self._tolerations: dict[int, Tolerations] = {}
+
+    def request(self, i: int) -> dict[str, int]:
+        """Return what a pod's spec requests: CPU in mCPU, all else in whole units."""
+        pod = self.pods[i]
+        key = id(pod.spec)
+        if key not in self._requests:
+            self._requests[key] = pod_request(Pod(pod.metadata, pod.spec), self.snapshot.gates)
+        return self._requests[key]
+
+    def selected(self, i: int) -> Bools:
+        """bool[N]: nodes that a pod's nodeSelector and required node affinity allow."""
+        spec = self.pods[i].spec
+        affinity = spec.affinity.nodeAffinity if spec.affinity is not None else None
+        required = affinity.requiredDuringSchedulingIgnoredDuringExecution if affinity is not None else None
+        key = id(spec.nodeSelector), id(required)
+        if key not in self._selected:
+            mask = self.table.has_labels(spec.nodeSelector or {})
+            self._selected[key] = mask if required is None else mask & self.table.selector(required)
+        return self._selected[key]
+
+    def tolerations(self, i: int) -> Tolerations:
+        """Return a pod's tolerations, filed."""
+        listed = self.pods[i].spec.tolerations
+        if id(listed) not in self._tolerations:
+            self._tolerations[id(listed)] = Tolerations(listed, self.snapshot.gates)
+        return self._tolerations[id(listed)]
+
+    def tolerated(self, i: int, *, soft: bool = False) -> Bools:
+        """bool[N]: nodes all of whose taints NoSchedule and NoExecute a pod tolerates; ``soft``: PreferNoSchedule counts, too."""
+        key = soft, id(self.pods[i].spec.tolerations)
+        if key not in self._tolerated:
+            self._tolerated[key] = self.table.tolerated(self.tolerations(i), _EFFECTS if soft else _HARD)
+        return self._tolerated[key]
+
+    def weights(self, i: int) -> Sequence[int]:
+        """int64[N]: the weights of preferred node affinity that each node meets."""
+        affinity = self.pods[i].spec.affinity
+        terms = (affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution or ()) if affinity and affinity.nodeAffinity else ()
+        total = np.zeros(self.table.size, dtype=np.int64)
+        for term in terms:
+            total += term.weight * self.table.term(term.preference)
+        return [int(weight) for weight in total]
+
+    def rank(self, i: int) -> tuple[int, int, int, bool]:
+        """Return a key that sorts pods by priority, quality of service and the wish to stay, those that go first in front."""
+        pod = self.pods[i]
+        priority = pod.spec.priority
+        wish = _PREFER_NO_EVICTION in (pod.metadata.annotations or {})
+        return int(priority is not None), priority or 0, _QOS[qos_class(pod)], wish
+
+
+def anti_affinity(pod: Pod) -> list[PodAffinityTerm]:
+    """Return the required terms of anti-affinity that the descheduler looks at."""
+    part = pod.spec.affinity.podAntiAffinity if pod.spec.affinity is not None else None
+    return list(part.requiredDuringSchedulingIgnoredDuringExecution or ()) if part is not None else []
+
+
+def term_scope(pod: Pod, term: PodAffinityTerm) -> tuple[frozenset[str], Selector | None]:
+    """Return the namespaces and the selector of a term as the descheduler reads them: namespaceSelector, matchLabelKeys and
+    mismatchLabelKeys count nothing, and a missing selector matches nothing."""
+    return frozenset(term.namespaces or [pod.metadata.namespace or "default"]), canonical(term.labelSelector)
+
+
+@dataclass
+class World:
+    """Pods on nodes at one moment. ``at``: by pod the index of its node, -1 for none; pods that are over are on none."""
+
+    facts: Facts
+    at: list[int]
+
+    def __post_init__(self) -> None:
+        self._on: list[list[int]] = [[] for _ in range(self.facts.table.size)]
+        for i, n in enumerate(self.at):
+            if n >= 0:
+                self._on[n].append(i)
+        self._used: dict[int, Counter[str]] = {}
+
+    @classmethod
+    def of(cls, facts: Facts) -> World:
+        """Return the cluster as its snapshot has it."""
+        return cls(facts, [-1 if is_terminal(pod) else facts.index.get(pod.spec.nodeName or "", -1) for pod in facts.pods])
+
+    def with_pods(self, moved: Mapping[int, int]) -> World:
+        """Return the cluster with some pods elsewhere (-1: on no node)."""
+        at = list(self.at)
+        for i, n in moved.items():
+            at[i] = n
+        return World(self.facts, at)
+
+    def on(self, n: int) -> list[int]:
+        """Return the pods on a node, in the order of the snapshot."""
+        return list(self._on[n])
+
+    def take_out(self, i: int) -> None:
+        """Take an evicted pod away."""
+        n = self.at[i]
+        self._on[n].remove(i)
+        self.at[i] = -1
+        if n in self._used:
+            self._used[n].subtract(self.facts.request(i))
+
+    def used(self, n: int, name: str) -> int:
+        """Return what the pods on a node request of a resource; of ``pods`` how many there are."""
+        if name == "pods":
+            return len(self._on[n])
+        found = self._used.get(n)
+        if found is None:
+            found = self._used[n] = Counter()
+            for i in self._on[n]:
+                found.update(self.facts.request(i))
+        return found[name]
+
+    def fits(self, i: int, n: int, home: int) -> bool:
+        """Return whether the descheduler thinks that a pod fits a node (NodeFit). ``home``: the node that it is on."""
+        facts = self.facts
+        if facts.table.unschedulable[n] or not facts.selected(i)[n] or not facts.tolerated(i)[n] or self._repelled(i, n):
+            return False
+        return n == home or self._has_room(i, n)
+
+    def fits_another(self, i: int, nodes: Iterable[int]) -> bool:
+        """Return whether a pod fits one of these nodes other than its own."""
+        home = self.at[i]
+        return any(n != home and self.fits(i, n, home) for n in nodes)
+
+    def _has_room(self, i: int, n: int) -> bool:
+        there, asked = self.facts.allocatable[n], self.facts.request(i)
+        if there.get("pods", 0) - len(self._on[n]) <= 0:
+            return False
+        return all(value <= there.get(name, 0) - self.used(n, name) for name, value in asked.items())
+
+    def _repelled(self, i: int, n: int) -> bool:
+        """Return whether a pod's own anti-affinity meets a pod on this very node."""
+        pod = self.facts.pods[i]
+        labels = self.facts.table.labels(n)
+        for term in anti_affinity(pod):
+            if term.topologyKey in labels:
+                namespaces, selector = term_scope(pod, term)
+                if any(self.meets(i, j, namespaces, selector) for j in self._on[n]):
+                    return True
+        return False
+
+    def meets(self, i: int, j: int, namespaces: frozenset[str], selector: Selector | None) -> bool:
+        """Return whether a term of pod i is about pod j; pods of one name are taken for the same."""
+        there = self.facts.pods[j].metadata
+        own = there.name == self.facts.pods[i].metadata.name
+        return not own and (there.namespace or "default") in namespaces and selector_matches(selector, there.labels or {})
