@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from audit.descheduler import policy as descheduler_policy
+from audit.descheduler import run as descheduler
 from audit.descheduler.policy import Policy as DeschedulerPolicy
-from audit.descheduler.run import Settings, judge
+from audit.karpenter import pools
+from audit.karpenter import run as karpenter
+from audit.karpenter.run import Question
 from audit.run import AuditOptions
+from audit.settings import Settings
+from models.catalogue.catalogue import Catalogue
 from models.documents.audit import Audit
 from models.snapshot.snapshot import Snapshot
 from solver.runtime.options import OnProgress, Progress
@@ -20,15 +26,20 @@ class Others:
     """Who else decides, as files of theirs say; None: not asked about."""
 
     descheduler: DeschedulerPolicy | None = None
+    karpenter: Question | None = None
 
 
-def read(snapshot: Snapshot, descheduler: str | None) -> Others:
+def read(snapshot: Snapshot, policy: str | None, node_pools: Sequence[str] = (), catalogue: Catalogue | None = None) -> Others:
     """Read the files that were given.
 
     Raises:
         InputError: one of them cannot be read; a line for each problem.
     """
-    return Others(descheduler_policy.read(descheduler, snapshot) if descheduler is not None else None)
+    captured = snapshot.capture.time if snapshot.capture is not None else ""
+    return Others(
+        descheduler_policy.read(policy, snapshot) if policy is not None else None,
+        Question(pools.read(node_pools, captured), catalogue) if node_pools else None,
+    )
 
 
 def judge_others(
@@ -49,7 +60,14 @@ def judge_others(
     started = time.monotonic() if began is None else began
     exempt = options.daemon_namespaces or options.policy.daemonNamespaces
     settings = Settings(options.policy, exempt, options.time_limit, started + options.time_limit, stop or threading.Event())
-    if others.descheduler is not None:
+
+    def report(name: str) -> None:
         if on_progress is not None:
-            on_progress(Progress("audit", None, None, None, None, time.monotonic() - started, "descheduler"))
-        found.descheduler = judge(snapshot, others.descheduler, settings)
+            on_progress(Progress("audit", None, None, None, None, time.monotonic() - started, name))
+
+    if others.descheduler is not None:
+        report("descheduler")
+        found.descheduler = descheduler.judge(snapshot, others.descheduler, settings)
+    if others.karpenter is not None:
+        report("karpenter")
+        found.karpenter = karpenter.judge(snapshot, others.karpenter, settings)

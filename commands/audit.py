@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from commands.common import options, selecting
-from commands.common.exit_codes import DONE, VIOLATED, say
+from commands.common.exit_codes import DONE, VIOLATED, refuse, say
 from commands.common.help_text import Command
 from commands.common.options import PolicyChoices, Streams, WorkerChoices, bundled
 from commands.common.selecting import Selecting
@@ -24,15 +24,18 @@ class Beside:
     """Files of other controllers whose decisions are judged beside the findings."""
 
     descheduler_policy: str | None = None
+    karpenter: tuple[str, ...] = ()
+    catalogue: str | None = None
 
     def judging(self, snapshot: Snapshot) -> Callable[..., None] | None:
         """Read the files, and return what is to be done with an audit; None where there are none."""
-        if self.descheduler_policy is None:
+        if self.descheduler_policy is None and not self.karpenter:
             return None
         from audit import others
         from commands.common import inputs
 
-        given = inputs.checked(lambda: others.read(snapshot, self.descheduler_policy))
+        catalogue = inputs.read_catalogue(self.catalogue)
+        given = inputs.checked(lambda: others.read(snapshot, self.descheduler_policy, self.karpenter, catalogue))
         return partial(others.judge_others, snapshot, given)
 
 
@@ -91,6 +94,14 @@ def _stages(ctx: click.Context, param: click.Parameter, value: Sequence[str]) ->
     type=options.READ,
     help="Say which evictions the descheduler would make under this policy, and which of them help.",
 )
+@click.option(
+    "--karpenter",
+    metavar="NODEPOOL",
+    multiple=True,
+    type=options.READ,
+    help="Say what Karpenter could consolidate with these NodePools, and what blocks it; repeatable.",
+)
+@options.catalogue("with --karpenter, so that cheaper nodes may take the place of others")
 @options.time_limit(60.0, "Seconds for the whole run; what was not checked by then is named.")
 @options.workers
 @options.table_output("junit")
@@ -111,6 +122,7 @@ def audit(
     Exits with 4 if a finding that is reported has the severity of --fail-on or a higher one.
     """
     streams.check()
+    refuse(beside.catalogue is not None and not beside.karpenter, "--catalogue is for --karpenter")
     from audit.catalogue import CODES
     from audit.run import AuditOptions, examine
     from commands.common import inputs, output, searching

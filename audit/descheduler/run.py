@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final, get_args
 
 from audit.descheduler import arguments as args
@@ -15,31 +13,16 @@ from audit.descheduler.aftermath import Scheduler, recreated
 from audit.descheduler.evictor import BACKGROUND, Budgets, Request
 from audit.descheduler.policy import Policy
 from audit.descheduler.world import Facts, World
+from audit.settings import Settings
 from models.documents.descheduler import DeschedulerAudit, Often, PlanInstead, PolicyEviction, Range, StrategyResult
-from models.documents.policy import Policy as Preferences
 from models.documents.rebalance_plan import Goal, RebalancePlan
 from models.kube.objects import pod_key
 from models.snapshot.scope import is_mirror
 from models.snapshot.snapshot import Snapshot
 from solver.rebalance.problem.options import PlanOptions
 from solver.rebalance.rebalance import rebalance
-from solver.runtime.options import Options
 
 _REPAIR: Final[Goal] = "repair"
-#: The share of the whole time that all plans get together.
-_SHARE: Final = 2
-
-
-@dataclass(frozen=True)
-class Settings:
-    """What the rest of the audit was asked for. ``time_limit``: seconds of the whole audit, of which plans take half, in CP-SAT's
-    deterministic seconds; ``deadline``: on the monotonic clock."""
-
-    preferences: Preferences
-    exempt: tuple[str, ...]
-    time_limit: float
-    deadline: float
-    stop: threading.Event
 
 
 def judge(snapshot: Snapshot, policy: Policy, settings: Settings) -> DeschedulerAudit:
@@ -178,9 +161,8 @@ def _instead(facts: Facts, start: World, policy: Policy, done: cycle.Cycle, ends
     found = []
     for goal, plugins in aims.items():
         evicted = sum(request.plugin in plugins for request in done.evictions)
-        limit = settings.time_limit / _SHARE / len(aims)
-        options = Options(time_limit=limit, workers=2, deterministic=True, daemon_namespaces=settings.exempt, policy=settings.preferences)
-        plan = rebalance(facts.snapshot, PlanOptions((goal,), options=options), stop=settings.stop)
+        with settings.limited() as stop:
+            plan = rebalance(facts.snapshot, PlanOptions((goal,), options=settings.options(len(aims))), stop=stop)
         after = _carried_out(facts, start, plan)
         again = cycle.run(policy, after.with_pods({}), plugins).requests
         later = _range(sum(request.plugin in plugins for request in end.again) for end in ends)

@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Meta
 
 from models.documents.descheduler import DeschedulerAudit
+from models.documents.karpenter import KarpenterAudit
 from models.documents.placement import API_VERSION, Doc, SnapshotRef, Unmodelled, expect
 
 Severity = Literal["error", "warning", "info"]
@@ -109,6 +110,7 @@ class Audit(Doc):
     descheduler: Annotated[
         DeschedulerAudit | None, Meta(description="What the descheduler would do under a policy, where one was given.")
     ] = None
+    karpenter: Annotated[KarpenterAudit | None, Meta(description="What Karpenter could consolidate, where NodePools were given.")] = None
     apiVersion: str = API_VERSION
     kind: str = "Audit"
 
@@ -122,6 +124,7 @@ _ORDER: Final = (
     "selection",
     "controlPlane",
     "descheduler",
+    "karpenter",
     "notChecked",
     "unmodelled",
     "notes",

@@ -15,6 +15,7 @@ from models.documents.audit import SEVERITIES, Audit, ControlPlane, Finding, Sel
 from report.documents.output import counted, one_line
 from report.terminal.canvas import Surface, grid, heading, plain
 from report.terminal.descheduler import descheduler_table
+from report.terminal.karpenter import karpenter_table
 
 _STYLE: Final = {"error": "bold red", "warning": "bold yellow", "info": "bold blue"}
 #: Findings of one kind that the table lists.
@@ -74,6 +75,8 @@ def audit_table(audit: Audit, titles: Mapping[str, str], surface: Surface) -> It
         yield from _control_plane(audit.controlPlane)
     if audit.descheduler is not None:
         yield from descheduler_table(audit.descheduler, surface)
+    if audit.karpenter is not None:
+        yield from karpenter_table(audit.karpenter, surface)
     if audit.selection is not None:
         yield heading("Not shown")
         yield from (Padding(plain(text), (0, 0, 0, 2)) for text in _left_out(audit.selection))

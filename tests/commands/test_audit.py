@@ -338,3 +338,32 @@ def test_a_policy_that_is_none_ends_the_command_with_a_line_for_each_problem(tmp
         "expected descheduler/v1alpha2, DeschedulerPolicy"
     ]
     assert audit(CROWDED, "--descheduler-policy", tmp_path / "none.yaml").exit_code == 1
+
+
+FLEET = INSTANCES.parent / "karpenter.yaml"
+POOLS = INSTANCES.parent / "node-pool.yaml"
+CATALOGUE = INSTANCES.parent / "catalogue.yaml"
+
+
+def test_what_karpenter_could_consolidate_is_said_beside_the_optimum() -> None:
+    found = document(FLEET, "--karpenter", POOLS, "--catalogue", CATALOGUE, "--select", "KS1").karpenter
+    assert found is not None
+    assert [(command.method, command.nodes, command.replacement) for command in found.commands] == [
+        ("empty", ["c1"], None),
+        ("single", ["c6"], "g2.large@a"),
+        ("single", ["c2"], None),
+        ("single", ["c3"], None),
+    ]
+    assert {entry.node for entry in found.blocked} == {"c4", "c5", "g2.large-a-1"}
+    assert (found.costBefore, found.costAfter) == (0.86, 0.288)
+    assert found.optimum is not None
+    assert (found.optimum.freed, found.optimum.proved, found.optimum.cheapest) == (["c2", "c3"], True, 0.288)
+
+
+def test_prices_are_for_karpenter_and_pools_are_read_first(tmp_path: Path) -> None:
+    assert audit(FLEET, "--catalogue", CATALOGUE).exit_code == 2
+    path = tmp_path / "pool.yaml"
+    path.write_text("apiVersion: karpenter.sh/v1beta1\nkind: NodePool\n", encoding="utf-8")
+    result = audit(FLEET, "--karpenter", POOLS, "--karpenter", path)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr == (f"kubestow: {path}: apiVersion 'karpenter.sh/v1beta1', kind 'NodePool': expected karpenter.sh/v1, NodePool\n")

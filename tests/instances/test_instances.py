@@ -53,6 +53,7 @@ def numbered(name: str, count: int, first: int = 1) -> tuple[str, ...]:
 
 
 TABLE: dict[str, Row] = {
+    "karpenter.yaml": Row(),
     "quickstart.yaml": Row(
         apart=((HOST, numbered("shop/db", 3, 0)), (ZONE, numbered("shop/db", 3, 0)), (HOST, numbered("shop/cache", 2, 0))),
         on={"shop/db-2": {"a2", "b2", "c1"}, "shop/report-0": {"a1", "b1"}, "shop/report-1": {"a1", "b1"}},
@@ -236,7 +237,7 @@ CATALOGUES = {"catalogue.yaml": (6, 16), "karpenter-instance-types.json": (3, 5)
 SERIES = {"series/night.yaml": 1.02, "series/noon.yaml": 0.7012}
 
 #: Settings of other controllers, no snapshots, which commands read beside one.
-OTHERS = {"descheduler-policy.yaml"}
+OTHERS = {"descheduler-policy.yaml", "node-pool.yaml"}
 
 #: (file, pod) -> nodes and the rules that reject the pod there, judged alone against the bound pods; other nodes are feasible.
 REJECTS: dict[tuple[str, str], dict[str, list[str]]] = {

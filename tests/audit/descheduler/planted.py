@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from audit.descheduler import policy
-from audit.descheduler.run import Settings, judge
+from audit.descheduler.run import judge
+from audit.settings import Settings
 from models.documents.descheduler import DeschedulerAudit
 from models.documents.policy import DEFAULT
 from models.snapshot.snapshot import from_objects

@@ -35,6 +35,7 @@ from models.documents import (
     descheduler,
     fit,
     journal,
+    karpenter,
     placement,
     policy,
     rebalance_plan,
@@ -107,8 +108,8 @@ def test_every_struct_of_a_document_has_its_place() -> None:
     structs = {
         kind.__name__
         for module in (
-            answers, audit, audit_selection, batch, catalogue, check, descheduler, fit, journal, placement, policy, rebalance_plan,
-            sizing, survival, upgrade,
+            answers, audit, audit_selection, batch, catalogue, check, descheduler, fit, journal, karpenter, placement, policy,
+            rebalance_plan, sizing, survival, upgrade,
         )
         for kind in vars(module).values()
         if isinstance(kind, type) and issubclass(kind, msgspec.Struct) and not kind.__name__.startswith("_") and kind is not placement.Doc

@@ -1,0 +1,233 @@
+"""Karpenter's consolidation, step by step: empty nodes, then several at once, then one, until nothing is left to do.
+
+Source: https://github.com/kubernetes-sigs/karpenter, pkg/controllers/disruption (controller.go, emptiness.go, multinodeconsolidation.go,
+singlenodeconsolidation.go, consolidation.go).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+import msgspec
+
+from audit.karpenter.candidates import Candidate, Field, interwoven, is_reschedulable, survey
+from audit.karpenter.pools import POOL, NodePool, Pools
+from audit.karpenter.prices import Prices, offered, type_of, within_limits
+from audit.karpenter.simulation import Fits, Simulation
+from models.catalogue import money
+from models.catalogue.catalogue import Offer
+from models.catalogue.nodes import Newcomers
+from models.documents.karpenter import Command, Method
+from models.documents.policy import Policy
+from models.kube import quantity
+from models.kube.objects import controller_of, pod_key
+from models.snapshot.snapshot import Snapshot
+
+#: Nodes that are looked at together at most, and offers that are tried in the place of some.
+_BATCH: Final = 100
+_OFFERS: Final = 12
+
+
+@dataclass
+class _Found:
+    """What may be done with some nodes: their pods go to others, or to them and a new node (``snapshot`` has it) of an offer."""
+
+    candidates: list[Candidate]
+    fits: Fits
+    offer: Offer | None = None
+    node: str = ""
+    snapshot: Snapshot | None = None
+
+
+@dataclass
+class Consolidation:
+    """A cluster that Karpenter consolidates. ``snapshot``: as it is after the steps so far; ``why``: why candidates stay; ``over``: whether
+    there is no more time; ``cut``: whether it ended for that."""
+
+    snapshot: Snapshot
+    pools: Pools
+    prices: Prices
+    policy: Policy
+    exempt: tuple[str, ...]
+    over: Callable[[], bool]
+    commands: list[Command] = field(default_factory=list)
+    why: dict[str, str] = field(default_factory=dict)
+    cut: bool = False
+
+    def __post_init__(self) -> None:
+        self._original = self.snapshot
+        self._field = Field()
+        self._budget: dict[str, int] = {}
+        self._dry: Simulation | None = None
+
+    def run(self) -> None:
+        """Take steps until there is none."""
+        while self._step():
+            if self.over():
+                self.cut = True
+                return
+
+    def _step(self) -> bool:
+        self._field = survey(self.snapshot, self.pools, self.prices)
+        self._dry, self.why = None, dict(self._field.blocked)
+        return self._empty() or self._several() or self._single()
+
+    # --- the methods --------------------------------------------------------------------------------------------------------------
+
+    def _within(self, candidates: Sequence[Candidate], reason: str) -> list[Candidate]:
+        """Return those that the budgets let go at once, in their order."""
+        left = {pool.name: self._field.allowed(self.pools, pool, reason) for pool in self.pools.named.values()}
+        found = []
+        for each in candidates:
+            if left[each.pool.name]:
+                left[each.pool.name] -= 1
+                found.append(each)
+            else:
+                self.why[each.node] = f"the budgets of its NodePool let no {'more ' * bool(found)}node go for the reason {reason}"
+        return found
+
+    def _empty(self) -> bool:
+        chosen = self._within([each for each in self._field.candidates if each.empty], "Empty")
+        if not chosen:
+            return False
+        fits = self._simulation().without([each.node for each in chosen]) if any(each.pods for each in chosen) else Fits({}, [])
+        return self._take("empty", _Found(chosen, fits))
+
+    def _several(self) -> bool:
+        """Try the first of them together: as many as a search by halves finds."""
+        chosen = self._within(self._filled(), "Underutilized")
+        if len(chosen) < 2:
+            return False
+        low, high = 1, min(len(chosen), _BATCH)
+        high = high - 1 if len(chosen) <= high else high
+        best: _Found | None = None
+        while low <= high and not self.over():
+            middle = (low + high) // 2
+            found = self._try(chosen[: middle + 1])
+            if isinstance(found, _Found):
+                best, low = found, middle + 1
+            else:
+                high = middle - 1
+        return best is not None and self._take("multi", best)
+
+    def _single(self) -> bool:
+        for each in interwoven(self._filled()):
+            if self.over():
+                self.cut = True
+                return False
+            if not self._field.allowed(self.pools, each.pool, "Underutilized"):
+                continue
+            found = self._try([each])
+            if isinstance(found, _Found):
+                return self._take("single", found)
+            self.why[each.node] = found
+        return False
+
+    def _filled(self) -> list[Candidate]:
+        return [each for each in self._field.candidates if not each.empty]
+
+    # --- one attempt --------------------------------------------------------------------------------------------------------------
+
+    def _simulation(self) -> Simulation:
+        if self._dry is None:
+            self._dry = Simulation(self.snapshot, self._managed(), self.policy, self.exempt)
+        return self._dry
+
+    def _managed(self) -> set[str]:
+        return {each.node for each in self._field.candidates}
+
+    def _try(self, candidates: list[Candidate]) -> _Found | str:
+        """Return what may be done with nodes, or why nothing."""
+        fits = self._simulation().without([each.node for each in candidates])
+        if not fits.left:
+            return _Found(candidates, fits)
+        some = ", ".join(pod_key(self.snapshot.pods[i]) for i in fits.left[:3]) + (", …" if len(fits.left) > 3 else "")
+        others = f"{len(fits.left)} of its pods fit{'s' * (len(fits.left) == 1)} no other node ({some})"
+        if self.prices.catalogue is None:
+            return f"{others}; whether a cheaper node would do is not known without --catalogue"
+        if all(each.spot for each in candidates) and any(pool.spot for pool in self.pools.named.values()):
+            return f"{others}, and Karpenter replaces no spot nodes by spot nodes (SpotToSpotConsolidation is off by default)"
+        found = self._replaced(candidates, fits)
+        return found if found is not None else f"{others}, and no cheaper node takes them"
+
+    def _replaced(self, candidates: list[Candidate], fits: Fits) -> _Found | None:
+        """Return the cheapest node that takes what is left and costs less than the nodes did, None if there is none."""
+        gone = {each.node for each in candidates}
+        asked = self._simulation().request(fits.left)
+        limit = sum(each.price for each in candidates)
+        for pool in sorted(self.pools.named.values(), key=lambda pool: -(pool.spec.weight or 0)):
+            nodes = [node for node in self.snapshot.nodes if (node.metadata.labels or {}).get(POOL) == pool.name]
+            kept = [node for node in nodes if node.metadata.name not in gone]
+            listed = self._cheaper(pool, candidates, asked, limit)
+            for offer in [each for each in listed if within_limits(pool, kept, each.shape)][:_OFFERS]:
+                if self.over():
+                    return None
+                found = self._with(candidates, offer)
+                if found is not None:
+                    return found
+        return None
+
+    def _cheaper(self, pool: NodePool, candidates: list[Candidate], asked: dict[str, int], limit: int) -> list[Offer]:
+        """Return offers below a price with room for a request, the cheapest first. Several nodes are not replaced by one of a type of
+        theirs, nor by a dearer one: keeping that node would do."""
+        assert self.prices.catalogue is not None
+        fitting = [offer for offer in offered(pool, self.prices.catalogue) if offer.cost < limit and _room(offer, asked)]
+        if len(candidates) > 1:
+            own: dict[str, int] = {}
+            for each in candidates:
+                own[each.type] = min(each.price, own.get(each.type, each.price))
+            most = min((own[name] for offer in fitting if (name := type_of(offer.shape)) in own), default=limit)
+            fitting = [offer for offer in fitting if offer.cost < most]
+        return sorted(fitting, key=lambda each: each.cost)
+
+    def _with(self, candidates: list[Candidate], offer: Offer) -> _Found | None:
+        """Return what may be done with nodes and a new one of an offer, None if that takes not all."""
+        trial = self.snapshot.copy()
+        (name,) = Newcomers(trial, self._original).buy(offer.shape, offer.zone, 1)
+        fits = Simulation(trial, self._managed(), self.policy, self.exempt, name).without([each.node for each in candidates])
+        return None if fits.left else _Found(candidates, fits, offer, name, trial)
+
+    # --- a step -------------------------------------------------------------------------------------------------------------------
+
+    def _take(self, method: Method, found: _Found) -> bool:
+        """Carry a step out on the snapshot."""
+        base = found.snapshot or self.snapshot
+        gone = {each.node for each in found.candidates}
+        after = base.copy()
+        after.nodes = [node for node in base.nodes if node.metadata.name not in gone]
+        after.pods, lost = [], []
+        for i, pod in enumerate(base.pods):
+            if pod.spec.nodeName in gone:
+                if not is_reschedulable(pod):
+                    continue
+                if controller_of(pod) is None:
+                    lost.append(pod_key(pod))
+                    continue
+                pod = msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, nodeName=found.fits.placed.get(i)))
+            after.pods.append(pod)
+        priced = self.prices.catalogue is not None
+        saved = sum(each.price for each in found.candidates) - (found.offer.cost if found.offer is not None else 0)
+        self.commands.append(
+            Command(
+                len(self.commands) + 1,
+                method,
+                [each.node for each in found.candidates],
+                len(found.fits.placed),
+                f"{type_of(found.offer.shape)}@{found.offer.zone}" if found.offer is not None else None,
+                money.number(saved) if priced else None,
+                lost,
+            )
+        )
+        self.snapshot = replace(after)
+        return True
+
+
+def _room(offer: Offer, asked: dict[str, int]) -> bool:
+    """Return whether a node of an offer has in all what is asked for."""
+    there = offer.shape.allocatable
+    return all(
+        value <= (quantity.milli(there[name]) if name == "cpu" else quantity.units(there[name])) if name in there else not value
+        for name, value in asked.items()
+    )

@@ -1,0 +1,87 @@
+"""What the nodes of pools cost, and what could take their place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Final
+
+import msgspec
+
+from audit.karpenter.pools import CAPACITY_TYPE, INITIALIZED, POOL, NodePool
+from models.catalogue.catalogue import Catalogue, Offer, offers
+from models.documents.catalogue import Shape, ShapeTaint
+from models.kube import quantity
+from models.kube.objects import Node
+
+TYPE: Final = "node.kubernetes.io/instance-type"
+ZONE: Final = "topology.kubernetes.io/zone"
+_EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+
+
+@dataclass
+class Prices:
+    """``catalogue``: None where prices are not known; then every node counts as one."""
+
+    catalogue: Catalogue | None
+
+    def __post_init__(self) -> None:
+        self._known: dict[tuple[str, str, bool], int] = {}
+        for offer in self.catalogue.offers if self.catalogue is not None else ():
+            key = type_of(offer.shape), offer.zone, offer.shape.spot
+            self._known[key] = min(offer.cost, self._known.get(key, offer.cost))
+        self._types = {name for name, _, _ in self._known}
+
+    def knows(self, labels: Mapping[str, str]) -> bool:
+        """Return whether the catalogue has the instance type of a node."""
+        return self.catalogue is None or labels.get(TYPE) in self._types
+
+    def of(self, labels: Mapping[str, str]) -> int:
+        """Return what a node costs per hour, in millionths; 0 where the catalogue does not offer it in its zone, as Karpenter counts it."""
+        if self.catalogue is None:
+            return 1
+        return self._known.get((labels.get(TYPE, ""), labels.get(ZONE, ""), labels.get(CAPACITY_TYPE) == "spot"), 0)
+
+
+def type_of(shape: Shape) -> str:
+    """Return the instance type of a shape."""
+    return shape.labels.get(TYPE, shape.name)
+
+
+def offered(pool: NodePool, catalogue: Catalogue) -> Iterator[Offer]:
+    """Yield the offers that the requirements of a pool allow, as nodes of the pool."""
+    for shape in catalogue.shapes.values():
+        capacity = "spot" if shape.spot else "on-demand"
+        labels = {"kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64", CAPACITY_TYPE: capacity, **shape.labels}
+        labels |= {**pool.spec.template.metadata.labels, TYPE: type_of(shape), POOL: pool.name, INITIALIZED: "true"}
+        taints = tuple(ShapeTaint(t.key, t.effect, t.value or "") for t in pool.spec.template.spec.taints if t.effect in _EFFECTS)  # type: ignore[arg-type]
+        own = msgspec.structs.replace(shape, labels=labels, taints=(*shape.taints, *taints))
+        asked = pool.spec.template.spec.requirements
+        for offer in offers(own):
+            there = {**labels, ZONE: offer.zone}
+            # A requirement on a label that the catalogue tells nothing of cannot keep a shape out.
+            if all(each.allows(there.get(each.key)) for each in asked if each.key in there):
+                yield offer
+
+
+def unknown_requirements(pool: NodePool, catalogue: Catalogue) -> list[str]:
+    """Return the labels that a pool asks for and of which no shape of the catalogue tells anything."""
+    told = {TYPE, ZONE, CAPACITY_TYPE, POOL, "kubernetes.io/os", "kubernetes.io/arch", *pool.spec.template.metadata.labels}
+    told |= {key for shape in catalogue.shapes.values() for key in shape.labels}
+    return sorted({each.key for each in pool.spec.template.spec.requirements} - told)
+
+
+def within_limits(pool: NodePool, nodes: Iterable[Node], shape: Shape) -> bool:
+    """Return whether a pool with these nodes may have one of a shape more."""
+    if not pool.spec.limits:
+        return True
+    held: dict[str, Fraction] = {"nodes": Fraction(1)}
+    parts = [{**shape.allocatable, **shape.capacity}]
+    for node in nodes:
+        held["nodes"] += 1
+        parts.append((node.status.capacity or node.status.allocatable or {}) if node.status is not None else {})
+    for part in parts:
+        for name, raw in part.items():
+            held[name] = held.get(name, Fraction(0)) + quantity.parse(raw)
+    return all(held.get(name, Fraction(0)) <= quantity.parse(limit) for name, limit in pool.spec.limits.items())

@@ -1,0 +1,139 @@
+"""From a snapshot and NodePools to the section ``karpenter`` of an Audit."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+import msgspec
+
+from audit.karpenter.candidates import survey
+from audit.karpenter.consolidation import Consolidation
+from audit.karpenter.pools import POOL, Pools
+from audit.karpenter.prices import Prices, offered, unknown_requirements
+from audit.settings import Settings
+from models.catalogue import money
+from models.catalogue.catalogue import Catalogue
+from models.documents.catalogue import Shape
+from models.documents.karpenter import BlockedNode, KarpenterAudit, NodePoolState, Optimum
+from models.snapshot.scope import select
+from models.snapshot.snapshot import Snapshot
+from solver.capacity.size.options import SizeOptions
+from solver.capacity.size.size import size
+from solver.rebalance.problem.options import PlanOptions
+from solver.rebalance.rebalance import rebalance
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is asked about. ``catalogue``: the nodes that can be had and their prices; None: not known."""
+
+    pools: Pools
+    catalogue: Catalogue | None = None
+
+
+def judge(snapshot: Snapshot, asked: Question, settings: Settings) -> KarpenterAudit:
+    """Return what Karpenter could consolidate on a snapshot, step by step, what blocks the rest, and what could be had.
+
+    Raises:
+        InputError: quantities that cannot be summed.
+    """
+    pools, prices = asked.pools, Prices(asked.catalogue)
+    begin = survey(snapshot, pools, prices)
+    course = Consolidation(snapshot, pools, prices, settings.preferences, settings.exempt, lambda: time.monotonic() > settings.deadline)
+    course.run()
+    states = [
+        NodePoolState(
+            pool.name,
+            len(_of(snapshot, {pool.name: pool})),
+            pool.spec.disruption.consolidationPolicy,
+            {reason: begin.allowed(pools, pool, reason) for reason in ("Empty", "Underutilized")},
+            None if pool.off else pool.spec.disruption.consolidateAfter,
+        )
+        for pool in pools.named.values()
+    ]
+    there = {node.metadata.name or "": (node.metadata.labels or {}).get(POOL, "") for node in course.snapshot.nodes}
+    blocked = [BlockedNode(name, there[name], why) for name, why in course.why.items() if name in there]
+    managed = _of(snapshot, pools.named)
+    found = KarpenterAudit(
+        states, course.commands, blocked, len(snapshot.nodes) - len(managed), notModelled=_not_modelled(snapshot, asked, course)
+    )
+    if asked.catalogue is not None:
+        found.costBefore, found.costAfter = (_cost(each, asked, prices) for each in (snapshot, course.snapshot))
+    if managed:
+        found.optimum = _optimum(snapshot, asked, prices, managed, settings)
+    return found
+
+
+def _of(snapshot: Snapshot, pools: object) -> list[str]:
+    """Names of the nodes of pools."""
+    assert isinstance(pools, dict)
+    return [node.metadata.name or "" for node in snapshot.nodes if (node.metadata.labels or {}).get(POOL) in pools]
+
+
+def _cost(snapshot: Snapshot, asked: Question, prices: Prices, nodes: frozenset[str] | None = None) -> int | float:
+    listed = (node for node in snapshot.nodes if nodes is None or node.metadata.name in nodes)
+    return money.number(sum(prices.of(n.metadata.labels or {}) for n in listed if (n.metadata.labels or {}).get(POOL) in asked.pools.named))
+
+
+def _not_modelled(snapshot: Snapshot, asked: Question, course: Consolidation) -> list[str]:
+    found = list(asked.pools.not_modelled)
+    if asked.catalogue is None:
+        found.append("prices: without --catalogue all nodes count as equally dear, and none is replaced by a cheaper one")
+    else:
+        for pool in asked.pools.named.values():
+            unknown = unknown_requirements(pool, asked.catalogue)
+            found += [f"NodePool {pool.name}: requirement on {key}: the catalogue tells nothing of it" for key in unknown]
+    waiting = select(snapshot).pending
+    if waiting:
+        found.append(f"{len(waiting)} pods that wait: they take part on nodes there are; Karpenter launches others for them first")
+    if any(pod.spec.affinity is not None and _prefers(pod.spec.affinity) for pod in snapshot.pods):
+        found.append("preferences: Karpenter takes preferred affinity for required at first, which may keep nodes that could go")
+    if course.cut:
+        found.append("the rest of the steps: --time-limit was over")
+    return found
+
+
+def _prefers(affinity: object) -> bool:
+    parts = (getattr(affinity, name) for name in ("nodeAffinity", "podAffinity", "podAntiAffinity"))
+    return any(part is not None and part.preferredDuringSchedulingIgnoredDuringExecution for part in parts)
+
+
+def _optimum(snapshot: Snapshot, asked: Question, prices: Prices, managed: list[str], settings: Settings) -> Optimum | None:
+    """Return what a plan frees, and what the cheapest nodes in place of the pools' cost; None where there is no time."""
+    if time.monotonic() > settings.deadline:
+        return None
+    options = settings.options(2)
+    with settings.limited() as stop:
+        plan = rebalance(snapshot, PlanOptions(("consolidate",), options=options), stop=stop)
+    tier = next(each for each in plan.objective if each.tier == "freed")
+    own = [name for name in plan.freed if name in set(managed)]
+    found = Optimum(
+        plan.freed,
+        plan.before.emptyNodes,
+        sum(move.source is not None for move in plan.moves),
+        len(plan.freed) + tier.bound - tier.value,
+        tier.bound == tier.value,
+        len(own),
+    )
+    if asked.catalogue is None:
+        return found
+    found.saves = _cost(snapshot, asked, prices, frozenset(own))
+    if len(asked.pools.named) > 1 or time.monotonic() > settings.deadline:
+        return found
+    (pool,) = asked.pools.named.values()
+    shapes: dict[str, Shape] = {}
+    prices_of: dict[str, dict[str, int | float | str]] = {}
+    for offer in offered(pool, asked.catalogue):
+        own = prices_of.setdefault(offer.shape.name, {})
+        own[offer.zone] = money.number(offer.price)
+        shapes[offer.shape.name] = msgspec.structs.replace(offer.shape, zones=tuple(own), price=dict(own))
+    if not shapes:
+        return found
+    catalogue = Catalogue(shapes, asked.catalogue.most_spot)
+    question = SizeOptions("replace", f"{POOL}={pool.name}", tuple(managed))
+    with settings.limited() as stop:
+        sizing = size(snapshot, catalogue, question, options, stop=stop)
+    if sizing.status in ("optimal", "feasible"):
+        found.cheapest, found.cheapestBound = sizing.cost.value, sizing.cost.bound
+    return found

@@ -1,0 +1,109 @@
+"""Karpenter's simulation: would the pods of some nodes fit the others, one after the other?
+
+Source: https://github.com/kubernetes-sigs/karpenter, pkg/controllers/disruption/helpers.go (SimulateScheduling) and
+pkg/controllers/provisioning/scheduling (queue.go, scheduler.go). The rules are kube-scheduler's; preferences, which Karpenter first takes
+for rules, count nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import msgspec
+import numpy as np
+
+from audit.karpenter.candidates import is_reschedulable
+from models.cluster.compile import compile_cluster
+from models.documents.policy import Policy
+from models.kube.objects import is_terminal
+from models.snapshot.scope import Scope, select
+from models.snapshot.snapshot import Snapshot
+from solver import rules
+from solver.rollout.state import ungrouped
+
+
+@dataclass(frozen=True)
+class Fits:
+    """``placed``: by pod the name of its new node; ``left``: pods of the nodes that fit nowhere."""
+
+    placed: Mapping[int, str]
+    left: Sequence[int]
+
+
+class Simulation:
+    """A cluster whose pods on ``managed`` nodes come and go. ``last``: a node to be, which is tried after all others."""
+
+    def __init__(self, snapshot: Snapshot, managed: Collection[str], policy: Policy, exempt: tuple[str, ...], last: str = "") -> None:
+        names = {node.metadata.name for node in snapshot.nodes}
+        pods = list(snapshot.pods)
+        self._homes: dict[int, int] = {}
+        self._on: dict[str, list[int]] = {}
+        index = {node.metadata.name or "": n for n, node in enumerate(snapshot.nodes)}
+        for i, pod in enumerate(snapshot.pods):
+            node = pod.spec.nodeName or ""
+            if node in managed and node in names and is_reschedulable(pod) and not is_terminal(pod):
+                self._homes[i] = index[node]
+                self._on.setdefault(node, []).append(i)
+                pods[i] = msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, nodeName=None))
+        scope = select(snapshot)
+        self._waiting = [i for i in scope.pending if not snapshot.pods[i].spec.nodeName]
+        scope = Scope([i for i in scope.fixed if i not in self._homes], sorted([*self._homes, *self._waiting]))
+        self.snapshot = snapshot
+        self.cluster = ungrouped(compile_cluster(replace(snapshot, pods=pods), scope, daemon_namespaces=exempt, policy=policy))
+        self._class = {i: g for g, cls in enumerate(self.cluster.classes) for i in cls.pods}
+        self._rules = rules.build(self.cluster)
+        self._moving = [rule for rule in self._rules if not rule.arrivals_only]
+        for i, n in self._homes.items():
+            for rule in self._moving:
+                rule.place(self._class[i], n)
+        self._index = index
+        self._order = sorted(index.values(), key=lambda n: (self.cluster.nodes.names[n] == last, self.cluster.nodes.names[n]))
+
+    def request(self, pods: Sequence[int]) -> dict[str, int]:
+        """Return what pods request in all, in the units of the compiled instance."""
+        total = sum((self.cluster.demand[self._class[i]] for i in pods), np.zeros(len(self.cluster.resources), dtype=np.int64))
+        return dict(zip(self.cluster.resources, map(int, total), strict=True))
+
+    def without(self, nodes: Collection[str]) -> Fits:
+        """Return where the pods of some nodes go; the state is left as it was."""
+        pods = [i for name in nodes for i in self._on.get(name, ())]
+        for i in pods:
+            for rule in self._moving:
+                rule.remove(self._class[i], self._homes[i])
+        gone = np.zeros(self.cluster.n_nodes, dtype=bool)
+        gone[[self._index[name] for name in nodes]] = True
+        placed: dict[int, int] = {}
+        queue = sorted([*pods, *self._waiting], key=self._rank)
+        while queue:
+            left = [i for i in queue if not self._place(i, gone, placed)]
+            if len(left) == len(queue):
+                break
+            queue = left
+        for i, n in reversed(placed.items()):
+            for rule in self._rules:
+                rule.remove(self._class[i], n)
+        for i in pods:
+            for rule in self._moving:
+                rule.place(self._class[i], self._homes[i])
+        mine = set(pods)
+        names = self.cluster.nodes.names
+        return Fits({i: names[n] for i, n in placed.items() if i in mine}, [i for i in queue if i in mine])
+
+    def _rank(self, i: int) -> tuple[int, int, str, str]:
+        """Sort pods as Karpenter's queue does: by CPU and memory, the largest first, then by age."""
+        metadata = self.snapshot.pods[i].metadata
+        asked = self.request([i])
+        return -asked.get("cpu", 0), -asked.get("memory", 0), metadata.creationTimestamp or "", metadata.uid or ""
+
+    def _place(self, i: int, gone: np.ndarray[tuple[int, ...], np.dtype[np.bool_]], placed: dict[int, int]) -> bool:
+        mask = gone.copy()
+        for rule in self._rules:
+            mask |= rule.rejects(self._class[i])
+        for n in self._order:
+            if not mask[n]:
+                for rule in self._rules:
+                    rule.place(self._class[i], n)
+                placed[i] = n
+                return True
+        return False

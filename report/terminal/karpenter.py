@@ -1,0 +1,92 @@
+"""What Karpenter could consolidate, as a table for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from rich.console import RenderableType
+from rich.padding import Padding
+
+from models.catalogue import money
+from models.documents.karpenter import Command, KarpenterAudit, Optimum
+from report.documents.output import counted
+from report.terminal.canvas import Surface, grid, heading, plain
+
+#: Steps, and nodes that stay, which the table lists.
+_LISTED: Final = 10
+_METHODS: Final = {"empty": "empty nodes", "multi": "several at once", "single": "one"}
+
+
+def karpenter_table(found: KarpenterAudit, surface: Surface) -> Iterator[RenderableType]:
+    """Yield the pools, the steps, what blocks the rest, the optimum, and what is not modelled."""
+    yield heading(f"Karpenter: {summary(found)}")
+    pools = grid("pool", "nodes", "policy", "after", "Empty", "Underutilized", right=(1, 4, 5))
+    for pool in found.pools:
+        allowed = (str(pool.allowed.get(reason, 0)) for reason in ("Empty", "Underutilized"))
+        pools.add_row(*map(plain, (pool.name, str(pool.nodes), pool.policy, pool.consolidateAfter or "never", *allowed)))
+    yield Padding(pools, (0, 0, 0, 2))
+    if found.commands:
+        table = grid("step", "method", "nodes", "moves", "replaced by", "saves", "lost", right=(0, 3, 5), prose=(2,), title="Steps")
+        for command in found.commands[: surface.most(_LISTED)]:
+            table.add_row(*map(plain, _step(command)))
+        yield Padding(table, (0, 0, 0, 2))
+        yield from _more(len(found.commands), surface)
+    if found.blocked:
+        table = grid("node", "pool", "why", prose=(2,), title="Nodes that stay")
+        for entry in found.blocked[: surface.most(_LISTED)]:
+            table.add_row(plain(entry.node), plain(entry.pool), plain(entry.why))
+        yield Padding(table, (0, 0, 0, 2))
+        yield from _more(len(found.blocked), surface)
+    if found.optimum is not None:
+        yield heading("Optimum")
+        yield from (Padding(plain(text), (0, 0, 0, 2)) for text in _optimum(found.optimum))
+    for text in found.notModelled:
+        yield Padding(plain(f"not modelled: {text}"), (0, 0, 0, 2))
+
+
+def summary(found: KarpenterAudit) -> str:
+    """Return in a few words what the steps come to."""
+    gone = sum(len(command.nodes) for command in found.commands)
+    made = sum(command.replacement is not None for command in found.commands)
+    text = f"{counted(gone, 'node')} would go in {counted(len(found.commands), 'step')}"
+    text += f", {made:,} of them replaced by {counted(made, 'cheaper one')}" if made else ""
+    if found.costBefore is not None and found.costAfter is not None:
+        text += f"; {_money(found.costBefore)} → {_money(found.costAfter)} per hour"
+    return text
+
+
+def _more(number: int, surface: Surface) -> Iterator[RenderableType]:
+    if number > surface.most(_LISTED):
+        yield Padding(plain(f"… and {number - _LISTED} more (--all lists all)", style="dim"), (0, 0, 0, 2))
+
+
+def _step(command: Command) -> tuple[str, ...]:
+    saves = "" if command.saves is None else _money(command.saves)
+    texts = (
+        _METHODS[command.method],
+        ", ".join(command.nodes),
+        f"{command.moves:,}",
+        command.replacement or "",
+        saves,
+        ", ".join(command.lost),
+    )
+    return str(command.step), *texts
+
+
+def _optimum(found: Optimum) -> Iterator[str]:
+    proved = "proved: no plan frees more" if found.proved else f"no plan frees more than {found.bound:,}"
+    saves = f", which cost {_money(found.saves)} per hour" if found.saves is not None else ""
+    names = f" ({', '.join(found.freed)})" if found.freed else ""
+    beside = f", beside {found.emptyBefore:,} empty already" if found.emptyBefore else ""
+    freed = f"{counted(len(found.freed), 'node')} freed by {counted(found.moves, 'move')}{names}{beside}"
+    yield f"rebalance --goal consolidate: {freed}; {proved}"
+    if found.freed:
+        yield f"{found.ofPools:,} of them are of these pools{saves}"
+    if found.cheapest is not None and found.cheapestBound is not None:
+        least = "proved" if found.cheapest == found.cheapestBound else f"no less than {_money(found.cheapestBound)}"
+        yield f"size --pool: the cheapest nodes in place of all of the pool's cost {_money(found.cheapest)} per hour; {least}"
+
+
+def _money(amount: float) -> str:
+    return money.text(money.rounded(amount))
