@@ -14,7 +14,7 @@ from audit.karpenter.prices import Prices, offered, unknown_requirements
 from audit.settings import Settings
 from models.catalogue import money
 from models.catalogue.catalogue import Catalogue
-from models.documents.catalogue import Shape
+from models.documents.catalogue import Price, Shape
 from models.documents.karpenter import BlockedNode, KarpenterAudit, NodePoolState, Optimum
 from models.snapshot.scope import select
 from models.snapshot.snapshot import Snapshot
@@ -123,11 +123,11 @@ def _optimum(snapshot: Snapshot, asked: Question, prices: Prices, managed: list[
         return found
     (pool,) = asked.pools.named.values()
     shapes: dict[str, Shape] = {}
-    prices_of: dict[str, dict[str, int | float | str]] = {}
+    by_zone: dict[str, dict[str, Price]] = {}
     for offer in offered(pool, asked.catalogue):
-        own = prices_of.setdefault(offer.shape.name, {})
-        own[offer.zone] = money.number(offer.price)
-        shapes[offer.shape.name] = msgspec.structs.replace(offer.shape, zones=tuple(own), price=dict(own))
+        by = by_zone.setdefault(offer.shape.name, {})
+        by[offer.zone] = money.number(offer.price)
+        shapes[offer.shape.name] = msgspec.structs.replace(offer.shape, zones=tuple(by), price=dict(by))
     if not shapes:
         return found
     catalogue = Catalogue(shapes, asked.catalogue.most_spot)

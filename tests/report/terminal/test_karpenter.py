@@ -13,8 +13,8 @@ def _audit(number: int, *, priced: bool = True) -> KarpenterAudit:
     blocked = [BlockedNode(f"m{k:02}", "p", "a reason") for k in range(number)]
     pools = [NodePoolState("p", 9, "WhenEmpty", {"Empty": 3, "Underutilized": 1}, "5m"), NodePoolState("q", 1, "Balanced", {})]
     optimum = Optimum(["n00", "n01"], 1, 4, 3, False, 1, *((0.75, 1.5, 1.25) if priced else ()))
-    costs = (4, 3.5) if priced else (None, None)
-    return KarpenterAudit(pools, commands, blocked, 2, *costs, optimum, ["minValues: not read"])
+    before, after = (4, 3.5) if priced else (None, None)
+    return KarpenterAudit(pools, commands, blocked, 2, before, after, optimum, ["minValues: not read"])
 
 
 def _text(found: KarpenterAudit, surface: Surface) -> str:
