@@ -8,16 +8,20 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
+import pickle
 import threading
 import time
 import warnings
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
-from functools import cache, partial
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from solver.executors import files
+from solver.executors import dask_tasks, files
+from solver.executors.dask_tasks import Told, call, take, versions
 from solver.executors.files import NotHereError, Shared
 from solver.executors.workers import SchedulerGone, WorkersError, cores
 
@@ -31,17 +35,19 @@ _ASKED: Final = 2
 _PATIENCE: Final = 60
 #: How often a task may find that a file has to be brought to its worker first.
 _BOUNCES: Final = 20
-#: Read as text by any Python, so that workers without kubestow can say so.
-_VERSIONS: Final = (
-    "[('kubestow', __import__('commands').VERSION), ('Python', __import__('platform').python_version())]"
-    " + [(name, __import__('importlib.metadata').metadata.version(name)) for name in ('ortools', 'msgspec', 'numpy')]"
-)
+#: Seconds that tasks which go to a worker together take at most, as the longest of so many last ones tell, and the most tasks.
+_PARCEL: Final = 0.25
+_LATELY: Final = 64
+_MOST: Final = 64
 
 
-@cache
-def versions() -> tuple[tuple[str, str], ...]:
-    """Return the versions that results depend on, of this process."""
-    return tuple(eval(_VERSIONS))
+@dataclass
+class _Task:
+    """A task that was handed out. ``bounces``: how often it found that a file has to be brought to its worker first."""
+
+    outer: Future[Any]
+    parcel: bytes
+    bounces: int = 0
 
 
 def open_dask(target: str, jobs: int | None = None) -> DaskWorkers:
@@ -151,7 +157,7 @@ def _within(connect: Callable[[], _R]) -> _R:
 def _fit(client: Any, target: str) -> None:
     try:
         threads = client.sync(client.scheduler.ncores, callback_timeout=_TIMEOUT)
-        told = client.sync(client._run, eval, _VERSIONS, on_error="return", callback_timeout=_TIMEOUT)
+        told = client.sync(client._run, eval, dask_tasks.VERSIONS, on_error="return", callback_timeout=_TIMEOUT)
     except OSError as error:
         raise WorkersError(f"{target}: the scheduler or a worker does not answer within {_TIMEOUT} s") from error
     for worker, number in sorted(threads.items()):
@@ -173,34 +179,6 @@ def _line(error: BaseException) -> str:
     return " ".join(str(error).split())[:200] or type(error).__name__
 
 
-def call(expected: tuple[tuple[str, str], ...], work: Callable[..., _R], arguments: tuple[Any, ...]) -> _R:
-    """Do a task, on a worker.
-
-    Raises:
-        WorkersError: this worker, which came later, is not like those that were there at first.
-        NotHereError: a file has to be brought here.
-    """
-    from distributed import get_worker
-
-    worker = get_worker()
-    if worker.state.nthreads != 1:
-        raise WorkersError(f"worker {worker.address} has {worker.state.nthreads} threads: kubestow's tasks need workers with one")
-    if versions() != expected:
-        here = dict(versions())
-        different = "; ".join(f"{name} {here[name]} there, {version} here" for name, version in expected if here[name] != version)
-        raise WorkersError(f"worker {worker.address} has other versions: {different}")
-    files.begin()
-    try:
-        return work(*arguments)
-    except NotHereError as error:
-        raise NotHereError(error.shared, worker.address) from None
-
-
-def take(shared: Shared, number: int, block: bytes, last: bool, packed: bool, dask_worker: Any = None) -> None:
-    """Take a block of a file, on a worker."""
-    files.take(shared, number, block, last=last, packed=packed, scratch=dask_worker.local_directory)
-
-
 class DaskWorkers:
     """Workers of a Dask scheduler, one thread each.
 
@@ -220,6 +198,8 @@ class DaskWorkers:
         self._uploads = ThreadPoolExecutor(1, thread_name_prefix="kubestow-files")
         self._width, self._asked, self._seen = 1, -float(_ASKED), time.monotonic()
         self._closed = threading.Event()
+        self._lock, self._waiting = threading.Lock(), list[_Task]()
+        self._lately: deque[float] = deque(maxlen=_LATELY)
         self.sent = 0
         self.check()
 
@@ -232,43 +212,80 @@ class DaskWorkers:
         """Return what stands for a file: workers that see it with this content read it in place, others have it brought to them once."""
         return Shared(str(Path(path).absolute()), digest)
 
+    @property
+    def ahead(self) -> int:
+        """Return the tasks that are at the workers for each that runs: enough for parcels that take as long as they should."""
+        return 2 * self._together()
+
+    def _together(self) -> int:
+        """How many tasks go to a worker at once: as the longest of the last ones tell."""
+        return max(1, min(_MOST, int(_PARCEL / max(1e-6, *self._lately)))) if len(self._lately) > 1 else 1
+
     def submit(self, work: Callable[..., _R], *arguments: Any) -> Future[_R]:
-        """Have it done by a worker that the scheduler chooses."""
-        outer: Future[_R] = Future()
-        self._send(outer, (versions(), work, arguments), 0)
-        return outer
+        """Have it done by a worker that the scheduler chooses; short tasks go together."""
+        task = _Task(Future(), pickle.dumps((work, arguments), pickle.HIGHEST_PROTOCOL))
+        with self._lock:
+            self._waiting.append(task)
+            first = len(self._waiting) == 1
+        if first:
+            self._client.loop.add_callback(self._send_waiting)
+        return task.outer
 
-    def _send(self, outer: Future[Any], what: tuple[Any, ...], bounces: int, worker: str | None = None) -> None:
+    def _send_waiting(self) -> None:
+        with self._lock:
+            waiting, self._waiting = self._waiting, []
+        size = min(self._together(), -(-len(waiting) // self.width))
+        for first in range(0, len(waiting), size):
+            self._send(waiting[first : first + size])
+
+    def _send(self, tasks: list[_Task], worker: str | None = None) -> None:
         where = {} if worker is None else {"workers": [worker], "allow_other_workers": True}
-        inner = self._executor.submit(call, *what, **where)
-        outer.add_done_callback(lambda done: inner.cancel() if done.cancelled() else None)
-        inner.add_done_callback(partial(self._ended, outer, what, bounces))
-
-    def _ended(self, outer: Future[Any], what: tuple[Any, ...], bounces: int, inner: Future[Any]) -> None:
-        """Hand on what came of a task, or bring its worker the file that it misses; called in the client's thread."""
-        if outer.cancelled():
+        try:
+            inner = self._executor.submit(call, versions(), tuple(task.parcel for task in tasks), **where)
+        except Exception:  # noqa: BLE001 as of an executor that was shut down
+            self._fail(tasks, self._gone())
             return
+        for task in tasks:
+            task.outer.add_done_callback(lambda _: inner.cancel() if all(each.outer.cancelled() for each in tasks) else None)
+        inner.add_done_callback(partial(self._ended, tasks))
+
+    def _ended(self, tasks: list[_Task], inner: Future[list[Told]]) -> None:
+        """Hand on what came of tasks, or bring their worker the file that it misses; called in the client's thread."""
         error = None if inner.cancelled() else inner.exception()
         if inner.cancelled() or isinstance(error, CancelledError):
-            outer.set_exception(self._gone())
-        elif isinstance(error, NotHereError) and bounces < _BOUNCES and not self._closed.is_set():
-            self._uploads.submit(self._bring, outer, what, bounces, error)
-        elif error is not None:
-            outer.set_exception(error)
+            self._fail(tasks, self._gone())
+        elif isinstance(error, WorkersError) or (error is not None and len(tasks) == 1):
+            self._fail(tasks, error)
+        elif error is not None:  # one of them is why: alone, each tells for itself
+            for task in tasks:
+                self._send([task])
         else:
-            outer.set_result(inner.result())
+            for task, (value, why, seconds) in zip(tasks, inner.result(), strict=True):
+                if isinstance(why, NotHereError) and task.bounces < _BOUNCES and not self._closed.is_set():
+                    self._uploads.submit(self._bring, task, why)
+                elif why is not None:
+                    self._fail([task], why)
+                elif not task.outer.cancelled():
+                    self._lately.append(seconds)
+                    task.outer.set_result(value)
 
-    def _bring(self, outer: Future[Any], what: tuple[Any, ...], bounces: int, missing: NotHereError) -> None:
+    @staticmethod
+    def _fail(tasks: list[_Task], error: BaseException) -> None:
+        for task in tasks:
+            if not task.outer.cancelled():
+                task.outer.set_exception(error)
+
+    def _bring(self, task: _Task, missing: NotHereError) -> None:
         shared, worker = missing.shared, missing.worker
         try:
             if files.digest_of(shared.path) != shared.digest:
                 raise OSError(f"{shared.path}: it changed while tasks used it")
             with contextlib.suppress(_WorkerGone):
                 self._upload(shared, worker)
-            self._send(outer, what, bounces + 1, worker)
+            task.bounces += 1
+            self._send([task], worker)
         except Exception as error:  # noqa: BLE001 it is the task's
-            if not outer.cancelled():
-                outer.set_exception(error)
+            self._fail([task], error)
 
     def _upload(self, shared: Shared, worker: str) -> None:
         if self._on(worker, files.is_kept, shared.digest):

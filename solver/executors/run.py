@@ -15,8 +15,6 @@ from solver.executors.workers import Workers, WorkersError
 _T = TypeVar("_T")
 _R = TypeVar("_R")
 
-#: Tasks that are at the workers for each that runs.
-_AHEAD: Final = 2
 #: Seconds after which a stop, and workers that are gone, are looked for at the latest.
 _TICK: Final = 0.2
 
@@ -109,7 +107,7 @@ class _Crew(Generic[_T, _R]):
     def hand_out(self) -> bool:
         """Give a task to the workers, if they take one and there is one."""
         alone = self._alone or bool(self._again)
-        if len(self.running) >= (1 if alone else _AHEAD * self._workers.width):
+        if len(self.running) >= (1 if alone else self._workers.ahead * self._workers.width):
             return False
         if self._again:
             held = self._again.popleft()

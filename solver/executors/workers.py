@@ -36,6 +36,10 @@ class Workers(Protocol):
     tries: int
 
     @property
+    def ahead(self) -> int:
+        """Return how many tasks are to be at the workers for each that runs."""
+
+    @property
     def width(self) -> int:
         """Return how many tasks run at once."""
 
@@ -100,6 +104,7 @@ class Processes:
 
     shared_fate = True
     tries = 3
+    ahead = 2
 
     def __init__(self, jobs: int) -> None:
         self._jobs = jobs

@@ -2,7 +2,7 @@
 
 ``python tests/benchmarks/bench_batch.py`` prints the efficiency of ``--jobs 2`` and ``--dask local``: the wall clock divided by the sum of
 the tasks' seconds per worker; at most 1.15 and 1.25. Of interest only where nothing else runs.
-``--empty``: empty tasks a second, by the number that are in flight. ``--file``: bytes sent for a file that workers do not see.
+``--empty``: empty tasks a second, and what the dispatching process needs for each. ``--file``: bytes sent for a file unseen by workers.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Any, Final
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from solver.executors import files
+from solver.executors import dask_workers, files
 from solver.executors.dask_workers import open_dask
 from solver.executors.files import Shared, local_path
 from solver.executors.run import run
@@ -107,19 +107,24 @@ def efficiency(jobs: int, tasks: int, snapshot: str | None, folder: str) -> None
 
 
 def rates(jobs: int, tasks: int) -> None:
-    """Print how many empty tasks a second are handed out, by how many are in flight."""
-    print("| workers | in flight | empty tasks | seconds | tasks a second | workers of 3 s tasks that it feeds |")
-    print("|---|---:|---:|---:|---:|---:|")
-    for name, opener in OPENERS.items():
-        for wide in (jobs, 64, 512):
-            workers = _Wide(opener(jobs), wide)
+    """Print how many empty tasks a second are handed out, by how many workers there seem to be; with Dask also when each goes alone, as
+    tasks that are not short do. What the dispatching side sustains where workers have cores of their own follows from its processor time.
+    """
+    print("| workers | as if of | empty tasks | seconds | tasks a second | processor ms a task, dispatching | a second | feeds, of 3 s |")
+    print("|---|---:|---:|---:|---:|---:|---:|---:|")
+    for name, opener, parcel in (("--jobs", Processes, None), ("--dask local", OPENERS["--dask local"], None), ("alone", None, 0.0)):
+        for wide in (jobs, 64):
+            workers = _Wide((opener or OPENERS["--dask local"])(jobs), wide)
+            if parcel is not None:
+                dask_workers._PARCEL = parcel  # type: ignore[misc]
             list(run(workers, empty, range(2 * jobs)))
-            began = time.perf_counter()
+            began, processor = time.perf_counter(), time.process_time()
             count = sum(1 for _ in run(workers, empty, _numbers(tasks)))
-            seconds = time.perf_counter() - began
+            seconds, processor = time.perf_counter() - began, time.process_time() - processor
             workers.close(now=True)
-            rate = count / seconds
-            print(f"| {name} {jobs} | {2 * wide} | {count:,} | {seconds:.1f} | {rate:,.0f} | {3 * rate:,.0f} |", flush=True)
+            each, label = processor / count, f"{name} {jobs}" if opener is not None else f"--dask local {jobs}, each alone"
+            row = f"| {label} | {wide} | {count:,} | {seconds:.1f} | {count / seconds:,.0f} | {1000 * each:.2f} | {1 / each:,.0f} "
+            print(f"{row}| {'' if opener is not None and name != '--jobs' else f'{3 / each:,.0f}'} |", flush=True)
 
 
 class _Wide:

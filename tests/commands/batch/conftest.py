@@ -22,7 +22,7 @@ Batch = Callable[..., Result]
 class Inline:
     """A worker that is this process."""
 
-    width, shared_fate, tries = 1, False, 1
+    width, shared_fate, tries, ahead = 1, False, 1, 2
 
     def submit(self, work: Callable[..., _R], *arguments: Any) -> Future[_R]:
         done: Future[_R] = Future()

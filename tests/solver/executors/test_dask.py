@@ -10,10 +10,11 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from solver.executors import dask_workers, files
+from solver.executors import dask_tasks, dask_workers, files
 from solver.executors.dask_workers import DaskWorkers, open_dask
 from solver.executors.run import run
 from solver.executors.workers import Processes, SchedulerGone, WorkersError
@@ -89,7 +90,7 @@ def test_the_extra_is_named_where_it_is_missing(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_other_versions_are_named_on_both_sides() -> None:
-    here = dict(dask_workers.versions())
+    here = dict(dask_tasks.versions())
     assert here.keys() == {"kubestow", "Python", "ortools", "msgspec", "numpy"}
     dask_workers._same("tcp://there", here)
     with pytest.raises(WorkersError, match=f"worker tcp://there has other versions: ortools 9.1 there, {here['ortools']} here"):
@@ -169,6 +170,33 @@ def test_a_task_that_kills_its_worker_is_charged_alone(local: DaskWorkers) -> No
 
 
 @pytest.mark.full
+def test_short_tasks_go_to_workers_together_and_long_ones_alone(local: DaskWorkers, monkeypatch: pytest.MonkeyPatch) -> None:
+    sent, submit = list[int](), local._executor.submit
+
+    def counted(function: Any, expected: Any, parcels: Any, **where: Any) -> Any:
+        sent.append(len(parcels))
+        return submit(function, expected, parcels, **where)
+
+    monkeypatch.setattr(local._executor, "submit", counted)
+    local._lately.clear()
+    done = work.by_task(run(local, work.square, range(1000)))
+    assert {task: each.value for task, each in done.items()} == {task: task * task for task in range(1000)}
+    assert (sum(sent), sent[0], max(sent) <= 64, len(sent) < 300) == (1000, 1, True, True)
+    list(run(local, work.slow, range(2), arguments=lambda task: (0.3,)))
+    sent.clear()
+    list(run(local, work.square, range(20)))
+    assert sent == [1] * 20  # as the longest of the last ones tells
+
+
+@pytest.mark.full
+def test_what_cannot_be_sent_back_is_the_error_of_its_task_alone(local: DaskWorkers) -> None:
+    local._lately.clear()
+    done = work.by_task(run(local, work.odd, range(200)))
+    assert [task for task, each in done.items() if each.error is not None] == [7]
+    assert {each.value for task, each in done.items() if task != 7} == set(range(200)) - {7}
+
+
+@pytest.mark.full
 def test_a_file_that_workers_do_not_see_is_brought_once_to_each(local: DaskWorkers, tmp_path: Path) -> None:
     path = tmp_path / "snapshot.json"
     path.write_bytes(os.urandom(20_000_000))
@@ -227,8 +255,8 @@ def test_workers_that_are_not_fit_are_named(elsewhere: Elsewhere, monkeypatch: p
         workers.check()
     assert workers.width == 2  # who comes later helps
     workers.close(now=False)
-    there = [(name, "0" if name == "numpy" else version) for name, version in dask_workers.versions()]
-    monkeypatch.setattr(dask_workers, "_VERSIONS", repr(there))
+    there = [(name, "0" if name == "numpy" else version) for name, version in dask_tasks.versions()]
+    monkeypatch.setattr(dask_tasks, "VERSIONS", repr(there))
     with pytest.raises(WorkersError, match="has other versions: numpy 0 there"):
         open_dask(str(elsewhere.file))
 

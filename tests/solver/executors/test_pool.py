@@ -24,7 +24,7 @@ ROOT = Path(cli.__file__).resolve().parent
 class Inline:
     """Workers that are this process, and gone after so many batches. ``sent``: the batches."""
 
-    width, shared_fate, tries = 2, False, 1
+    width, shared_fate, tries, ahead = 2, False, 1, 2
 
     def __init__(self, ends_after: int | None = None) -> None:
         self.left, self.sent = ends_after, list[tuple[Any, ...]]()

@@ -20,6 +20,7 @@ class Inline:
     """Workers that do a task when it is handed out."""
 
     shared_fate = False
+    ahead = 2
     tries = 1
     width = 2
 

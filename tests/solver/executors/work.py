@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,6 +23,11 @@ def fail(number: int) -> int:
     if number % 5 == 0:
         raise ValueError(f"task {number}")
     return number
+
+
+def odd(number: int) -> Any:
+    """Return what nobody can send, of one number."""
+    return threading.Lock() if number == 7 else number
 
 
 def slow(seconds: float, folder: str = "", name: str = "") -> str:

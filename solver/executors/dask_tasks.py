@@ -1,0 +1,64 @@
+"""What workers of Dask do: tasks, of which short ones come together, and files that are brought to them."""
+
+from __future__ import annotations
+
+import pickle
+import time
+from functools import cache
+from typing import Any, Final
+
+from solver.executors import files
+from solver.executors.files import NotHereError, Shared
+from solver.executors.workers import WorkersError
+
+#: Read as text by any Python, so that workers without kubestow can say so.
+VERSIONS: Final = (
+    "[('kubestow', __import__('commands').VERSION), ('Python', __import__('platform').python_version())]"
+    " + [(name, __import__('importlib.metadata').metadata.version(name)) for name in ('ortools', 'msgspec', 'numpy')]"
+)
+
+
+#: Value, error and seconds of a task.
+Told = tuple[Any, BaseException | None, float]
+
+
+@cache
+def versions() -> tuple[tuple[str, str], ...]:
+    """Return the versions that results depend on, of this process."""
+    return tuple(eval(VERSIONS))
+
+
+def call(expected: tuple[tuple[str, str], ...], parcels: tuple[bytes, ...]) -> list[Told]:
+    """Do some tasks, on a worker, and tell what came of each: its value or its error, and the seconds that it took. ``parcels``: pickles of
+    functions with their arguments.
+
+    Raises:
+        WorkersError: this worker, which came later, is not like those that were there at first.
+    """
+    from distributed import get_worker
+
+    worker = get_worker()
+    if worker.state.nthreads != 1:
+        raise WorkersError(f"worker {worker.address} has {worker.state.nthreads} threads: kubestow's tasks need workers with one")
+    if versions() != expected:
+        here = dict(versions())
+        different = "; ".join(f"{name} {here[name]} there, {version} here" for name, version in expected if here[name] != version)
+        raise WorkersError(f"worker {worker.address} has other versions: {different}")
+    return [_told(parcel, worker.address) for parcel in parcels]
+
+
+def _told(parcel: bytes, address: str) -> Told:
+    began = time.monotonic()
+    files.begin()
+    try:
+        work, arguments = pickle.loads(parcel)
+        return work(*arguments), None, time.monotonic() - began
+    except NotHereError as error:
+        return None, NotHereError(error.shared, address), time.monotonic() - began
+    except Exception as error:  # noqa: BLE001 it is the task's
+        return None, error, time.monotonic() - began
+
+
+def take(shared: Shared, number: int, block: bytes, last: bool, packed: bool, dask_worker: Any = None) -> None:
+    """Take a block of a file, on a worker."""
+    files.take(shared, number, block, last=last, packed=packed, scratch=dask_worker.local_directory)
