@@ -199,7 +199,7 @@ def test_a_base_of_several_files_and_findings_of_the_baseline(tmp_path: Path) ->
     assert check(SHOP, *shop, "-q", "--baseline", known).exit_code == 3, "it does not fit, known findings or not"
     assert "3 of its findings are gone" in check(BEFORE, *shop, "--baseline", known, "-f", "json").stderr
     (tmp_path / "budget.yaml").write_text(Path(SHOP).read_text().split("---\n")[2])
-    base = ["--base", BEFORE, "--base", tmp_path / "budget.yaml"]
+    base: list[str | Path] = ["--base", BEFORE, "--base", tmp_path / "budget.yaml"]
     found = document(SHOP, *shop, *base)
     assert found.base == [BEFORE, str(tmp_path / "budget.yaml")]
     assert "KS601" not in [fault.finding.code for fault in found.faults]
