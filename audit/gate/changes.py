@@ -81,6 +81,16 @@ def as_applied(snapshot: Snapshot, manifests: Snapshot) -> Snapshot:
     return found
 
 
+def put_in_place(merged: Snapshot, manifests: Snapshot) -> None:
+    """Have what manifests leave out of budgets, Services and classes gone from a merged cluster (changed), where merging keeps it: a budget
+    that states minAvailable now states maxUnavailable no more."""
+    for kind in ("PodDisruptionBudget", "Service"):
+        stated = {_name(obj): obj for obj in manifests.collection(kind)}
+        there: list[Any] = merged.collection(kind)
+        there[:] = [msgspec.structs.replace(obj, spec=stated[_name(obj)].spec) if _name(obj) in stated else obj for obj in there]
+    merged.priority_classes.update(manifests.priority_classes)
+
+
 def changes(snapshot: Snapshot, manifests: Snapshot, merged: Snapshot) -> list[Change]:
     """Return the workloads and pods of manifests, in the order of the input. ``merged``: the cluster with the manifests' objects."""
     found = [_workload(obj, snapshot, merged) for obj in map(labelled, listed(manifests)) if not made_by_another(obj, merged)]

@@ -10,7 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from audit.gate.changes import Change, as_applied, changes
+import msgspec
+
+from audit.gate.changes import Change, as_applied, changes, put_in_place
 from audit.gate.fields import blamed, in_template, without_places
 from audit.gate.placing import Outcome, Placing, Verdict
 from audit.run import AuditOptions, examine
@@ -98,15 +100,17 @@ class _Side:
 
 @dataclass(frozen=True)
 class _Run:
+    """``until``: when a side of the comparison is to be judged, on the monotonic clock."""
+
     options: GateOptions
     stop: threading.Event
-    began: float
+    until: float
     on_progress: OnProgress | None
 
     def left(self) -> float:
         """Return the seconds that are left."""
         limit = self.options.search.time_limit or 60.0
-        return limit if self.options.search.deterministic else max(1.0, self.began + limit - time.monotonic())
+        return limit if self.options.search.deterministic else max(1.0, self.until - time.monotonic())
 
 
 def check(
@@ -123,8 +127,10 @@ def check(
         InputError: manifests that an API server would refuse, quantities that cannot be summed.
         InternalFault: the independent checker found a placement invalid.
     """
-    run = _Run(options, stop or threading.Event(), time.monotonic() if began is None else began, on_progress)
-    side = _side(request.cluster, request.manifests, run, compared=request.base is None)
+    started, limit = time.monotonic() if began is None else began, options.search.time_limit or 60.0
+    run = _Run(options, stop or threading.Event(), started + limit, on_progress)
+    first = run if request.base is None else replace(run, until=started + limit / 2)
+    side = _side(request.cluster, request.manifests, first, compared=request.base is None)
     base = _side(request.cluster, request.base, run, compared=False) if request.base is not None else None
     known = base.known + Counter(each.fingerprint for each in base.found) if base is not None else side.known
     faults: list[Fault] = []
@@ -170,6 +176,7 @@ def _side(cluster: Snapshot | None, manifests: Snapshot, run: _Run, *, compared:
     start = merge(replace(cluster, pods=[pod for i, pod in enumerate(cluster.pods) if i not in waiting]), manifests, problems)
     if problems:
         raise InputError(problems)
+    put_in_place(start, manifests)
     known = _before(cluster, run) if compared else Counter[str]()
     until = time.monotonic() + run.left() * _PLACING
     found_changes = changes(cluster, manifests, start)
@@ -208,7 +215,8 @@ def _audited(snapshot: Snapshot, run: _Run, newcomers: frozenset[str]) -> tuple[
             continue
         ref = names.of(finding)
         place = in_template(finding.field, paths[ref]) if finding.object.startswith("Pod ") and ref in paths else finding.field
-        located.append(_Located(finding, ref, place, fingerprint(finding.code, ref, place)))
+        told = msgspec.structs.replace(finding, object=ref, field=place) if ref in paths else finding
+        located.append(_Located(told, ref, place, fingerprint(finding.code, ref, place)))
     return located, audit
 
 
@@ -244,7 +252,7 @@ class _Places:
 def _fit(verdict: Verdict, base: _Side | None, places: _Places) -> WorkloadFit:
     ref = verdict.change.ref
     before = next((other for other in base.verdicts if other.change.ref == ref), None) if base is not None else None
-    known = verdict.fit != "fits" and before is not None and before.fit != "fits"
+    known = verdict.fit != "fits" and before is not None and before.fit in ("does not fit", verdict.fit)
     place = blamed(verdict.change, verdict.blame) if verdict.fit != "fits" else None
     return WorkloadFit(
         ref,

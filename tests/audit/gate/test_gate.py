@@ -203,6 +203,7 @@ def test_an_object_of_the_manifests_replaces_the_clusters() -> None:
     there = [*TWO, *running("Deployment", "n1", "n2"), budget(maxUnavailable=0)]
     assert codes(gate(there, [budget(maxUnavailable=1)])) == []
     assert codes(gate(there, [budget(maxUnavailable="0%")])) == [("KS601", "PodDisruptionBudget shop/web")]
+    assert codes(gate(there, [budget(minAvailable=1)])) == [], "maxUnavailable is stated no more"
 
 
 def test_findings_about_others_are_reported_where_the_change_brings_them() -> None:
