@@ -104,7 +104,7 @@ def _stages(ctx: click.Context, param: click.Parameter, value: Sequence[str]) ->
 @options.catalogue("with --karpenter, so that cheaper nodes may take the place of others")
 @options.time_limit(60.0, "Seconds for the whole run; what was not checked by then is named.")
 @options.workers
-@options.table_output("junit")
+@options.findings_output
 @options.policy
 @options.daemon_namespaces
 @options.versions
@@ -125,17 +125,24 @@ def audit(
     refuse(beside.catalogue is not None and not beside.karpenter, "--catalogue is for --karpenter")
     from audit.catalogue import CODES
     from audit.run import AuditOptions, examine
+    from commands import VERSION
     from commands.common import inputs, output, searching
     from commands.core import reading
     from models.documents.audit import to_builtins
+    from models.positions import find
+    from models.snapshot import sources
     from report.documents import csv_rows
+    from report.findings import outcomes
+    from report.findings.formats import formats
     from report.terminal import audit as terminal
 
     picked = selecting.chosen(chosen, CODES)
     pool = searching.workers(sharing)
     policy = inputs.read_policy(choices)
     run = searching.Run(streams)
-    snapshot = inputs.edit(inputs.load(streams, gangs=False, of=policy), streams).snapshot
+    cluster = inputs.load(streams, gangs=False, of=policy)
+    with sources.keeping() as files:
+        snapshot = inputs.edit(cluster, streams).snapshot
     asked = AuditOptions(policy, choices.daemon_namespaces, chosen=picked, **labels)
     judging = beside.judging(snapshot)
     found, reported = run.search(partial(examine, snapshot, asked, pool=pool))
@@ -143,14 +150,15 @@ def audit(
         run.search(partial(judging, found, asked))
     found.notes += snapshot.notes
     reading.stamp(found.snapshot, snapshot)
-    titles = {code: kind.title for code, kind in CODES.items() if picked.has(code)}
+    rules = {code: rule for code, rule in CODES.items() if picked.has(code)}
+    titles = {code: rule.title for code, rule in rules.items()}
     output.write_document(
         streams,
         lambda surface: terminal.audit_table(found, titles, surface),
         lambda: to_builtins(found),
         csv=lambda: csv_rows.audit(found),
-        junit=lambda: terminal.junit(found, titles, fail_on),
         snapshot=snapshot,
+        **formats(lambda: outcomes.of_audit(found, rules, fail_on, streams.snapshots, find.read(streams.manifests, files).of), VERSION),
     )
     line = f"{terminal.audit_line(found)}, {run.seconds():.1f} s"
     if chosen.write_baseline is not None:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 @selecting.codes
 @selecting.known
 @options.namespace
-@options.table_output()
+@options.findings_output
 @options.search
 @options.policy
 @options.daemon_namespaces
@@ -69,11 +69,14 @@ def check(
     from audit.gate.gate import GateOptions, Request
     from audit.gate.gate import check as judge
     from audit.run import AuditOptions
+    from commands import VERSION
     from commands.common import inputs, output, searching
     from commands.core import reading
     from models.documents.check import failing, to_builtins, unfit
     from models.snapshot.snapshot import Snapshot
     from report.documents import csv_rows
+    from report.findings import outcomes
+    from report.findings.formats import formats
     from report.terminal import check as terminal
 
     picked = selecting.chosen(chosen, CODES)
@@ -105,6 +108,7 @@ def check(
         lambda: to_builtins(found),
         csv=lambda: csv_rows.check(found),
         snapshot=cluster or nowhere,
+        **formats(lambda: outcomes.of_check(found, {code: rule for code, rule in CODES.items() if picked.has(code)}, fail_on), VERSION),
     )
     line = f"{terminal.summary(found)}, {run.seconds():.1f} s"
     if chosen.write_baseline is not None:

@@ -29,7 +29,7 @@ SEED = click.IntRange(0, 2**31 - 1)
 _VERSIONS = ("1.34", "1.35", "1.36", "1.37")
 #: What kubectl takes after -o, and formats of our own.
 _FORMS = frozenset(
-    {"json", "yaml", "kyaml", "wide", "name", "csv", "table", "kubectl", "junit", "template", "templatefile"}
+    {"json", "yaml", "kyaml", "wide", "name", "csv", "table", "kubectl", "junit", "sarif", "github", "gitlab", "template", "templatefile"}
     | {f"{kind}{suffix}" for kind in ("jsonpath", "custom-columns", "go-template") for suffix in ("", "-file")}
     | {"jsonpath-as-json"}
 )
@@ -246,6 +246,10 @@ everything: Decorator = click.option("--all", "everything", is_flag=True, help="
 def table_output(*more: str) -> Decorator:
     """Return -o, -f with the forms of what has a table (and ``more``), and --all."""
     return in_order(output("table", "wide", "csv", "json", "yaml", *more), everything)
+
+
+#: -o, -f with the forms of findings, and --all.
+findings_output: Decorator = table_output("junit", "sarif", "github", "gitlab")
 
 
 def manifests(

@@ -1,8 +1,7 @@
-"""An Audit as a table for people, and as JUnit XML for pipelines."""
+"""An Audit as a table."""
 
 from __future__ import annotations
 
-import xml.etree.ElementTree as ET
 from collections.abc import Iterator, Mapping
 from itertools import groupby
 from typing import Final
@@ -12,7 +11,8 @@ from rich.padding import Padding
 from rich.text import Text
 
 from models.documents.audit import SEVERITIES, Audit, ControlPlane, Finding, Selection
-from report.documents.output import counted, one_line
+from report.documents.output import counted
+from report.findings.outcomes import at_or_above
 from report.terminal.canvas import Surface, grid, heading, plain
 from report.terminal.descheduler import descheduler_table
 from report.terminal.karpenter import karpenter_table
@@ -21,7 +21,6 @@ _STYLE: Final = {"error": "bold red", "warning": "bold yellow", "info": "bold bl
 #: Findings of one kind that the table lists.
 _LISTED: Final = 10
 _EXAMPLES: Final = 4
-_NEVER: Final = "never"
 _GRADES: Final = {
     "non-distributed": "not distributed",
     "unknown": "how far it is distributed is not known",
@@ -33,13 +32,8 @@ _GRADES: Final = {
 
 def failing(audit: Audit, threshold: str) -> int:
     """Return the number of findings at or above ``threshold``, one of the severities or ``never``."""
-    counted_in = _at_or_above(threshold)
+    counted_in = at_or_above(threshold)
     return sum(finding.severity in counted_in for finding in audit.findings)
-
-
-def _at_or_above(threshold: str) -> tuple[str, ...]:
-    """Return the severities at or above ``threshold``."""
-    return () if threshold == _NEVER else tuple(s for i, s in enumerate(SEVERITIES) if threshold in SEVERITIES[i:])
 
 
 def audit_line(audit: Audit) -> str:
@@ -134,40 +128,3 @@ def _control_plane(found: ControlPlane) -> Iterator[RenderableType]:
             counts = (str(stage.domains), str(stage.survives)) if stage.label else ("", "")
             table.add_row(plain(stage.name), plain(stage.label or "not known"), *counts, mark)
         yield Padding(table, (0, 0, 0, 2))
-
-
-def junit(audit: Audit, titles: Mapping[str, str], threshold: str) -> bytes:
-    """Return JUnit XML: a suite for each kind of finding, in it a case for each object found, or one that passed. What is below
-    ``threshold`` counts as skipped."""
-    counted_in = _at_or_above(threshold)
-    by_code: dict[str, list[Finding]] = {code: [] for code in titles}
-    for finding in audit.findings:
-        by_code.setdefault(finding.code, []).append(finding)
-    root = ET.Element("testsuites", name="kubestow audit")
-    totals = [0, 0, 0]
-    for code, findings in sorted(by_code.items()):
-        suite = ET.SubElement(root, "testsuite", name=f"{code} {titles.get(code, '')}".strip())
-        failed = sum(finding.severity in counted_in for finding in findings)
-        numbers = max(1, len(findings)), failed, len(findings) - failed
-        for name, number in zip(("tests", "failures", "skipped"), numbers, strict=True):
-            suite.set(name, str(number))
-        totals = [total + number for total, number in zip(totals, numbers, strict=True)]
-        if not findings:
-            ET.SubElement(suite, "testcase", classname=f"kubestow.{code}", name="all objects")
-        for finding in findings:
-            case = ET.SubElement(suite, "testcase", classname=f"kubestow.{code}", name=_xml(finding.object))
-            kind = "failure" if finding.severity in counted_in else "skipped"
-            outcome = ET.SubElement(case, kind, message=_xml(finding.message))
-            if kind == "failure":
-                outcome.set("type", finding.severity)
-            lines = [f"{finding.severity} {finding.code} {finding.name}", finding.message, f"Why: {finding.why}", f"Fix: {finding.fix}"]
-            outcome.text = "\n".join(_xml(line) for line in [*lines, *finding.pods])
-    for name, number in zip(("tests", "failures", "skipped"), totals, strict=True):
-        root.set(name, str(number))
-    ET.indent(root)
-    return b'<?xml version="1.0" encoding="utf-8"?>\n' + ET.tostring(root, encoding="unicode").encode() + b"\n"
-
-
-def _xml(text: str) -> str:
-    """Names may hold what XML 1.0 has no way to write."""
-    return one_line(text)

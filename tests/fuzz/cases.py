@@ -246,7 +246,7 @@ class _Maker:
             case "audit":
                 words += ["--time-limit", "5", "--fail-on", rng.choice(("error", "warning", "info", "never"))]
                 words += ["--machine-label", rng.choice(("rack", "zone"))] if rng.random() < 0.2 else []
-                self.case.form = rng.choice(("json", "json", "yaml", "table", "wide", "csv", "junit"))
+                self.case.form = rng.choice(("json", "yaml", "table", "wide", "csv", "junit", "sarif", "github", "gitlab"))
             case "report":
                 words += ["--time-limit", "0.5"]
                 self.case.form = "html"

@@ -165,7 +165,7 @@ def shown(case: Case, data: bytes) -> list[str]:
     try:
         text = data.decode()
         match case.form:
-            case "json":
+            case "json" | "sarif" | "gitlab":
                 json.loads(text)
             case "yaml":
                 yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
@@ -180,7 +180,7 @@ def shown(case: Case, data: bytes) -> list[str]:
     except (ValueError, yaml.YAMLError, ElementTree.ParseError) as error:
         return [f"the {case.form} cannot be read: {error}"]
     bad = {c for c in text if c != "\n" and unicodedata.category(c) in ("Cc", "Cs", "Zl", "Zp")}
-    if case.form in ("table", "junit"):
+    if case.form in ("table", "junit", "github"):
         bad |= {c for c in text if unicodedata.bidirectional(c) in ("RLE", "LRE", "PDF", "RLO", "LRO", "LRI", "RLI", "FSI", "PDI")}
     elif case.form != "html":  # for programs: escaped as JSON and YAML ask for
         bad = {c for c in bad if ord(c) < 0x20}

@@ -93,7 +93,7 @@ def test_most_cases_get_past_the_reader(tmp_path: Path) -> None:
     assert {*codes, "capture"} == set(cases.CODES)
     assert all({0, 1} <= found for found in codes.values()), codes
     assert {3, 4} <= set().union(*codes.values())
-    assert {"json", "yaml", "table", "wide", "csv", "junit", "html", "kubectl"} == {form for _, form in forms}
+    assert {"json", "yaml", "table", "wide", "csv", "junit", "sarif", "github", "gitlab", "html", "kubectl"} == {form for _, form in forms}
 
 
 def test_wrong_outcomes_are_seen(tmp_path: Path) -> None:

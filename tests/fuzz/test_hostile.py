@@ -308,7 +308,7 @@ def test_hostile_text_in_every_form(number: int, mark: str, tmp_path: Path) -> N
         (["explain"], ("table", "csv", "json", "yaml")),
         (["explain", "--per-node"], ("table", "csv")),
         (["nodes"], ("table", "wide", "csv", "json", "yaml")),
-        (["audit", "--fail-on", "never"], ("table", "csv", "json", "yaml", "junit")),
+        (["audit", "--fail-on", "never"], ("table", "csv", "json", "yaml", "junit", "sarif", "github", "gitlab")),
         (["report"], ("html",)),
     ]  # fmt: skip
     for words, forms in asked:

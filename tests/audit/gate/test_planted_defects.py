@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import json
+import urllib.parse
 from pathlib import Path
 
 import pytest
 
+from audit.catalogue import CODES
 from audit.gate.gate import GateOptions, Request, check
 from audit.run import AuditOptions
 from models.documents.check import Check
 from models.positions.find import read
 from models.snapshot.snapshot import Snapshot, from_objects, load
+from report.findings.outcomes import of_check
+from report.findings.sarif import sarif
 from solver.runtime.options import Options
 from tests.planted_defects.defects import DEFECTS, Planted
 from tests.planted_defects.sound import SOUND, cluster
+from tests.published_schemas import problems
 from tests.tiers import sampled
 
 
@@ -35,6 +41,20 @@ def places(found: Check) -> list[tuple[str, str, str, int | None, int | None]]:
         for fault in found.faults
         if fault.position is not None
     ]
+
+
+def in_sarif(found: Check) -> list[tuple[str, str, int, int]]:
+    """Return the findings of the audit that a SARIF log has, each with its place; what does not fit is beside them."""
+    log = json.loads(sarif(of_check(found, CODES, "error"), "1.0.0"))
+    assert problems("sarif-2.1.0", log) == []
+    places = []
+    for result in log["runs"][0]["results"]:
+        physical = result["locations"][0]["physicalLocation"]
+        region = physical["region"]
+        if result["ruleId"] in CODES:
+            file = urllib.parse.unquote(urllib.parse.urlsplit(physical["artifactLocation"]["uri"]).path)
+            places.append((result["ruleId"], file, region["startLine"], region["startColumn"]))
+    return places
 
 
 @pytest.fixture
@@ -63,6 +83,7 @@ def test_a_planted_defect_is_found_where_it_is(defect: Planted, tmp_path: Path, 
     found = judged(path, six_nodes)
     assert places(found) == [(defect.code, defect.object, str(path), defect.line, defect.column)]
     assert len(found.faults) == 1
+    assert in_sarif(found) == [(defect.code, str(path), defect.line, defect.column)]
 
 
 @pytest.mark.parametrize("defect", sampled(DEFECTS[::5], every=4), ids=lambda defect: defect.name)
@@ -72,5 +93,6 @@ def test_a_defect_that_the_base_has_is_not_reported_again(defect: Planted, tmp_p
     (tmp_path / "shifted.yaml").write_text(f"# A comment.\n{defect.text}", encoding="utf-8")
     again = judged(tmp_path / "shifted.yaml", six_nodes, path)
     assert (again.faults, again.known, sum(again.counts.values())) == ([], 1, 0)
+    assert in_sarif(again) == []
     assert all(fit.known or fit.fit == "fits" for fit in again.workloads)
     assert judged(sound, six_nodes, path).known == 0

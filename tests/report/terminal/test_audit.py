@@ -1,4 +1,4 @@
-"""An Audit as a table and as JUnit XML: nothing is lost, nothing breaks out of its line, the threshold decides what fails."""
+"""An Audit as a table, and as JUnit XML: nothing is lost, nothing breaks out of its line, the threshold decides what fails."""
 
 from __future__ import annotations
 
@@ -10,10 +10,13 @@ from hypothesis import strategies as st
 
 from models.documents.audit import SEVERITIES, Audit, ComponentSpread, ControlPlane, Finding, Severity, Stage
 from models.documents.placement import SnapshotRef, Unmodelled
-from report.terminal.audit import audit_line, audit_table, failing, junit
+from report.findings.junit import junit
+from report.findings.outcomes import FitRule, of_audit
+from report.terminal.audit import audit_line, audit_table, failing
 from report.terminal.canvas import Surface, render
 
 TITLES = {"KS101": "A rule is broken", "KS201": "A selector selects nobody"}
+RULES = {code: FitRule(code, "a-name", "error", title, "It matters.", "Mend it.") for code, title in TITLES.items()}
 
 
 def finding(code: str = "KS101", severity: Severity = "error", obj: str = "Deployment shop/web", message: str = "is broken") -> Finding:
@@ -88,13 +91,13 @@ def test_what_is_not_checked_and_not_modelled_is_named() -> None:
 def test_the_threshold_decides_what_fails(threshold: str, number: int) -> None:
     found = document(finding(), finding("KS201", "warning"), finding("KS201", "warning", "b"), finding("KS201", "info"))
     assert failing(found, threshold) == number
-    root = ET.fromstring(junit(found, TITLES, threshold))
+    root = ET.fromstring(junit(of_audit(found, RULES, threshold)))
     assert (len(root.findall(".//failure")), len(root.findall(".//skipped"))) == (number, 4 - number)
     assert (root.get("tests"), root.get("failures"), root.get("skipped")) == ("4", str(number), str(4 - number))
 
 
 def test_a_kind_without_findings_is_a_case_that_passed() -> None:
-    root = ET.fromstring(junit(document(finding()), TITLES, "error"))
+    root = ET.fromstring(junit(of_audit(document(finding()), RULES, "error")))
     suites = {suite.get("name"): suite for suite in root}
     assert list(suites) == ["KS101 A rule is broken", "KS201 A selector selects nobody"]
     assert [len(case) for case in suites["KS201 A selector selects nobody"]] == [0]
@@ -104,7 +107,7 @@ def test_a_kind_without_findings_is_a_case_that_passed() -> None:
 @given(st.text(), st.text())
 def test_no_text_breaks_the_xml_or_the_line(obj: str, message: str) -> None:
     found = document(finding(obj=obj, message=message))
-    case = ET.fromstring(junit(found, TITLES, "error")).find(".//testcase")
+    case = ET.fromstring(junit(of_audit(found, RULES, "error"))).find(".//testcase")
     assert case is not None
     assert case.get("name") == "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in obj)
     assert all(line.isprintable() for line in table(found).splitlines())

@@ -1,0 +1,25 @@
+"""The formats of pipelines, by the names that ``-f`` has for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache, partial
+
+from report.findings.github import github
+from report.findings.gitlab import gitlab
+from report.findings.junit import junit
+from report.findings.outcomes import Report
+from report.findings.sarif import sarif
+
+
+def formats(make: Callable[[], Report], version: str) -> dict[str, Callable[[], bytes]]:
+    """Return what writes each format. ``make``: gives what was found, asked once, and only if there is something to write; ``version``:
+    kubestow's."""
+    made = cache(make)
+    writers: dict[str, Callable[[Report], bytes]] = {
+        "junit": junit,
+        "sarif": partial(sarif, version=version),
+        "github": github,
+        "gitlab": gitlab,
+    }
+    return {name: lambda write=write: write(made()) for name, write in writers.items()}  # type: ignore[misc]

@@ -1,0 +1,41 @@
+"""Annotations of GitHub, as the commands that a workflow prints.
+
+Source: https://docs.github.com/actions/reference/workflows-and-actions/workflow-commands; what is escaped: ``packages/core/src/command.ts``
+of https://github.com/actions/toolkit.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from models.documents.audit import Severity
+from report.documents.output import one_line
+from report.findings.outcomes import Outcome, Report
+from report.findings.places import path, place
+
+_COMMANDS: Final[dict[Severity, str]] = {"error": "error", "warning": "warning", "info": "notice"}
+
+
+def github(report: Report) -> bytes:
+    """Return a line for each outcome; what is known is a notice."""
+    return "".join(f"{_annotation(outcome, report)}\n" for outcome in report.outcomes).encode("utf-8", "backslashreplace")
+
+
+def _annotation(outcome: Outcome, report: Report) -> str:
+    where = place(outcome, report)
+    name = outcome.rule.code if outcome.rule.code == outcome.rule.name else f"{outcome.rule.code} {outcome.rule.name}"
+    properties: list[tuple[str, object]] = []
+    if where is not None:
+        properties += [("file", path(where.file)), ("line", where.line), ("col", where.column)]
+    properties.append(("title", f"{name}{' (known)' * outcome.known}"))
+    shown = ",".join(f"{key}={_property(str(value))}" for key, value in properties if value is not None)
+    lines = [f"{outcome.about}: {outcome.message}", outcome.why, *([f"→ {outcome.fix}"] if outcome.fix else ())]
+    return f"::{'notice' if outcome.known else _COMMANDS[outcome.severity]} {shown}::{_data(chr(10).join(map(one_line, lines)))}"
+
+
+def _data(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")
