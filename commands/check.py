@@ -30,6 +30,14 @@ if TYPE_CHECKING:
 )
 @choice.in_place
 @click.option("--base", multiple=True, metavar="FILE", type=options.FILE, help="The manifests as they were: report only what is new.")
+@click.option(
+    "--chart",
+    "charts",
+    multiple=True,
+    metavar="DIR",
+    type=options.READ,
+    help="A chart that was rendered to standard input: findings name its templates in DIR; repeatable.",
+)
 @click.option("--show-known", is_flag=True, help="List findings that --base or --baseline knows, too.")
 @selecting.fail_on
 @selecting.codes
@@ -54,6 +62,7 @@ def check(
     fail_on: str,
     namespace: str | None,
     *,
+    charts: tuple[str, ...],
     show_known: bool,
 ) -> None:
     """Say whether manifests fit a cluster, and what is wrong with them.
@@ -87,7 +96,7 @@ def check(
     if cluster is None:
         inputs.set_gates(nowhere, streams)
     gates = (cluster or nowhere).gates
-    manifests, positions = _manifests(streams.manifests, streams, gates, namespace)
+    manifests, positions = _manifests(streams.manifests, streams, gates, namespace, charts)
     before = _manifests(base, streams, gates, namespace)[0] if base else None
     inputs.warn(manifests.warnings, streams)
     inputs.note_omissions(manifests.omissions, streams)
@@ -118,14 +127,18 @@ def check(
     run.end(VIOLATED if failing(found, fail_on) else INCOMPLETE if unfit(found) else DONE, line)
 
 
-def _manifests(paths: Sequence[str], streams: Streams, gates: FeatureGates, namespace: str | None) -> tuple[Snapshot, Positions]:
-    """Read manifests, and where everything is in them."""
+def _manifests(
+    paths: Sequence[str], streams: Streams, gates: FeatureGates, namespace: str | None, charts: Sequence[str] = ()
+) -> tuple[Snapshot, Positions]:
+    """Read manifests, and where everything is in them. ``charts``: the folders of those that were rendered."""
     from commands.common import inputs
     from models.positions import find
+    from models.positions.charts import folders
     from models.snapshot import snapshot as snapshots
     from models.snapshot import sources
 
+    named = inputs.checked(lambda: folders(charts))
     unknown = streams.allow_unknown_fields
     with sources.keeping() as files:
         found = inputs.checked(lambda: snapshots.load(paths, manifests=True, unknown_fields=unknown, namespace=namespace, gates=gates))
-    return found, find.read(paths, files, namespace=namespace or "default")
+    return found, find.read(paths, files, namespace=namespace or "default", charts=named)

@@ -40,11 +40,13 @@ class _Placed(NamedTuple):
 
 
 class Positions:
-    """Where the objects of some files are, and the fields of each. ``namespace``: that of objects which name none."""
+    """Where the objects of some files are, and the fields of each. ``namespace``: that of objects which name none; ``charts``: folders of
+    charts by their names."""
 
-    def __init__(self, files: Sequence[tuple[str, bytes]], namespace: str = "default") -> None:
+    def __init__(self, files: Sequence[tuple[str, bytes]], namespace: str = "default", charts: Mapping[str, str] | None = None) -> None:
         self._files = [_File(name, data) for name, data in files]
         self._namespace = namespace
+        self._charts = charts or {}
         self._objects: dict[_Key, _Placed] | None = None
 
     def of(self, kind: str, namespace: str | None, name: str, field: str | None = None) -> Position | None:
@@ -68,14 +70,22 @@ class Positions:
         if found is None:
             return None
         if found.template is not None:
-            return Position(found.template)
+            chart, slash, rest = found.template.partition("/")
+            folder = self._charts.get(chart)
+            return Position(found.template if folder is None else f"{folder.rstrip('/')}{slash}{rest}")
         file = found.file
         if file.lines is None:
             file.lines = Lines(file.data.decode())
         return Position(file.name, *file.lines.at(place(found.node, field) if field else found.node.start))
 
 
-def read(paths: Sequence[str], kept: Mapping[str, bytes] | None = None, *, namespace: str = "default") -> Positions:
+def read(
+    paths: Sequence[str],
+    kept: Mapping[str, bytes] | None = None,
+    *,
+    namespace: str = "default",
+    charts: Mapping[str, str] | None = None,
+) -> Positions:
     """Return where everything is in manifests that are given as on the command line: files, folders, ``-``.
 
     What cannot be read has no positions: the reader says what is wrong.
@@ -83,6 +93,7 @@ def read(paths: Sequence[str], kept: Mapping[str, bytes] | None = None, *, names
     Args:
         kept: what was read before, by path, as :func:`models.snapshot.sources.keeping` has it: standard input can be read but once.
         namespace: that of objects which name none.
+        charts: folders of charts by their names, in which the templates are that what Helm rendered names.
     """
     files = []
     for path, _ in sources.files(paths, lambda path, message: None):
@@ -93,7 +104,7 @@ def read(paths: Sequence[str], kept: Mapping[str, bytes] | None = None, *, names
             except ValueError:
                 continue
         files.append((path, data))
-    return Positions(files, namespace)
+    return Positions(files, namespace, charts)
 
 
 def _objects_of(file: _File, namespace: str) -> Iterator[tuple[_Key, _Placed]]:

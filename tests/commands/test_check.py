@@ -16,7 +16,9 @@ import cli
 from models.documents.check import Check, from_builtins
 from models.documents.placement import API_VERSION
 from tests.objects import node
+from tests.planted_defects.defects import DEFECTS
 from tests.planted_defects.sound import SOUND, write_cluster
+from tests.published_schemas import problems
 
 INSTANCES = Path(cli.__file__).resolve().parent / "instances" / "check"
 CLUSTER, BEFORE, SHOP = (str(INSTANCES / name) for name in ("cluster.yaml", "shop-before.yaml", "shop.yaml"))
@@ -221,3 +223,62 @@ def test_several_snapshots_are_one_cluster(tmp_path: Path) -> None:
     found = document(tmp_path / "large.yaml", "--cluster", tmp_path / "n0.json", "--cluster", tmp_path / "n1.json")
     assert found.snapshot is not None
     assert (found.snapshot.nodes, found.workloads[0].fit) == (2, "fits")
+
+
+# --- formats of pipelines -------------------------------------------------------------------------------------------------
+
+
+def results(path: Path) -> list[dict[str, Any]]:
+    log = json.loads(path.read_text(encoding="utf-8"))
+    assert problems("sarif-2.1.0", log) == []
+    return list(log["runs"][0]["results"])
+
+
+@pytest.mark.full
+def test_several_forms_are_one_run_and_a_file_each(tmp_path: Path) -> None:
+    files = {form: tmp_path / form for form in ("sarif", "github", "gitlab", "junit", "json")}
+    done = check(
+        SHOP, "--cluster", CLUSTER, "-q", "-f", "table", *(word for form, file in files.items() for word in ("-f", f"{form}={file}"))
+    )
+    assert done.exit_code == 4
+    assert "2 workloads do not fit" in done.stdout
+    found = from_builtins(json.loads(files["json"].read_text()))
+    number = len(found.faults) + sum(fit.fit != "fits" for fit in found.workloads)
+    assert len(results(files["sarif"])) == number == len(files["github"].read_text().splitlines())
+    assert len(json.loads(files["gitlab"].read_text())) == number
+    assert files["junit"].read_text().count("<failure") == 4
+    none = check(SHOP, "-q", "-f", f"sarif={tmp_path}/a", "-f", f"github={tmp_path}/missing/b")
+    assert (none.exit_code, (tmp_path / "a").exists()) == (1, False)
+    assert check(SHOP, "-q", "-f", "sarif", "-f", "github").exit_code == 2
+
+
+@pytest.mark.full
+def test_what_helm_renders_leads_to_its_templates(tmp_path: Path, cluster: Path) -> None:
+    """A defect in each of two templates, of which one is of a chart within."""
+    chart = tmp_path / "charts" / "my-shop"
+    chart.mkdir(parents=True)
+    (chart / "Chart.yaml").write_text("apiVersion: v2\nname: shop\nversion: 1.0.0\n")
+    texts = {defect.name: defect for defect in DEFECTS}
+    chosen = [defect for defect in texts.values() if defect.code in ("KS601", "KS211")][:2]
+    assert len(chosen) == 2
+    for defect in chosen:
+        kind = defect.object.partition(" ")[0]
+        documents = defect.text.removeprefix("---\n").split("\n---\n")
+        rendered = "".join(
+            f"---\n# Source: shop/{'charts/sub/' if kind in text else ''}templates/{i}.yaml\n{text.rstrip()}\n"
+            for i, text in enumerate(documents)
+        )
+        done = check("-", "--chart", chart, "--cluster", cluster, "-q", "-f", f"sarif={tmp_path / 'out'}", given=rendered)
+        assert done.exit_code in (3, 4), done.output
+        (found,) = [result for result in results(tmp_path / "out") if result["ruleId"] == defect.code]
+        physical = found["locations"][0]["physicalLocation"]
+        uri = physical["artifactLocation"]["uri"]
+        assert uri.startswith(f"file://{chart}/charts/sub/templates/")
+        assert f"kind: {kind}\n" in documents[int(Path(uri).stem)]
+        assert "region" not in physical
+
+
+def test_a_chart_without_a_name_is_bad_input(tmp_path: Path) -> None:
+    done = check(BEFORE, "--chart", tmp_path)
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert done.stderr.startswith(f"kubestow: {tmp_path}/Chart.yaml: cannot be read: ")

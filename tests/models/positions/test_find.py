@@ -14,9 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from models.documents.check import Position
+from models.positions.charts import folders
 from models.positions.find import Positions, read
 from models.snapshot import sources
-from models.snapshot.snapshot import load
+from models.snapshot.snapshot import InputError, load
 
 WEB = """\
 # A comment, and a word of two bytes: Zürich.
@@ -219,6 +220,34 @@ def test_a_rendered_chart_leads_to_its_templates_and_is_read_once(monkeypatch: p
     assert found.of("Deployment", "default", "web", "spec.selector") == Position("shop/templates/deployment.yaml")
     assert found.of("Pod", "default", "db") == Position("shop/charts/db/templates/db.yaml")
     assert found.of("Pod", "default", "bare", "metadata.name") == Position("-", 19, 3)
+
+
+def test_templates_are_in_the_folder_of_their_chart(tmp_path: Path) -> None:
+    chart = tmp_path / "my-shop"
+    chart.mkdir()
+    (chart / "Chart.yaml").write_text("apiVersion: v2\nname: shop\n")
+    found = Positions([("-", HELM.encode())], charts=folders([f"{chart}/"]))
+    assert found.of("Deployment", "default", "web") == Position(f"{chart}/templates/deployment.yaml")
+    assert found.of("Pod", "default", "db") == Position(f"{chart}/charts/db/templates/db.yaml")
+    assert Positions([("-", HELM.encode())], charts={"other": "x"}).of("Pod", "default", "db") == Position(
+        "shop/charts/db/templates/db.yaml"
+    )
+
+
+@pytest.mark.parametrize("text", [None, "", "- name\n", "name: 3\n", "name: [", "version: 1\n"])
+def test_a_folder_that_is_no_chart_is_bad_input(text: str | None, tmp_path: Path) -> None:
+    if text is not None:
+        (tmp_path / "Chart.yaml").write_text(text)
+    with pytest.raises(InputError, match=r"Chart\.yaml: "):
+        folders([str(tmp_path)])
+
+
+def test_two_charts_of_one_name_are_bad_input(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "Chart.yaml").write_text("name: shop\n")
+    with pytest.raises(InputError, match="already that of the chart in"):
+        folders([str(tmp_path / "a"), str(tmp_path / "b")])
 
 
 def test_a_rendered_chart_in_a_file_has_lines_of_that_file(tmp_path: Path) -> None:
