@@ -29,17 +29,21 @@ class Command(click.Command):
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write a list for each group that is not empty."""
-        group_of = {name: group for group, names in _GROUPS.items() for name in names}
-        listed: dict[str, list[tuple[str, str]]] = {group: [] for group in _GROUPS}
-        for parameter in self.get_params(ctx):
-            record = parameter.get_help_record(ctx)
-            if record is not None and isinstance(parameter, click.Option):
-                name = "help" if "--help" in parameter.opts else parameter.name or ""
-                listed[group_of.get(name, _OWN)].append(record)
-        for group, records in listed.items():
-            if records:
-                with formatter.section(group):
-                    formatter.write_dl(records)
+        for group, records in grouped(self, ctx).items():
+            with formatter.section(group):
+                formatter.write_dl(records)
+
+
+def grouped(command: click.Command, ctx: click.Context) -> dict[str, list[tuple[str, str]]]:
+    """Return the options of a command, each as its names and its help, by the groups that are not empty."""
+    group_of = {name: group for group, names in _GROUPS.items() for name in names}
+    listed: dict[str, list[tuple[str, str]]] = {group: [] for group in _GROUPS}
+    for parameter in command.get_params(ctx):
+        record = parameter.get_help_record(ctx)
+        if record is not None and isinstance(parameter, click.Option):
+            name = "help" if "--help" in parameter.opts else parameter.name or ""
+            listed[group_of.get(name, _OWN)].append(record)
+    return {group: records for group, records in listed.items() if records}
 
 
 def write_summaries(commands: dict[str, click.Command], formatter: click.HelpFormatter) -> None:
