@@ -80,8 +80,8 @@ class _Group(click.Group):
     """Turns what can go wrong outside our hands into one line and an exit code."""
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
-        # Also when started as a file: completion scripts and usage lines need the installed name.
-        kwargs.setdefault("prog_name", "kubestow")
+        # Also when started as a file: completion scripts and usage lines need the installed name, which may be a link to another file.
+        kwargs.setdefault("prog_name", PLUGIN if os.path.basename(sys.argv[0]) == "kubectl-stow" else "kubestow")
         kwargs.setdefault("complete_var", _COMPLETE)
         if (shell := os.environ.get(_COMPLETE)) and "_" not in shell:  # else click's own scripts ask
             from commands.completion.answer import answer
