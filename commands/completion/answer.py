@@ -35,6 +35,32 @@ def answer(main: click.Group, program: str, shell: str) -> None:
 def complete(main: click.Group, program: str, before: Sequence[str], word: str) -> list[CompletionItem[str]]:
     """Return what completes ``word`` after the words ``before``, the program left out."""
     name = next((each for each in before if not each.startswith("-")), "")
+    if name == "batch":
+        return _of_batch(main, program, before, word)
+    return _completed(main, program, before, word, name)
+
+
+def _of_batch(main: click.Group, program: str, before: Sequence[str], word: str) -> list[CompletionItem[str]]:
+    """Return what completes a batch: its own options, and those of the command that it runs."""
+    from commands.batch.arguments import by_name, unfit
+    from commands.batch.task import COMMANDS
+
+    start = next((at for at, each in enumerate(before) if each in COMMANDS), None)
+    if start is None:
+        commands = [] if word.startswith("-") or before[-1].startswith("-") else [name for name in COMMANDS if name.startswith(word)]
+        return [*map(CompletionItem, commands), *_completed(main, program, before, word, "batch")]
+    if before[-1] in by_name(main.commands["batch"]):
+        return _completed(main, program, ["batch", before[-1]], word, "batch")
+    theirs = _completed(main, program, before[start:], word, before[start])
+    if not word.startswith("-") or "=" in word:
+        return theirs
+    options = by_name(main.commands[before[start]])
+    own = _completed(main, program, ["batch"], word, "batch")
+    known = {item.value for item in own}
+    return own + [item for item in theirs if item.value not in known and not unfit(options[item.value])]
+
+
+def _completed(main: click.Group, program: str, before: Sequence[str], word: str, name: str) -> list[CompletionItem[str]]:
     for option in main.commands[name].params if name in main.commands else ():
         if option.metavar is not None and option.metavar in values.BY_METAVAR:
             option.type = values.Value(option.metavar)

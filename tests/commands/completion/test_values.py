@@ -76,6 +76,11 @@ _ASKED = {
     "explain none.json --node ": [],
     "explain - --node ": [],
     "explain broken.json --node ": [],
+    "batch -o out so": ["solve"],
+    "batch -o out solve c.json --remove-node n": ["n1", "n2"],
+    "batch -o out solve c.json --remove-n": ["--remove-node"],
+    "batch -o out solve c.json --resu": ["--resume"],
+    "batch -o out solve --con": [],
     "completion ": ["bash", "zsh", "fish", "kubectl"],
 }
 
