@@ -86,9 +86,9 @@ def load(
     The others are those of :class:`commands.core.reading.Reading`.
     """
     version, given = streams.kubernetes_version, dict(streams.feature_gates)
-    asked = reading.Reading(streams.snapshots, policy, version, given, result, of, whole, empty, gangs)
     snapshot = checked(lambda: _read(streams))
-    warnings = _settled(lambda: reading.settle(snapshot, asked))
+    asked = reading.Reading(streams.snapshots, policy, version, given, result, of, whole, empty, gangs, _where(snapshot, streams))
+    warnings = _used_well(lambda: reading.settle(snapshot, asked))
     warn(warnings, streams)
     note_omissions(snapshot.omissions, streams)
     note_assumed(snapshot.assumed)
@@ -107,18 +107,18 @@ def _read(streams: Streams) -> Snapshot:
     return capturing.read(streams.cluster, quiet=streams.quiet, verbose=streams.verbose)
 
 
-def _settled(settle: Callable[[], _T]) -> _T:
-    """Return what is odd; versions and gates that do not go together are wrong usage."""
+def _used_well(read: Callable[[], _T]) -> _T:
+    """Return what ``read`` gives, or end the command with what is wrong with the input, or with how it is asked for."""
     try:
-        return checked(settle)
+        return checked(read)
     except reading.WrongUse as error:
         raise click.UsageError(str(error)) from None
 
 
 def set_gates(snapshot: Snapshot, streams: Streams) -> list[str]:
-    """Set by which version and feature gates what is no cluster's snapshot is judged, and return what is to be said of that."""
+    """Set by which version and feature gates a snapshot is judged, and return what is to be said of that."""
     asked = reading.Reading((), kubernetes_version=streams.kubernetes_version, feature_gates=dict(streams.feature_gates))
-    return _settled(lambda: reading.set_gates(snapshot, asked))
+    return _used_well(lambda: reading.set_gates(snapshot, asked))
 
 
 def note_gates(snapshot: Snapshot, result: SnapshotRef, streams: Streams) -> None:
@@ -150,17 +150,26 @@ def load_over_time(
 def load_later(paths: Sequence[str], streams: Streams) -> Snapshot:
     """Read another snapshot of a cluster, of which nothing is said that was said of the first."""
     found = checked(lambda: snapshots.load(paths))
-    checked(lambda: reading.check_whole(found, paths))
+    checked(lambda: reading.check_whole(found, reading.labels(paths)))
     return found
+
+
+def _where(snapshot: Snapshot, streams: Streams) -> str:
+    """Return the cluster that was captured in place of files, empty where files were read."""
+    if streams.cluster is None:
+        return ""
+    from commands.common.cluster import capturing
+
+    return capturing.where(snapshot.capture.cluster if snapshot.capture is not None else "")
 
 
 def load_manifests(paths: Sequence[str], streams: Streams, gates: FeatureGates, edits: Edits | None = None) -> Snapshot | None:
     """Read manifests, where there are any, for an API server with these gates, in the namespace that the edits say."""
     if not paths:
         return None
-    named = streams.cluster.namespace if edits is None and streams.cluster is not None else None
-    within = edits if named is None else Edits(namespace=named)
-    found = checked(lambda: reading.read_manifests(paths, gates, within, unknown_fields=streams.allow_unknown_fields))
+    namespace = edits.namespace if edits is not None else streams.cluster.namespace if streams.cluster is not None else None
+    unknown = streams.allow_unknown_fields
+    found = checked(lambda: reading.read_manifests(paths, gates, namespace, unknown_fields=unknown))
     if streams.verbose and found.ignored:
         say("not read of the manifests: " + _counted(found.ignored))
     return found

@@ -31,6 +31,7 @@ class Reading:
     ``result``: what a result says that it is of, by whose version and feature gates the snapshot is judged then; ``of``: its policy.
     ``whole``: the snapshot is to be a cluster's, with nodes; else it is only asked about annotations, by what tells of these itself.
     ``empty``: it may have no nodes yet, as those of a result need not have that were bought.
+    ``where``: what was read in place of files, for messages.
     ``gangs``: pending pods whose gang annotations cannot be read lose them; without it they are left for the audit to name.
     """
 
@@ -43,6 +44,7 @@ class Reading:
     whole: bool = True
     empty: bool = False
     gangs: bool = True
+    where: str = ""
 
 
 def read(asked: Reading) -> tuple[Snapshot, list[str]]:
@@ -61,7 +63,7 @@ def settle(snapshot: Snapshot, asked: Reading) -> list[str]:
     policy = asked.policy
     if asked.whole:
         bought = asked.result is not None and asked.result.edits is not None and bool(asked.result.edits.buy)
-        check_whole(snapshot, asked.paths, empty=asked.empty or bought)
+        check_whole(snapshot, asked.where or labels(asked.paths), empty=asked.empty or bought)
     snapshot.assumed += set_gates(snapshot, asked)
     snapshot.shared_gpus = (asked.of or policy or policies.DEFAULT).sharedGPUs
     _share(snapshot)
@@ -124,23 +126,26 @@ def set_gates_of(snapshot: Snapshot, result: SnapshotRef) -> list[str]:
     return notes
 
 
-def check_whole(snapshot: Snapshot, paths: Sequence[str], *, empty: bool = False) -> None:
-    """Refuse what is no cluster's snapshot, and manifests among it. ``empty``: a cluster may have no nodes.
+def check_whole(snapshot: Snapshot, where: str, *, empty: bool = False) -> None:
+    """Refuse what is no cluster's snapshot, and manifests among it. ``where``: its files; ``empty``: a cluster may have no nodes.
 
     Raises:
-        InputError: one line.
+        InputError: what is wrong, and what the snapshot lacks.
     """
-    context = snapshot.capture.cluster if snapshot.capture is not None else ""
-    where = ", ".join(map(sources.label, paths)) or (f"context {context}" if context else "the cluster")
     found = given_as_snapshot(snapshot)
     if not snapshot.nodes and not empty:
         meant = "manifests are given with -w, beside" if found else "expected"
-        line = f"{where}: holds no Node objects{_held(snapshot)}: {meant} a snapshot of the cluster, as of kubestow capture"
-        raise InputError([line, *snapshot.omissions])
+        why = f"{where}: holds no Node objects{_held(snapshot)}: {meant} a snapshot of the cluster, as of kubestow capture"
+        raise InputError([why, *snapshot.omissions])
     if found:
         have = f"{found[0]} has" if len(found) == 1 else f"{found[0]} and {len(found) - 1} more have"
         told = "no pods, no uid and no status, which is a manifest and no part of a snapshot: it is given with -w"
         raise InputError([f"{where}: {have} {told}"])
+
+
+def labels(paths: Sequence[str]) -> str:
+    """Return files as messages name them."""
+    return ", ".join(map(sources.label, paths))
 
 
 def _held(snapshot: Snapshot) -> str:
@@ -148,16 +153,15 @@ def _held(snapshot: Snapshot) -> str:
     return f" (but {', '.join(f'{kind} {count}' for kind, count in sorted(counts.items()))})" if counts else ""
 
 
-def read_manifests(paths: Sequence[str], gates: FeatureGates, edits: Edits | None = None, *, unknown_fields: bool = False) -> Snapshot:
-    """Read manifests for an API server with these gates, in the namespace that the edits say.
+def read_manifests(paths: Sequence[str], gates: FeatureGates, namespace: str | None, *, unknown_fields: bool = False) -> Snapshot:
+    """Read manifests for an API server with these gates. ``namespace``: of objects that name none.
 
     Raises:
         InputError: what is wrong with them; nothing that creates pods.
     """
-    namespace = edits.namespace if edits is not None else None
     found = snapshots.load(paths, manifests=True, unknown_fields=unknown_fields, namespace=namespace, gates=gates)
     if not found.pods and not found.workloads:
-        where = ", ".join(map(sources.label, paths))
+        where = labels(paths)
         raise InputError([f"{where}: holds nothing that creates pods{_held(found)}, expected a Pod or {' or '.join(kinds.WORKLOADS)}"])
     return found
 
@@ -184,7 +188,7 @@ def edit(snapshot: Snapshot, edits: Edits | None, manifests: Snapshot | None, pa
     _share(found.snapshot)
     odd = found.snapshot.warnings[len(snapshot.warnings) :]
     if manifests is not None and not found.pods and not (edits and edits.replicas):
-        raise InputError([f"{', '.join(map(sources.label, paths))}: asks for no pods{''.join(f': {text}' for text in odd[:1])}"])
+        raise InputError([f"{labels(paths)}: asks for no pods{''.join(f': {text}' for text in odd[:1])}"])
     return found
 
 
