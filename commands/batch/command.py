@@ -232,6 +232,8 @@ def _run(plan: Plan, folder: str, output: str, share: tuple[int, int] | None, ho
 def _end(found: BatchSummary, problem: str, *, interrupted: bool) -> NoReturn:
     if problem:
         fail([problem])
+    if interrupted:
+        say(f"kubestow: interrupted; {_KEPT}")
     raise click.exceptions.Exit(INTERRUPTED if interrupted else INCOMPLETE if found.failed else DONE)
 
 

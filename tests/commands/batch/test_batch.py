@@ -254,6 +254,9 @@ def test_interrupted_keeps_what_is_done(batch: Batch, here: Path, monkeypatch: p
     result = batch("-o", "out", "explain", "0.json", "1.json", "2.json")
     assert result.exit_code == 130
     assert (summary()["tasks"], summary()["left"]) == (3, 2)
+    said = result.stderr.splitlines()[-1]
+    assert said.startswith("kubestow: interrupted; ")
+    assert "--resume" in said
 
 
 def test_each_task_gets_its_share_unless_the_user_says(here: Path) -> None:
