@@ -57,7 +57,7 @@ class Place:
     def run(self, *, resume: bool = False, **options: Any) -> Outcome:
         with Server(self.world) as server:
             return asyncio.run(
-                self._run(str(server.kubeconfig(self.folder / "config")), Options(timeout=10, pause=0.01, **options), resume)
+                self._run(str(server.kubeconfig(self.folder / "config")), Options(timeout=60, pause=0.01, **options), resume)
             )
 
     async def _run(self, kubeconfig: str, options: Options, resume: bool) -> Outcome:
