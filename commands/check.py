@@ -100,6 +100,8 @@ def check(
     before = _manifests(base, streams, gates, namespace)[0] if base else None
     inputs.warn(manifests.warnings, streams)
     inputs.note_omissions(manifests.omissions, streams)
+    if streams.verbose and manifests.ignored:
+        say("not read of the manifests: " + inputs.counted(manifests.ignored))
     request = Request(manifests, positions, streams.manifests, cluster, before, base)
     looked = AuditOptions(policy, choices.daemon_namespaces, time_limit=search.time_limit, chosen=picked)
     asked = GateOptions(searching.search_options(search, choices, policy), looked, show_known)

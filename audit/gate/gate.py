@@ -183,7 +183,11 @@ def _side(cluster: Snapshot | None, manifests: Snapshot, run: _Run, *, compared:
     outcome = Placing(start, manifests, found_changes, run.options.search, until, run.stop, run.on_progress).run()
     outcome.warnings = list(dict.fromkeys([*start.warnings[len(cluster.warnings) :], *outcome.warnings]))
     if waiting:
-        outcome.notes.append(f"{len(waiting)} pods that wait in the cluster are left out")
+        outcome.notes.append(f"{len(waiting)} pod{'s' * (len(waiting) > 1)} that wait{'s' * (len(waiting) == 1)} in the cluster: left out")
+    outcome.notes += [
+        f"namespace {name} is in neither the cluster nor the manifests: it has to be made first"
+        for name in _no_namespaces(start, manifests)
+    ]
     there = {pod_key(pod) for pod in cluster.pods}
     created = {key for pod in outcome.after.pods if (key := pod_key(pod)) not in there}
     after = replace(  # without the claims and classes that were supposed, to place pods
@@ -191,6 +195,12 @@ def _side(cluster: Snapshot | None, manifests: Snapshot, run: _Run, *, compared:
     )
     found, audit = _audited(after, run, outcome.newcomers | created)
     return _Side(outcome.verdicts, found, audit, own, known, outcome)
+
+
+def _no_namespaces(merged: Snapshot, manifests: Snapshot) -> list[str]:
+    """Return the namespaces of workloads and pods of the manifests that there are not, where the cluster tells of any."""
+    named = {obj.metadata.namespace or "default" for obj in (*listed(manifests), *manifests.pods)}
+    return sorted(named - merged.namespaces.keys()) if merged.namespaces else []
 
 
 def _before(cluster: Snapshot, run: _Run) -> Counter[str]:

@@ -153,8 +153,9 @@ class Placing:
     # --- steps ------------------------------------------------------------------------------------------------------------
 
     def _limited(self) -> Options:
-        """Return the options of one search. Whether there is a place is asked, not which is the best."""
-        options = replace(self.options, policy=msgspec.structs.replace(self.options.policy, multipliers=INDIFFERENT, strategy="none"))
+        """Return the options of one search. Whether there is a place is asked, not which is the best, nor when gates are lifted."""
+        policy = msgspec.structs.replace(self.options.policy, multipliers=INDIFFERENT, strategy="none")
+        options = replace(self.options, policy=policy, include_gated=True)
         if options.time_limit is None or options.deterministic:
             return options
         return replace(options, time_limit=max(0.5, (self.until - time.monotonic()) * _SHARE))

@@ -95,7 +95,7 @@ def load(
     if streams.verbose:
         say(f"read {len(snapshot.nodes)} nodes and {len(snapshot.pods)} pods")
         if snapshot.ignored:
-            say("ignored: " + _counted(snapshot.ignored))
+            say("ignored: " + counted(snapshot.ignored))
     return snapshot
 
 
@@ -171,11 +171,12 @@ def load_manifests(paths: Sequence[str], streams: Streams, gates: FeatureGates, 
     unknown = streams.allow_unknown_fields
     found = checked(lambda: reading.read_manifests(paths, gates, namespace, unknown_fields=unknown))
     if streams.verbose and found.ignored:
-        say("not read of the manifests: " + _counted(found.ignored))
+        say("not read of the manifests: " + counted(found.ignored))
     return found
 
 
-def _counted(ignored: Mapping[str, int]) -> str:
+def counted(ignored: Mapping[str, int]) -> str:
+    """Return how many objects of each kind there are, in words."""
     return ", ".join(f"{count} {kind}" for kind, count in sorted(ignored.items()))
 
 

@@ -100,7 +100,7 @@ def test_manifests_are_placed_together() -> None:
 def test_pods_that_wait_in_the_cluster_take_no_place() -> None:
     found = gate([*TWO, *(pod(f"p{i}", cpu="1") for i in range(8))], [workload(replicas=8)])
     assert only(found).fit == "fits"
-    assert found.check.notes == ["8 pods that wait in the cluster are left out"]
+    assert found.check.notes == ["8 pods that wait in the cluster: left out"]
 
 
 def test_what_scales_down_makes_room() -> None:
@@ -167,12 +167,50 @@ def test_what_an_api_server_refuses_does_not_fit_and_hinders_nothing_else() -> N
     assert found.check.workloads[0].cause.startswith("spec.template.spec.priorityClassName: no PriorityClass 'hihg' in the input")
 
 
+def test_a_namespace_that_is_nowhere_is_named() -> None:
+    space: Object = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default"}}
+    note = "namespace shop is in neither the cluster nor the manifests: it has to be made first"
+    assert gate([*TWO, space], [workload()]).check.notes == [note]
+    made = {**space, "metadata": {"name": "shop"}}
+    assert gate([*TWO, space], [workload(), made]).check.notes == gate(TWO, [workload()]).check.notes == []
+
+
 def test_bare_pods_jobs_and_templates_count() -> None:
     job = workload("Job", completions=3, parallelism=3)
     found = gate(TWO, [pod("p", cpu="2"), job, {"apiVersion": "v1", "kind": "PodTemplate", "metadata": {"name": "t"}, "template": {
         "spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]}}}])  # fmt: skip
     assert fits(found) == {"Job shop/web": ("fits", 3, 3), "PodTemplate default/t": ("fits", 1, 1), "Pod default/p": ("fits", 1, 1)}
     assert only(gate(TWO, [pod("p", cpu="5")])).fit == "does not fit"
+
+
+def test_pods_behind_gates_need_places_too() -> None:
+    gated = workload(replicas=3)
+    gated["spec"]["template"]["spec"]["schedulingGates"] = [{"name": "example.com/wait"}]
+    assert fits(gate(TWO, [gated])) == {"Deployment shop/web": ("fits", 3, 3)}
+    assert only(gate([node("n1", cpu="2")], [gated])).fit == "does not fit"
+
+
+def test_claims_of_manifests_hold_their_pods_to_where_the_volume_is() -> None:
+    claim = {
+        "apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "data", "namespace": "shop"},
+        "spec": {
+            "accessModes": ["ReadWriteOnce"], "volumeName": "disk", "storageClassName": "", "resources": {"requests": {"storage": "1Gi"}},
+        },
+    }  # fmt: skip
+    volume = {
+        "apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "disk"},
+        "spec": {
+            "capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "claimRef": {"namespace": "shop", "name": "data"},
+            "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [
+                {"key": "kubernetes.io/hostname", "operator": "In", "values": ["n2"]}]}]}},
+        },
+    }  # fmt: skip
+    mounting = workload(replicas=1, cpu="3")
+    mounting["spec"]["template"]["spec"]["volumes"] = [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]
+    assert only(gate([*TWO, volume], [mounting, claim])).fit == "fits"
+    full = only(gate([*TWO, volume, pod("p", cpu="2", node_name="n2")], [mounting, claim]))
+    assert full.fit == "does not fit"
+    assert "data" in (full.cause or "")
 
 
 def test_a_search_that_is_stopped_passes_nothing_that_was_not_placed() -> None:
