@@ -16,7 +16,7 @@ from commands.completion import shells, values
 
 #: Seconds of the processor and of the clock after which nothing is answered: a shell waits meanwhile.
 _BUSY: Final = 3.0
-_WAITING: Final = 20.0
+_WAITING: Final = 30.0
 
 
 def answer(main: click.Group, program: str, shell: str) -> None:
