@@ -131,7 +131,7 @@ def audit(
     from models.documents.audit import to_builtins
     from models.positions import find
     from models.snapshot import sources
-    from report.documents import csv_rows
+    from report.documents import csv_rows, metrics
     from report.findings import outcomes
     from report.findings.formats import formats
     from report.terminal import audit as terminal
@@ -157,6 +157,7 @@ def audit(
         lambda surface: terminal.audit_table(found, titles, surface),
         lambda: to_builtins(found),
         csv=lambda: csv_rows.audit(found),
+        openmetrics=lambda: metrics.audit(found, VERSION, run.seconds()),
         snapshot=snapshot,
         **formats(lambda: outcomes.of_audit(found, rules, fail_on, streams.snapshots, find.read(streams.manifests, files).of), VERSION),
     )

@@ -83,7 +83,7 @@ def check(
     from commands.core import reading
     from models.documents.check import failing, to_builtins, unfit
     from models.snapshot.snapshot import Snapshot
-    from report.documents import csv_rows
+    from report.documents import csv_rows, metrics
     from report.findings import outcomes
     from report.findings.formats import formats
     from report.terminal import check as terminal
@@ -118,6 +118,7 @@ def check(
         lambda surface: terminal.check(found, surface),
         lambda: to_builtins(found),
         csv=lambda: csv_rows.check(found),
+        openmetrics=lambda: metrics.check(found, VERSION, run.seconds()),
         snapshot=cluster or nowhere,
         **formats(lambda: outcomes.of_check(found, {code: rule for code, rule in CODES.items() if picked.has(code)}, fail_on), VERSION),
     )

@@ -18,7 +18,7 @@ _WHAT_IF = ("addNodes", "removeNodes", "removeDomains", "replicas", "buy")
 
 @click.command(cls=Command)
 @options.snapshots
-@options.table_output("kubectl", "manifests")
+@options.table_output("kubectl", "manifests", "openmetrics")
 @options.search
 @click.option("--from-scratch", is_flag=True, help="Place all movable bound pods again, too.")
 @options.manifests("-w", "--manifests", "--workload")
@@ -53,10 +53,11 @@ def solve(
     _check_usage(streams, search, rollout, edits)
     refuse(gates and not streams.wants("manifests"), "--gates is for manifests that are written: -f manifests")
     name, template = _rollout(rollout)
+    from commands import VERSION
     from commands.common import inputs, output, searching
     from models.execution.template_nodes import template_nodes
     from models.snapshot import sources
-    from report.documents import csv_rows, manifests, results
+    from report.documents import csv_rows, manifests, metrics, results
     from report.terminal import placement as terminal
 
     nodes = inputs.read_catalogue(catalogue)
@@ -97,6 +98,7 @@ def solve(
         csv=lambda: csv_rows.placement(placement, snapshot),
         kubectl=lambda: results.bindings(placement, snapshot),
         manifests=lambda: manifests.manifests(asked_for),
+        openmetrics=lambda: metrics.placement(placement, VERSION, run.seconds() if placement.seconds is not None else None),
         snapshot=snapshot,
     )
     searching.warn_of_gates(streams, choices, "create the bindings")

@@ -15,7 +15,7 @@ from commands.common.options import PolicyChoices, SearchChoices, Streams, Worke
 
 @click.command(cls=Command)
 @options.snapshots
-@options.table_output()
+@options.table_output("openmetrics")
 @click.option(
     "--fail",
     required=True,
@@ -59,8 +59,9 @@ def survive(
     refuse(preemption and priority is None, "--preemption needs --priority: pods of lower ones make room")
     refuse(not fail, "--fail: expected node, zone or the key of a node label")
     streams.check()
+    from commands import VERSION
     from commands.common import inputs, output, searching
-    from report.documents import csv_rows, results
+    from report.documents import csv_rows, metrics, results
     from report.terminal.capacity import survival as terminal
     from solver.capacity.survive.answer import Wishes, answer
     from solver.capacity.survive.options import SurviveOptions
@@ -85,6 +86,7 @@ def survive(
         lambda surface: terminal.survival(found, snapshot, surface),
         lambda: results.result_document(found),
         csv=lambda: csv_rows.survival(found),
+        openmetrics=lambda: metrics.survival(found, VERSION, run.seconds() if found.seconds is not None else None),
         snapshot=snapshot,
     )
     run.end(DONE if found.certified else INCOMPLETE, terminal.summary(found, run.seconds()))

@@ -249,7 +249,7 @@ def table_output(*more: str) -> Decorator:
 
 
 #: -o, -f with the forms of findings, and --all.
-findings_output: Decorator = table_output("junit", "sarif", "github", "gitlab")
+findings_output: Decorator = table_output("junit", "sarif", "github", "gitlab", "openmetrics")
 
 
 def manifests(

@@ -19,7 +19,9 @@ def test_a_bundle_solves_where_nothing_is_installed(tmp_path: Path) -> None:
     """Takes the index of packages that pip has here."""
     pytest.importorskip("shiv")
     bundle = tmp_path / "kubestow.pyz"
-    made = subprocess.run([sys.executable, str(ROOT / "packaging/make_bundle.py"), str(bundle)], capture_output=True, text=True, check=False)
+    made = subprocess.run(
+        [sys.executable, str(ROOT / "packaging/make_bundle.py"), str(bundle)], capture_output=True, text=True, check=False
+    )
     assert made.returncode == 0, made.stderr
     environment = {"PATH": os.environ["PATH"], "SHIV_ROOT": str(tmp_path / "unpacked"), "HOME": "/nonexistent"}
     command = [sys.executable, "-I", str(bundle), "solve", str(ROOT / "instances/quickstart.yaml"), "-q", "-f", "table"]
