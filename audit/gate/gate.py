@@ -225,7 +225,8 @@ def _audited(snapshot: Snapshot, run: _Run, newcomers: frozenset[str]) -> tuple[
             continue
         ref = names.of(finding)
         place = in_template(finding.field, paths[ref]) if finding.object.startswith("Pod ") and ref in paths else finding.field
-        told = msgspec.structs.replace(finding, object=ref, field=place) if ref in paths else finding
+        told = msgspec.structs.replace(finding, pods=[pod for pod in finding.pods if pod not in newcomers])
+        told = msgspec.structs.replace(told, object=ref, field=place) if ref in paths else told
         located.append(_Located(told, ref, place, fingerprint(finding.code, ref, place)))
     return located, audit
 

@@ -259,6 +259,21 @@ def test_findings_about_others_are_reported_where_the_change_brings_them() -> No
     assert found.check.faults[0].position is None
 
 
+def test_a_change_that_takes_the_room_for_anothers_next_rollout_is_told() -> None:
+    strict = {"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}
+    there = [node("n1", cpu="2"), node("n2", cpu="2"), *running("Deployment", "n1", "n2", strategy=strict)]
+    found = gate(there, [named("late", replicas=2)], chosen=Chosen(select=("KS5",)))
+    assert only(found).fit == "fits"
+    assert ("KS501", "Deployment shop/web") in codes(found)
+    assert ("KS501", "Deployment shop/web") not in codes(gate(there, [named("late", replicas=1)], chosen=Chosen(select=("KS5",))))
+
+
+def test_pods_that_are_not_there_yet_are_not_named() -> None:
+    found = gate([*TWO, *running("Deployment", "n1", "n2")], [workload(replicas=4), budget(maxUnavailable=0)])
+    (fault,) = [fault for fault in found.check.faults if fault.finding.code == "KS601"]
+    assert fault.finding.pods == ["shop/web-0", "shop/web-1"]
+
+
 def test_only_what_the_base_does_not_bring_is_reported() -> None:
     before, after = [workload(), budget(maxUnavailable=0)], [workload(), budget(maxUnavailable=0), budget("b", maxUnavailable=0)]
     found = gate(TWO, after, before)
