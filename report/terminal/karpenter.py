@@ -40,7 +40,7 @@ def karpenter_table(found: KarpenterAudit, surface: Surface) -> Iterator[Rendera
         yield from _more(len(found.blocked), surface)
     if found.optimum is not None:
         yield heading("Optimum")
-        yield from (Padding(plain(text), (0, 0, 0, 2)) for text in _optimum(found.optimum))
+        yield from (Padding(plain(text), (0, 0, 0, 2)) for text in _optimum(found.optimum, surface))
     for text in found.notModelled:
         yield Padding(plain(f"not modelled: {text}"), (0, 0, 0, 2))
 
@@ -74,10 +74,11 @@ def _step(command: Command) -> tuple[str, ...]:
     return str(command.step), *texts
 
 
-def _optimum(found: Optimum) -> Iterator[str]:
+def _optimum(found: Optimum, surface: Surface) -> Iterator[str]:
     proved = "proved: no plan frees more" if found.proved else f"no plan frees more than {found.bound:,}"
     saves = f", which cost {_money(found.saves)} per hour" if found.saves is not None else ""
-    names = f" ({', '.join(found.freed)})" if found.freed else ""
+    shown = found.freed[: surface.most(_LISTED)]
+    names = f" ({', '.join(shown)}{', …' * (len(shown) < len(found.freed))})" if shown else ""
     beside = f", beside {found.emptyBefore:,} empty already" if found.emptyBefore else ""
     freed = f"{counted(len(found.freed), 'node')} freed by {counted(found.moves, 'move')}{names}{beside}"
     yield f"rebalance --goal consolidate: {freed}; {proved}"

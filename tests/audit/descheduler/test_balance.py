@@ -6,8 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from audit.descheduler import cycle
+from audit.descheduler.world import Facts, World
 from models.documents.descheduler import Range
-from tests.audit.descheduler.planted import evicted, judged, policy_of, profile
+from models.snapshot.snapshot import from_objects
+from tests.audit.descheduler.planted import evicted, judged, policy_of, profile, read
 from tests.objects import Object, node, pod
 
 DUPLICATES = "RemoveDuplicates"
@@ -66,19 +69,37 @@ def zoned(number: int, at: str, when: str = "DoNotSchedule", start: int = 0, **m
 
 
 def zones(*names: str) -> list[Object]:
-    return [node(f"n-{name}", labels={"zone": name}) for name in names]
+    return [node(f"n-{name}", cpu="20", memory="100Gi", labels={"zone": name}) for name in names]
+
+
+def sized(sizes: tuple[int, ...]) -> list[Object]:
+    """A zone for each size, with a node and so many pods."""
+    names = "abcdef"[: len(sizes)]
+    pods = [zoned(size, f"n-{name}", start=100 * k) for k, (name, size) in enumerate(zip(names, sizes, strict=True))]
+    return [*zones(*names), *(each for listed in pods for each in listed)]
 
 
 @pytest.mark.parametrize(("sizes", "gone"), [((3, 1), 1), ((5, 0), 2), ((4, 4), 0), ((2, 1), 0), ((6, 0, 0), 4)])
 def test_large_domains_give_up_what_brings_them_near_the_average(tmp_path: Path, sizes: tuple[int, ...], gone: int) -> None:
-    names = "abc"[: len(sizes)]
-    things = zones(*names)
-    for k, (name, size) in enumerate(zip(names, sizes, strict=True)):
-        things += zoned(size, f"n-{name}", start=10 * k)
-    found = judged(tmp_path, policy_of(profile(SPREAD)), things)
+    found = judged(tmp_path, policy_of(profile(SPREAD)), sized(sizes))
     assert len(evicted(found)) == gone
     assert all(entry.helps == "always" and entry.node == "n-a" for entry in found.evictions)  # maxSkew keeps them from coming back
     assert [(plan.goal, plan.again) for plan in found.instead] == [("repair", 0)]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "skew", "gone"),
+    [((5, 2), 1, 1), ((4, 0), 1, 2), ((0, 1, 3, 5), 1, 3), ((2, 6), 2, 1), ((8, 7, 0), 1, 5), ((5, 5, 5), 1, 0), ((0, 1, 50), 1, 33)],
+)
+def test_how_many_go_is_what_the_descheduler_itself_counts(tmp_path: Path, sizes: tuple[int, ...], skew: int, gone: int) -> None:
+    # The numbers of its own tests; of the last half as many pods, one third of which are to be in each domain.
+    things = sized(sizes)
+    for thing in things:
+        for constraint in thing["spec"].get("topologySpreadConstraints", ()):
+            constraint["maxSkew"] = skew
+    facts = Facts(from_objects(things))
+    done = cycle.run(read(tmp_path, policy_of(profile(SPREAD)), things), World.of(facts))
+    assert len(done.evictions) == gone
 
 
 def test_soft_constraints_count_where_they_are_named_and_pods_may_come_back(tmp_path: Path) -> None:
