@@ -133,7 +133,7 @@ def test_pools_and_manifests_are_of_every_snapshot(tmp_path: Path, catalogue: st
     run("verify", *paths, "--result", str(answer), "-w", str(manifest), "-q")
     bare = moment(tmp_path / "c.json", 3, [node("n")])
     found = size(*paths, bare, *wanted, code=1)
-    assert found.stderr.splitlines()[-1] == f"kubestow: {bare}: --pool pool=old: no node of the snapshot has such labels"
+    assert found.stderr.splitlines()[-1] == f"kubestow: {bare}: --pool 'pool=old': no node of the snapshot has such labels"
 
 
 def test_what_no_purchase_does_for_names_the_snapshot(tmp_path: Path, series: list[str], catalogue: str) -> None:

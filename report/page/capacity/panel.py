@@ -111,7 +111,7 @@ def _sizing(snapshot: Snapshot, sizing: Sizing) -> Panel:
 def _moment(moment: Moment) -> list[Any]:
     """A row: time, pods, what it needs alone, how full the nodes bought are, whether it decides."""
     use = {row.resource: f"{_share(row)} %" for row in moment.utilisation if not row.shape}
-    alone = "none found" if moment.alone is None else _money(moment.alone.value)
+    alone = "none" if moment.alone is None else _money(moment.alone.value)
     return [moment.snapshot.capturedAt, moment.snapshot.pending, alone, use.get("cpu", ""), use.get("memory", ""), moment.decides]
 
 

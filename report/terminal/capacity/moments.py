@@ -49,10 +49,10 @@ def moments(sizing: Sizing, surface: Surface) -> Iterator[RenderableType]:
         table.add_row(
             plain(moment.snapshot.capturedAt or ""),
             f"{moment.snapshot.pending:,}",
-            _alone(moment),
+            _alone(moment) if moment.decides or sizing.placement is not None else "",
             *(bar(use[name].requested, use[name].allocatable, name, surface) if name in use else "" for name in _SHOWN),
             _fullest(list(use.values())),
-            Text("decides", style="bold yellow") if moment.decides else "",
+            Text("decides" if sizing.placement is not None else "fails", style="bold yellow") if moment.decides else "",
         )
     yield Padding(table, (0, 0, 0, 2))
     if len(shown) < len(series):
@@ -61,7 +61,7 @@ def moments(sizing: Sizing, surface: Surface) -> Iterator[RenderableType]:
 
 def _alone(moment: Moment) -> str:
     if moment.alone is None:
-        return "none found"
+        return "none"
     value, bound = money.parse(moment.alone.value), money.parse(moment.alone.bound)
     return money.text(value) if value == bound else f"{money.text(bound)} to {money.text(value)}"
 
@@ -69,7 +69,7 @@ def _alone(moment: Moment) -> str:
 def _fullest(use: Sequence[Utilisation]) -> str:
     """Return the resource of which the largest share is asked for."""
     if not any(row.requested for row in use):
-        return "nothing"
+        return ""
     most = max(use, key=lambda row: Fraction(row.requested, max(1, row.allocatable)))
     return f"{most.resource}, {percent(most.requested, most.allocatable)} %"
 

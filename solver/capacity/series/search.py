@@ -7,7 +7,7 @@ fail.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -81,20 +81,20 @@ class Joint:
         """Search until the cost is proved and the number of nodes, or time is up."""
         found = self.found
         for counts in self._known():
-            if found.proved or self.context.over():
+            if found.proved or (found.trials and self.context.over()):
                 break
             self._mend(counts)
         pairs = sum(search.pairs for search in self.searches)
         if not self.price.size or not any(menu.count.any() for menu in self.menus):
             self._hold([0] * len(self.price))
+        if pairs > WHOLE and not found.proved and not self.context.over():
+            self._linear()
         if pairs <= PAIRS and not self.context.over():
             self.masters = self.models(range(len(self.menus)))
             end = self.context.deadline.left() * (1 - PROPOSALS) if pairs > WHOLE else 0.0
             self._costs(end)
             if found.trials and found.cost == found.bound and self._sound:
                 self._counts()
-        elif not found.proved:
-            self._linear()
         if found.trials and not found.proved:
             self._improve()
         return found
@@ -102,11 +102,10 @@ class Joint:
     # --- what is known from each snapshot alone ---------------------------------------------------------------------------------
 
     def _known(self) -> Iterator[list[int]]:
-        """Yield the nodes that the dearest snapshot needs, and all that any of them needs."""
-        each = [self._of(found) for found in self.alone if found.trial is not None]
-        if each:
-            yield max(each, key=lambda counts: int(self.price @ counts))
-            yield np.max(each, axis=0).tolist()
+        """Yield the nodes that the dearest snapshot needs, and all that any of them needs; none at all where nothing is known."""
+        each = [self._of(found) for found in self.alone if found.trial is not None] or [[0] * len(self.price)]
+        yield max(each, key=lambda counts: int(self.price @ counts))
+        yield np.max(each, axis=0).tolist()
 
     def _of(self, found: Found) -> list[int]:
         """Nodes by brand of what was found for a snapshot alone."""
@@ -119,19 +118,19 @@ class Joint:
 
     # --- trials -------------------------------------------------------------------------------------------------------------------
 
-    def _hold(self, counts: Sequence[int], plans: Sequence[Plan] | None = None) -> tuple[int, Trial] | None:
+    def _hold(self, counts: Sequence[int], plans: Mapping[int, Plan] | None = None) -> tuple[int, Trial] | None:
         """Try nodes on every snapshot, those that are likely to fail first; return the first that fails, and adopt what does for all.
-        ``plans``: of each snapshot, to begin with."""
+        ``plans``: of some snapshots, to begin with."""
         known = self.failed.get(tuple(counts))
         if known is not None:
             return known
         trials: dict[int, Trial] = {}
         for i in list(self.order):
             alone = self.alone[i]
-            if plans is None and alone.trial is not None and self._of(alone) == list(counts):
+            if alone.trial is not None and self._of(alone) == list(counts):
                 trials[i] = alone.trial
                 continue
-            start = None if plans is None else start_of(plans[i], self.menus[i])
+            start = start_of(plans[i], self.menus[i]) if plans is not None and i in plans else None
             trial = self.searches[i].attempt(counts, start, share=TRY / 2)
             if not trial.complete:
                 self.order.remove(i)
@@ -150,28 +149,30 @@ class Joint:
 
     def _mend(self, counts: Sequence[int]) -> None:
         """Try nodes, and buy what the pods need that are left, until every snapshot has a place for all of its pods."""
-        counts, found = list(counts), self.found
-        while not self.context.over():
+        counts, found, plans = list(counts), self.found, dict[int, Plan]()
+        while not self.context.over() or not (found.trials or self.context.stop.is_set()):  # without this there is no answer at all
             if not self.allowed(np.array(counts, dtype=np.int64)) or (found.trials and int(self.price @ counts) >= found.cost):
                 return
-            failing = self._hold(counts)
+            failing = self._hold(counts, plans)
             if failing is None:
                 return
-            more = self._more(*failing, np.array(counts, dtype=np.int64))
-            if more is None or not sum(more):
+            i, trial = failing
+            more = self._more(i, trial, np.array(counts, dtype=np.int64))
+            if not more:
                 return
-            counts = [a + b for a, b in zip(counts, more, strict=True)]
+            for plan in plans.values():
+                plan.nodes += [Bought(node.brand, {}) for node in more]
+            plans[i] = plan_of(trial, self.menus[i])
+            plans[i].nodes += more
+            counts = counts_of(plans[i], len(counts))
 
-    def _more(self, i: int, trial: Trial, counts: Ints) -> list[int] | None:
-        """Return nodes by brand for the pods that a trial left, None if none are known."""
+    def _more(self, i: int, trial: Trial, counts: Ints) -> list[Bought] | None:
+        """Return nodes for the pods that a trial left, with these pods; None if none are known."""
         search, menu = self.searches[i], self.menus[i]
         left = left_of(trial, menu)
-        if not left.any():
-            return None
         packer = Packer(search.local, values(search.local, menu.count), self.rng, self.context.stop.is_set)
-        nodes = packer.pack(guess(menu, search.local, left), counts)
         self.context.deadline.charge(5e-4 * int(left.sum()))
-        return None if nodes is None else counts_of(Plan(nodes), len(self.price))
+        return packer.pack(guess(menu, search.local, left), counts)
 
     # --- the relaxation of all snapshots ------------------------------------------------------------------------------------------
 
@@ -270,6 +271,7 @@ class Joint:
         found = self.found
         while not self.context.over() and not found.proved:
             cost = found.cost
+            self._trim()
             for gone, new in self._moves():
                 if self.context.over():
                     return
@@ -279,10 +281,23 @@ class Joint:
                 if not self.allowed(counts) or tuple(counts.tolist()) in self.failed or not self._roomy(counts):
                     continue
                 plans = [self._changed(plan_of(trial, menu), gone, new) for trial, menu in zip(found.trials, self.menus, strict=True)]
-                if self._hold(counts.tolist(), plans) is None:
+                if self._hold(counts.tolist(), dict(enumerate(plans))) is None:
                     break
             if found.cost == cost:
                 return
+
+    def _trim(self) -> None:
+        """Give back the nodes that no snapshot puts pods on: of each brand as many are kept as the snapshot needs that uses most."""
+        plans = [plan_of(trial, menu) for trial, menu in zip(self.found.trials, self.menus, strict=True)]
+        kept = np.max([counts_of(Plan([node for node in plan.nodes if node.pods]), len(self.price)) for plan in plans], axis=0)
+        if kept.sum() == self.found.count or not self.allowed(kept):
+            return
+        fullest = [sorted(plan.nodes, key=lambda node: -sum(node.pods.values())) for plan in plans]
+        left: dict[int, Plan] = {}
+        for i, nodes in enumerate(fullest):
+            each = [node for b, most in enumerate(kept.tolist()) for node in [one for one in nodes if one.brand == b][:most]]
+            left[i] = Plan(each, plans[i].there)
+        self._hold(kept.tolist(), left)
 
     def _moves(self) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
         """Return what may be given back and bought instead, what saves most first, as far as the bound lets anything be saved."""
