@@ -149,7 +149,7 @@ class Joint:
 
     def _mend(self, counts: Sequence[int]) -> None:
         """Try nodes, and buy what the pods need that are left, until every snapshot has a place for all of its pods."""
-        counts, found, plans = list(counts), self.found, dict[int, Plan]()
+        counts, found, plans, joined = list(counts), self.found, dict[int, Plan](), set[int]()
         while not self.context.over() or not (found.trials or self.context.stop.is_set()):  # without this there is no answer at all
             if not self.allowed(np.array(counts, dtype=np.int64)) or (found.trials and int(self.price @ counts) >= found.cost):
                 return
@@ -157,6 +157,10 @@ class Joint:
             if failing is None:
                 return
             i, trial = failing
+            if i not in joined and self.alone[i].trial is not None:  # with the nodes that it needs alone, it is likely to do
+                joined.add(i)
+                counts, plans = np.maximum(counts, self._of(self.alone[i])).tolist(), {}
+                continue
             more = self._more(i, trial, np.array(counts, dtype=np.int64))
             if not more:
                 return
