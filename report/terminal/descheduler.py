@@ -90,5 +90,5 @@ def _plan(plan: PlanInstead) -> tuple[str, ...]:
 def _continuations(found: DeschedulerAudit) -> str:
     number = counted(found.continuations, "continuation")
     whole = "all there are" if found.exhaustive else "there are more"
-    empty = f"{found.emptyBefore:,} empty nodes before, {_ranged(found.emptyAfter)} after the cycle"
+    empty = f"{counted(found.emptyBefore, 'empty node')} before, {_ranged(found.emptyAfter)} after the cycle"
     return f"{number} ({whole}) of how the scheduler may bind the pods again; {empty}"

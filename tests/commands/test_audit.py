@@ -367,3 +367,11 @@ def test_prices_are_for_karpenter_and_pools_are_read_first(tmp_path: Path) -> No
     result = audit(FLEET, "--karpenter", POOLS, "--karpenter", path)
     assert (result.exit_code, result.stdout) == (1, "")
     assert result.stderr == (f"kubestow: {path}: apiVersion 'karpenter.sh/v1beta1', kind 'NodePool': expected karpenter.sh/v1, NodePool\n")
+
+
+def test_policies_and_pools_may_come_from_standard_input_one_at_a_time() -> None:
+    arguments = ["audit", str(FLEET), "--select", "KS1", "-q", "-f", "json", "--karpenter", "-"]
+    result = CliRunner().invoke(cli.main, arguments, input=POOLS.read_text(encoding="utf-8"), catch_exceptions=False)
+    assert result.exit_code == 0
+    assert json.loads(result.stdout)["karpenter"]["pools"][0]["name"] == "default"
+    assert CliRunner().invoke(cli.main, [*arguments, "--descheduler-policy", "-"], input="").exit_code == 2
