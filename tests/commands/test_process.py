@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+import cli
 from tests.terminals import heard, on_a_terminal
 
 _ROOT = Path(__file__).resolve().parents[2]
@@ -85,30 +86,7 @@ def test_completion(shell: str) -> None:
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        (
-            "kubestow ",
-            [
-                f"plain,{name}"
-                for name in (
-                    *(
-                        "apply",
-                        "audit",
-                        "batch",
-                        "capture",
-                        "completion",
-                        "explain",
-                        "fit",
-                        "generate",
-                        "nodes",
-                        "rebalance",
-                        "report",
-                        "size",
-                        "solve",
-                    ),
-                    *("survive", "upgrade", "verify"),
-                )
-            ],
-        ),
+        ("kubestow ", [f"plain,{name}" for name in sorted(cli.main.commands)]),
         ("kubestow solve ", ["file,"]),
         ("kubestow solve x --engine e", ["plain,exact"]),
     ],
