@@ -35,7 +35,7 @@ from commands.common.interrupts import Aborted
 #: Set by the scripts of ``kubestow completion``: :data:`commands.completion.shells.VARIABLE`.
 _COMPLETE = "_KUBESTOW_COMPLETE"
 #: Commands that are not in a module of their name.
-_ELSEWHERE = {"batch": "commands.batch.command", "completion": "commands.completion.command"}
+_ELSEWHERE = {"batch": "commands.batch.command", "completion": "commands.completion.command", "doctor": "commands.doctor.command"}
 
 
 class _Commands(Mapping[str, click.Command]):
@@ -43,7 +43,7 @@ class _Commands(Mapping[str, click.Command]):
 
     _names = (
         "solve", "fit", "size", "survive", "upgrade", "rebalance", "apply", "verify", "explain", "audit", "check", "batch", "nodes",
-        "report", "generate", "capture", "completion",
+        "report", "generate", "capture", "completion", "doctor",
     )  # fmt: skip
 
     def __getitem__(self, name: str) -> click.Command:

@@ -86,6 +86,43 @@ class Kubectl:
         code, output, _ = self._run(what, "kubectl config view")
         return "" if code else output.decode(errors="replace").strip()
 
+    def client_version(self) -> str:
+        """Return the version of kubectl itself; the cluster is not asked.
+
+        Raises:
+            KubectlError: kubectl cannot be run, or does not tell.
+        """
+        what = "kubectl version --client"
+        code, output, words = self._run(["version", "--client", "--output=json"], what)
+        found = re.search(rb'"gitVersion"\s*:\s*"([^"\s]{1,60})"', output)
+        if code or found is None:
+            raise KubectlError(f"{what}: {_reason(words, code)}")
+        return found[1].decode(errors="replace")
+
+    def server_version(self) -> str:
+        """Return the version of the API server.
+
+        Raises:
+            KubectlError, Refused: as for :meth:`get`.
+        """
+        found = re.search(rb'"gitVersion"\s*:\s*"([^"\s]{1,60})"', self.get("/version"))
+        return found[1].decode(errors="replace") if found is not None else "of a version that it does not tell"
+
+    def may(self, verb: str, resource: str, namespace: str | None = None) -> bool:
+        """Return whether the API server says that this user may do that, in a namespace or in all.
+
+        Raises:
+            KubectlError: there is no answer.
+        """
+        where = ["--all-namespaces"] if namespace is None else [f"--namespace={namespace}"]
+        what = f"kubectl auth can-i {verb} {resource}"
+        resource, _, part = resource.partition("/")
+        code, output, words = self._run(["auth", "can-i", verb, resource, *([f"--subresource={part}"] if part else []), *where], what)
+        said = output.decode(errors="replace").split()
+        if not said or said[0] not in ("yes", "no"):
+            raise KubectlError(f"{what}: {_reason(words, code)}")
+        return said[0] == "yes"
+
     def _run(self, arguments: Sequence[str], what: str) -> tuple[int, bytes, str]:
         """Return the exit code (negative: the signal), standard output, and standard error without logs."""
         # Defaults of the user's own for the options of `get` might not go with --raw.

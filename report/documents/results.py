@@ -16,6 +16,7 @@ from models.documents import answers, capacity
 from models.documents import placement as placements
 from models.documents import rebalance_plan as plans
 from models.documents.capacity import Capacity
+from models.documents.doctor import Doctor
 from models.documents.placement import API_VERSION, Cause, Placement
 from models.documents.rebalance_plan import RebalancePlan
 from models.execution.scheduler_needed import scheduler_needed
@@ -142,6 +143,10 @@ def explain_document(
 
 def nodes_document(found: answers.NodeTable) -> dict[str, Any]:
     """Return an :class:`answers.NodeTable`."""
+    return _plain(found)
+
+
+def doctor_document(found: Doctor) -> dict[str, Any]:
     return _plain(found)
 
 

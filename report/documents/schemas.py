@@ -17,6 +17,7 @@ from models.documents.audit_selection import AuditBaseline, AuditConfig
 from models.documents.batch import BatchPlan, BatchSummary
 from models.documents.catalogue import Catalogue
 from models.documents.check import Check
+from models.documents.doctor import Doctor
 from models.documents.fit import Fit
 from models.documents.placement import API_VERSION, Placement
 from models.documents.policy import Policy
@@ -50,6 +51,7 @@ _DOCUMENTS: Final[dict[str, tuple[type[msgspec.Struct], str]]] = {
     "explain-per-node": (answers.NodeExplanation, "answer of explain --per-node"),
     "explain-affinity": (answers.ContainerAffinity, "answer of explain --affinity"),
     "nodes": (answers.NodeTable, "answer of nodes"),
+    "doctor": (Doctor, "answer of doctor"),
     "policy": (Policy, "Policy"),
     "audit-config": (AuditConfig, "configuration of audit"),
     "audit-baseline": (AuditBaseline, "baseline of audit"),

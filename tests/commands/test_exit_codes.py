@@ -35,6 +35,7 @@ _LONG = {
     "batch": ["-o", "out", "solve", "-"],
     "capture": ["--kubectl", "./sleeper"],
     "check": ["-"],
+    "doctor": ["--context", "x", "--kubectl", "./sleeper", "--timeout", "600"],
     "fit": ["-", "-w", "x.json"],
     "generate": ["--nodes", "20000", "--pods", "600000", "-o", "big.json"],
     "rebalance": ["-", "--goal", "repair"],

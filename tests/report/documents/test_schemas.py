@@ -33,6 +33,7 @@ from models.documents import (
     catalogue,
     check,
     descheduler,
+    doctor,
     fit,
     journal,
     karpenter,
@@ -108,7 +109,7 @@ def test_every_struct_of_a_document_has_its_place() -> None:
     structs = {
         kind.__name__
         for module in (
-            answers, audit, audit_selection, batch, catalogue, check, descheduler, fit, journal, karpenter, placement, policy,
+            answers, audit, audit_selection, batch, catalogue, check, descheduler, doctor, fit, journal, karpenter, placement, policy,
             rebalance_plan, sizing, survival, upgrade,
         )
         for kind in vars(module).values()

@@ -1,0 +1,48 @@
+"""``kubestow doctor``: what is there of what kubestow needs, and what to do about the rest."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from commands.common import options
+from commands.common.cluster import choice
+from commands.common.exit_codes import DONE, VIOLATED
+from commands.common.help_text import Command
+from commands.common.options import Streams, bundled, positive
+
+
+@click.command(cls=Command)
+@choice.context
+@choice.kubeconfig
+@choice.kubectl
+@click.option("--timeout", metavar="SECONDS", type=float, default=15, callback=positive, help="Give up when kubectl is silent for so long.")
+@options.output("table", "json", "yaml")
+@bundled(streams=Streams)
+def doctor(streams: Streams, context: str | None, kubeconfig: str | None, kubectl: str | None, timeout: float) -> None:
+    """Look whether everything is there that kubestow needs: versions, cores, memory, solver, kubectl.
+
+    With --context or --kubeconfig also whether the cluster answers, and what may be read and done there; else nothing is asked over the
+    network. Exits with 4 where something that is needed is missing or does not work; what is optional is a note.
+    """
+    streams.check()
+    from commands.common import output
+    from commands.doctor import cluster, machine, packages
+    from live.capture import CaptureOptions
+    from models.documents.doctor import Doctor
+    from models.snapshot.snapshot import Snapshot
+    from report.documents import results
+    from report.terminal import doctor as terminal
+
+    asked = context is not None or kubeconfig is not None or choice.as_plugin(click.get_current_context())
+    wanted: dict[str, Any] = {"context": context, "kubeconfig": kubeconfig, "timeout": timeout}
+    ctx = click.get_current_context()
+    named = ctx.get_parameter_source("kubectl") is click.core.ParameterSource.COMMANDLINE
+    of_cluster = cluster.examine(CaptureOptions(str(kubectl), **wanted), asked=asked, needed=asked or named)
+    examined = [*packages.examine(), *machine.examine(), *of_cluster]
+    found = Doctor(all(each.state != "failed" for each in examined), examined)
+    output.write_document(
+        streams, lambda surface: terminal.doctor_table(found, surface), lambda: results.doctor_document(found), snapshot=Snapshot()
+    )
+    raise click.exceptions.Exit(DONE if found.well else VIOLATED)

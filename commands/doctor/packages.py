@@ -1,0 +1,91 @@
+"""Kubestow, Python and the distributions that they use; whether others are in the way, and whether CP-SAT runs."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib import metadata
+from typing import Final
+
+import kubestow_start
+from commands import VERSION
+from models.documents.doctor import Examined
+
+_NEEDED: Final = ("ortools", "numpy", "protobuf", "msgspec", "PyYAML", "click", "rich", "Jinja2")
+#: Distribution -> what is missing without it, and what brings it.
+_OPTIONAL: Final = {
+    "cel-expr-python": ("selectors of devices are not evaluated; claims that have one are named under unmodelled", "cel-expr-python"),
+    "kubernetes": ("`kubestow apply` does not run", "'kubestow[apply]'"),
+    "distributed": ("`--dask` and `batch --dask` do not run", "'kubestow[dask]'"),
+}
+_OLDEST: Final = (3, 11)
+#: Places a pod on one of two nodes; prints what CP-SAT makes of it.
+_MODEL: Final = """
+from ortools.sat.python import cp_model
+model = cp_model.CpModel()
+here, there = model.new_bool_var("here"), model.new_bool_var("there")
+model.add_exactly_one(here, there)
+model.maximize(here + 2 * there)
+solver = cp_model.CpSolver()
+solver.parameters.num_workers = 1
+print(solver.status_name(solver.solve(model)), int(solver.objective_value))
+"""
+_SECONDS: Final = 120
+
+
+def examine() -> Iterator[Examined]:
+    """Yield what is installed."""
+    yield Examined("kubestow", "ok", f"{VERSION}, in {os.path.dirname(os.path.abspath(kubestow_start.__file__))}")
+    version = f"{platform.python_implementation()} {platform.python_version()}, {sys.executable}"
+    old = sys.version_info < _OLDEST
+    yield Examined("Python", "failed" if old else "ok", version, "3.11 or newer is needed" if old else "")
+    for name in _NEEDED:
+        found = _version(name)
+        why = "" if found else f"needed: pip install {name}"
+        yield Examined(name, "ok" if found else "failed", found or "not installed", why)
+    for name, (without, brings) in _OPTIONAL.items():
+        found = _version(name)
+        yield Examined(name, "ok" if found else "note", found or "not installed", "" if found else f"{without}: pip install {brings}")
+    yield _names()
+    yield cp_sat(sys.executable)
+
+
+def _version(name: str) -> str | None:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _names() -> Examined:
+    """Look for other distributions with packages that are called as kubestow's."""
+    wrong = kubestow_start.problem()
+    if wrong is not None:
+        return Examined("package names", "failed", "taken by another distribution", wrong)
+    brought = metadata.packages_distributions()
+    others = {name: sorted({*brought.get(name, ())} - {"kubestow"}) for name in kubestow_start.OWN}
+    shared = [f"{name} ({', '.join(found)})" for name, found in others.items() if found]
+    if not shared:
+        return Examined("package names", "ok", "no other distribution has any of them")
+    meaning = "the files of one replace those of the other: install kubestow in a venv of its own, e.g. with pipx"
+    return Examined("package names", "note", "; ".join(shared), meaning)
+
+
+def cp_sat(program: str) -> Examined:
+    """Solve a tiny model in a process of its own, which a broken library may end. ``program``: Python."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    try:
+        done = subprocess.run(
+            [program, "-c", _MODEL], env=environment, stdin=subprocess.DEVNULL, capture_output=True, timeout=_SECONDS, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return Examined("CP-SAT", "failed", "does not run", " ".join(str(error).split()))
+    said = done.stdout.decode(errors="replace").strip()
+    if done.returncode == 0 and said == "OPTIMAL 2":
+        return Examined("CP-SAT", "ok", "solves")
+    last = (done.stderr.decode(errors="replace").strip().splitlines() or [said])[-1]
+    ended = f"signal {-done.returncode}" if done.returncode < 0 else f"exit code {done.returncode}"
+    return Examined("CP-SAT", "failed", f"a tiny model ended with {ended}", f"{last or 'no message'}; install OR-tools again")

@@ -1,0 +1,33 @@
+"""What the doctor found, as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from models.documents.doctor import Doctor
+from report.documents.output import counted
+from report.terminal.canvas import Surface, grid, plain
+
+_STYLES: Final = {"ok": "green", "note": "yellow", "failed": "red"}
+
+
+def doctor_table(found: Doctor, surface: Surface) -> Iterator[RenderableType]:
+    """Yield a row for each thing, and below what the odd ones mean."""
+    failed = sum(each.state == "failed" for each in found.examined)
+    notes = sum(each.state == "note" for each in found.examined)
+    line = "all that is needed is there" if found.well else f"{counted(failed, 'thing')} that kubestow needs: missing, or not working"
+    yield Text(line, style="bold").append(f"  ({counted(notes, 'note')})" if notes else "", style="dim")
+    yield Text()
+    table = grid("", "state", "found", prose=(2,))
+    for each in found.examined:
+        table.add_row(plain(each.name), plain(each.state, style=_STYLES[each.state]), plain(each.found))
+    yield table
+    odd = [each for each in found.examined if each.meaning]
+    if odd:
+        yield Text()
+    for each in odd:
+        yield plain(f"{each.state}: {each.name}: {each.meaning}", style=_STYLES[each.state])
