@@ -31,6 +31,7 @@ from solver.solve import place
 _RUNNING: Final = objects.PodStatus(phase="Running", conditions=[objects.PodCondition("Ready", "True")])
 #: The share of the time that is left which one search may take.
 _SHARE: Final = 0.5
+_TOO_LATE: Final = "its rolling update was not judged to its end: the time was up (--time-limit)"
 _NO_ORDER: Final = (
     "there is an end state in which everything is placed, but no order was found in which rollouts and new pods come to it without "
     "being in each other's way"
@@ -115,7 +116,7 @@ class Placing:
         rolling = [change for change in good if change.rolls]
         course = self._rollouts_first(good, rolling)
         end = None
-        if not course.whole and any(change.renews for change in good):
+        if not course.whole and any(change.renews for change in good) and not self._over():
             end = self._end_state(good)
             if end.whole and rolling and not any(halt.proved for halt in course.halts.values()):
                 other = self._newcomers_first(good, rolling)
@@ -160,9 +161,17 @@ class Placing:
             return options
         return replace(options, time_limit=max(0.5, (self.until - time.monotonic()) * _SHARE))
 
+    def _over(self) -> bool:
+        """Return whether no more searches are to begin."""
+        late = not self.options.deterministic and self.options.time_limit is not None and time.monotonic() > self.until
+        return late or self.stop.is_set()
+
     def _roll(self, state: Snapshot, rolling: Sequence[Change], course: _Course) -> Snapshot:
         """Return the cluster after those rollouts that complete."""
         for change in rolling:
+            if self._over():
+                course.halts[change.ref] = _Rolled(0, False, _TOO_LATE)
+                continue
             name = f"{change.namespace}/{change.name}"
             try:
                 found = roll_out(state, name, None, self._limited(), on_progress=self.on_progress, stop=self.stop)
@@ -195,6 +204,9 @@ class Placing:
             begun, pods = state, owned(state, change.kind, change.namespace, change.name)
             order = sorted((state.pods[i].metadata.name or "" for i in pods), key=_ordinal, reverse=True)
             for number, name in enumerate(order):
+                if self._over():
+                    course.halts[change.ref], state = _Rolled(number, False, _TOO_LATE), begun
+                    break
                 part = _Course()
                 rest = [pod for pod in state.pods if (pod.metadata.namespace or "default", pod.metadata.name) != (change.namespace, name)]
                 self._place(replace(state, pods=rest), [change], part)

@@ -223,6 +223,15 @@ def test_a_search_that_is_stopped_passes_nothing_that_was_not_placed() -> None:
     assert all(fit.placed == fit.replicas for fit in stopped.check.workloads if fit.fit == "fits")
 
 
+def test_rollouts_that_there_was_no_time_for_are_no_pass() -> None:
+    there = [*TWO, *running("Deployment", "n1", "n2")]
+    late = only(gate(there, [workload(image="web:2")], stopped=True))
+    assert (late.fit, late.change) == ("unproved", "rolling update")
+    assert "was not judged to its end" in (late.cause or "")
+    stateful = [*TWO, *running("StatefulSet", "n1", "n2")]
+    assert only(gate(stateful, [workload("StatefulSet", cpu="2")], stopped=True)).fit == "unproved"
+
+
 # --- findings -------------------------------------------------------------------------------------------------------------
 
 BUDGET: Object = {
