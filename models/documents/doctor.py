@@ -15,9 +15,7 @@ class Examined(Doc, omit_defaults=True):
     name: Annotated[str, Meta(description="What was looked at.")]
     state: Annotated[
         Literal["ok", "note", "failed"],
-        Meta(
-            description="How it is: `failed`, something that is needed is missing or does not work; `note`, something optional is, or is odd."
-        ),
+        Meta(description="How it is: `failed`, something that is needed is missing or does not work; `note`, something optional is so."),
     ]
     found: Annotated[str, Meta(description="What was found, such as a version.")]
     meaning: Annotated[str, Meta(description="What that means, and what to do; empty where all is well.")] = ""
