@@ -10,7 +10,7 @@ from typing import Final
 
 from models.documents.audit import Severity
 from report.documents.output import one_line
-from report.findings.outcomes import Outcome, Report
+from report.findings.outcomes import STREAM, Outcome, Report
 from report.findings.places import path, place
 
 _COMMANDS: Final[dict[Severity, str]] = {"error": "error", "warning": "warning", "info": "notice"}
@@ -25,7 +25,7 @@ def _annotation(outcome: Outcome, report: Report) -> str:
     where = place(outcome, report)
     name = outcome.rule.code if outcome.rule.code == outcome.rule.name else f"{outcome.rule.code} {outcome.rule.name}"
     properties: list[tuple[str, object]] = []
-    if where is not None:
+    if where is not None and where.file != STREAM:
         properties += [("file", path(where.file)), ("line", where.line), ("col", where.column)]
     properties.append(("title", f"{name}{' (known)' * outcome.known}"))
     shown = ",".join(f"{key}={_property(str(value))}" for key, value in properties if value is not None)

@@ -6,12 +6,10 @@ import json
 from typing import Any, Final
 
 from models.documents.audit import Severity
-from report.findings.outcomes import DOES_NOT_FIT, Outcome, Report
+from report.findings.outcomes import DOES_NOT_FIT, STREAM, Outcome, Report
 from report.findings.places import path, place
 
 _SEVERITIES: Final[dict[Severity, str]] = {"error": "critical", "warning": "minor", "info": "info"}
-#: Where something is shown that is in no file: GitLab takes nothing without one.
-_NOWHERE: Final = "stdin"
 
 
 def gitlab(report: Report) -> bytes:
@@ -28,7 +26,7 @@ def _violation(outcome: Outcome, report: Report) -> dict[str, Any]:
         "fingerprint": outcome.fingerprint,
         "severity": "blocker" if outcome.rule is DOES_NOT_FIT else _SEVERITIES[outcome.severity],
         "location": {
-            "path": path(where.file) if where is not None else _NOWHERE,
+            "path": path(where.file) if where is not None else STREAM,
             "lines": {"begin": where.line if where is not None and where.line is not None else 1},
         },
     }

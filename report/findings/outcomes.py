@@ -11,6 +11,7 @@ from typing import Final, Protocol
 from models.documents.audit import SEVERITIES, Audit, Severity
 from models.documents.check import Check, Fault, Position
 from models.documents.placement import SnapshotRef, Unmodelled
+from models.snapshot.sources import STDIN
 from report.documents.output import one_line
 
 
@@ -54,6 +55,10 @@ UNPROVED: Final = FitRule(
     "Give it more time (--time-limit), or look at the workload by itself.",
 )  # fmt: skip
 _OF_FIT: Final = {"does not fit": DOES_NOT_FIT, "unproved": UNPROVED}
+
+
+#: How formats that take files alone name standard input.
+STREAM: Final = "stdin"
 
 
 @dataclass(frozen=True)
@@ -180,7 +185,7 @@ def _parts(about: str) -> tuple[str, str | None, str] | None:
 
 
 def _first(files: Sequence[str]) -> str | None:
-    return next((file for file in files if file != "-"), None)
+    return next((file for file in files if file != STDIN), STREAM if files else None)
 
 
 def _remarks(not_checked: Sequence[str], unmodelled: Sequence[Unmodelled], notes: Sequence[str]) -> dict[str, list[str]]:

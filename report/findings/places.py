@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from models.documents.check import Position
 from models.snapshot.sources import STDIN
-from report.findings.outcomes import Outcome, Report
+from report.findings.outcomes import STREAM, Outcome, Report
 
 #: What a URI may hold as it is beside letters and digits (RFC 3986, pchar and the slash), but for the colon: before the first slash it
 #: would end a scheme.
@@ -30,6 +30,6 @@ def uri(file: str) -> str:
 def place(outcome: Outcome, report: Report) -> Position | None:
     """Return where an outcome is shown: of what is in none of the files at the first of them; None: nowhere."""
     position = outcome.position
-    if position is not None and position.file != STDIN:
-        return position
-    return Position(report.file) if position is None and report.file is not None else None
+    if position is None:
+        return Position(report.file) if report.file is not None else None
+    return Position(STREAM, position.line, position.column) if position.file == STDIN else position

@@ -168,12 +168,14 @@ def test_files_are_uris(file: str, uri: str) -> None:
     assert unquote(urlsplit(uri).path, errors="surrogateescape").removeprefix("./") == file.removeprefix("./")
 
 
-def test_what_is_on_standard_input_alone_has_logical_places_only() -> None:
+def test_standard_input_is_a_file_of_that_name_where_there_must_be_one() -> None:
     check = document(Fault(finding(), "f", at("-", 3, 1)), Fault(finding(), "g"), files=("-",))
     report = of_check(check, RULES, "error")
-    assert [_place(result) for result in run_of(report)["results"]] == [None, None]
+    assert [_place(result) for result in run_of(report)["results"]] == [("stdin", 3, 1), ("stdin", None, None)]
     assert all("file" not in properties for _, properties, _ in commands_of(report))
-    assert [each["location"]["path"] for each in json.loads(written(report, "gitlab"))] == ["stdin", "stdin"]
+    assert [each["location"] for each in json.loads(written(report, "gitlab"))] == [
+        {"path": "stdin", "lines": {"begin": line}} for line in (3, 1)
+    ]
 
 
 def test_an_audit_is_placed_at_its_snapshot_or_in_its_manifests() -> None:
@@ -185,7 +187,7 @@ def test_an_audit_is_placed_at_its_snapshot_or_in_its_manifests() -> None:
         return at(line=5) if (kind, namespace, name, field) == ("Deployment", "shop", "web", "spec.template") else None
 
     found = run_of(of_audit(audit, RULES, "error", ["-"], locate))
-    assert [_place(result) for result in found["results"]] == [("manifests/web.yaml", 5, 7), None, None]
+    assert [_place(result) for result in found["results"]] == [("manifests/web.yaml", 5, 7), *[("stdin", None, None)] * 2]
     assert found["results"][2]["locations"][0]["logicalLocations"][0]["fullyQualifiedName"] == "Node n1: spec.template"
 
 
