@@ -11,7 +11,8 @@ import sys
 
 # ^C before a command runs: there is nothing to be saved, and nobody yet who could turn it into one line. Not where another program
 # imports this one.
-_EARLY = signal.getsignal(signal.SIGINT) is signal.default_int_handler and os.path.basename((sys.argv or [""])[0]) in ("kubestow", "cli.py")
+_CALLED = os.path.basename((sys.argv or [""])[0])
+_EARLY = signal.getsignal(signal.SIGINT) is signal.default_int_handler and _CALLED in ("kubestow", "kubectl-stow", "cli.py")
 if _EARLY:
     try:  # noqa: SIM105 (contextlib is among what is still to be read)
         signal.signal(signal.SIGINT, lambda *_: os._exit(130))
@@ -81,7 +82,7 @@ class _Group(click.Group):
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
         # Also when started as a file: completion scripts and usage lines need the installed name, which may be a link to another file.
-        kwargs.setdefault("prog_name", PLUGIN if os.path.basename(sys.argv[0]) == "kubectl-stow" else "kubestow")
+        kwargs.setdefault("prog_name", PLUGIN if _CALLED == "kubectl-stow" else "kubestow")
         kwargs.setdefault("complete_var", _COMPLETE)
         if (shell := os.environ.get(_COMPLETE)) and "_" not in shell:  # else click's own scripts ask
             from commands.completion.answer import answer
