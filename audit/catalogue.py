@@ -24,7 +24,7 @@ from audit.checks.violated import check as violated
 from audit.checks.violated import required_during_execution
 from audit.view.finding import Code
 from audit.view.view import ClusterView
-from models.documents.audit import Finding
+from models.documents.findings.audit import Finding
 
 _MODULES: Final = (
     violated,

@@ -16,7 +16,7 @@ from audit.karpenter.run import Question
 from audit.run import AuditOptions
 from audit.settings import Settings
 from models.catalogue.catalogue import Catalogue
-from models.documents.audit import Audit
+from models.documents.findings.audit import Audit
 from models.snapshot.snapshot import Snapshot
 from solver.runtime.options import OnProgress, Progress
 

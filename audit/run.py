@@ -11,7 +11,7 @@ from audit.checks.control_plane.check import describe
 from audit.selection import EVERYTHING, Chosen, Reported, report
 from audit.view.view import ClusterView
 from models.cluster import unmodelled
-from models.documents.audit import SEVERITIES, Audit, Finding
+from models.documents.findings.audit import SEVERITIES, Audit, Finding
 from models.documents.placement import SnapshotRef
 from models.documents.policy import DEFAULT, Policy
 from models.snapshot.scope import select

@@ -11,8 +11,8 @@ from typing import Final
 import msgspec
 
 from audit.view.view import ClusterView
-from models.documents.audit import Finding, Selection, Severity
-from models.documents.audit_selection import NO_CONFIG, AuditBaseline, AuditConfig, KnownFinding
+from models.documents.findings.audit import Finding, Selection, Severity
+from models.documents.findings.audit_selection import NO_CONFIG, AuditBaseline, AuditConfig, KnownFinding
 from models.kube.objects import pod_key
 from models.snapshot.snapshot import InputError, Snapshot
 from models.workloads.ownership import Owners

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import click
 
+from commands.applying.apply_choices import ApplyChoices
 from commands.common import options
-from commands.common.apply_choices import ApplyChoices
 from commands.common.exit_codes import DONE, fail, refuse, say
 from commands.common.help_text import Command
 from commands.common.options import Streams, bundled, positive
 
 if TYPE_CHECKING:
-    from commands.common.reviewed import Reviewed
+    from commands.applying.reviewed import Reviewed
 
 
 def _pause(ctx: click.Context, param: click.Parameter, value: str | None) -> float | None:
@@ -70,10 +70,10 @@ def apply(streams: Streams, choices: ApplyChoices, opening: bool) -> None:
     if nowhere is not None and (choices.yes or opening):
         fail([nowhere])
     if opening:
-        from commands.common import carrying_out
+        from commands.applying import carrying_out
 
         raise click.exceptions.Exit(carrying_out.run(lambda: carrying_out.open_nodes(choices, streams)))
-    from commands.common import reviewed
+    from commands.applying import reviewed
 
     asked = reviewed.read(streams, choices)
     _check_document(asked)
@@ -87,7 +87,8 @@ def apply(streams: Streams, choices: ApplyChoices, opening: bool) -> None:
 
 def _with_cluster(asked: Reviewed) -> int:
     """Do what was asked for, and return the exit code."""
-    from commands.common import carrying_out, inputs, releasing, rounds
+    from commands.applying import carrying_out, releasing, rounds
+    from commands.common import inputs
     from live.apply.steps import waves
 
     choices = asked.choices

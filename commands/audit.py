@@ -128,13 +128,13 @@ def audit(
     from commands import VERSION
     from commands.common import inputs, output, searching
     from commands.core import reading
-    from models.documents.audit import to_builtins
+    from models.documents.findings.audit import to_builtins
     from models.positions import find
     from models.snapshot import sources
     from report.documents import csv_rows, metrics
     from report.findings import outcomes
     from report.findings.formats import formats
-    from report.terminal import audit as terminal
+    from report.terminal.findings import audit as terminal
 
     picked = selecting.chosen(chosen, CODES)
     pool = searching.workers(sharing)

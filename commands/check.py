@@ -81,12 +81,12 @@ def check(
     from commands import VERSION
     from commands.common import inputs, output, searching
     from commands.core import reading
-    from models.documents.check import failing, to_builtins, unfit
+    from models.documents.findings.check import failing, to_builtins, unfit
     from models.snapshot.snapshot import Snapshot
     from report.documents import csv_rows, metrics
     from report.findings import outcomes
     from report.findings.formats import formats
-    from report.terminal import check as terminal
+    from report.terminal.findings import check as terminal
 
     picked = selecting.chosen(chosen, CODES)
     policy = inputs.read_policy(choices)

@@ -12,7 +12,7 @@ from typing import Final
 from audit.view.finding import Code, some
 from audit.view.view import ClusterView, Subject
 from models.disruption.pod_disruption_budgets import DisruptionBudget, budgets, ignores_budgets, is_ready
-from models.documents.audit import Finding
+from models.documents.findings.audit import Finding
 from models.kube import objects
 from models.kube.selectors import Selector, canonical, selector_matches
 from models.workloads.checks import describe

@@ -14,7 +14,7 @@ from audit.view.pod_terms import HOSTNAME, PodTerm
 from audit.view.usable_nodes import UsableNodes
 from audit.view.view import ClusterView, Subject
 from models.cluster.cluster import Ids
-from models.documents.audit import Finding, Severity
+from models.documents.findings.audit import Finding, Severity
 from models.kube.selectors import Bools
 from models.workloads.checks import describe
 

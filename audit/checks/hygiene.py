@@ -7,7 +7,7 @@ from typing import Final
 
 from audit.view.finding import Code, some
 from audit.view.view import ClusterView, Subject
-from models.documents.audit import Finding, Severity
+from models.documents.findings.audit import Finding, Severity
 from models.kube import quantity
 from models.kube.objects import Container, Node, NodeStatus, Pod, PodAffinity, PodSpec
 from models.kube.pod_spec import BEST_EFFORT, qos_class

@@ -14,7 +14,7 @@ import msgspec
 
 from audit.view.finding import Code, some
 from audit.view.view import ClusterView
-from models.documents.audit import Finding
+from models.documents.findings.audit import Finding
 from models.gangs import gangs
 from models.gangs.declarations import Groups
 from models.gangs.markers import members

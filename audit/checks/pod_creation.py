@@ -10,7 +10,7 @@ from audit.view.finding import Code, some
 from audit.view.usable_nodes import grave
 from audit.view.view import ClusterView, Subject
 from models.cluster.admission import Admission
-from models.documents.audit import Finding
+from models.documents.findings.audit import Finding
 from models.kube.objects import PodCondition, is_terminating
 from models.kube.workload_objects import Deployment, ReplicaSet
 from models.workloads.ownership import Owners

@@ -12,7 +12,7 @@ import numpy as np
 from audit.view.finding import Code
 from audit.view.view import ClusterView, Subject
 from models.cluster.cluster import HARD_EFFECTS, Ids
-from models.documents.audit import Finding
+from models.documents.findings.audit import Finding
 from models.kube.objects import PodAffinityTerm
 from models.kube.selectors import UNSCHEDULABLE_TAINT, Bools, Tolerations, canonical, label_key_requirements, selector_matches, tolerates
 

@@ -16,7 +16,7 @@ from audit.view.finding import Code
 from audit.view.usable_nodes import INDIFFERENT
 from audit.view.view import ClusterView, Subject
 from models.cluster.compile import compile_cluster
-from models.documents.audit import Finding
+from models.documents.findings.audit import Finding
 from models.kube.objects import Pod, controller_of, is_terminating
 from models.snapshot.scope import Scope
 from models.snapshot.snapshot import InputError

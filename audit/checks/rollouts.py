@@ -19,7 +19,7 @@ from audit.view.finding import Code, some
 from audit.view.usable_nodes import UsableNodes
 from audit.view.view import ClusterView, Subject
 from models.documents import placement as doc
-from models.documents.audit import Finding
+from models.documents.findings.audit import Finding
 from models.documents.policy import Policy
 from models.kube.objects import is_terminating
 from models.snapshot.snapshot import InputError, Snapshot

@@ -7,7 +7,7 @@ from typing import Final
 
 from audit.view.finding import Code
 from audit.view.view import ClusterView
-from models.documents.audit import Finding
+from models.documents.findings.audit import Finding
 from models.kube.objects import is_terminal, is_terminating
 from models.workloads.view import listed
 

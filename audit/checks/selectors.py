@@ -10,7 +10,7 @@ from audit.view.label_matches import ADDED, LabelMatches
 from audit.view.pod_terms import PodTerm
 from audit.view.usable_nodes import wanted
 from audit.view.view import ClusterView, Subject
-from models.documents.audit import Finding, Severity
+from models.documents.findings.audit import Finding, Severity
 from models.kube.selectors import Selector, requirement_holds, selector_matches
 from models.workloads.checks import describe
 from models.workloads.view import selector as adopts

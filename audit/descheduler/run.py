@@ -14,7 +14,7 @@ from audit.descheduler.evictor import BACKGROUND, Budgets, Request
 from audit.descheduler.policy import Policy
 from audit.descheduler.world import Facts, World
 from audit.settings import Settings
-from models.documents.descheduler import DeschedulerAudit, Often, PlanInstead, PolicyEviction, Range, StrategyResult
+from models.documents.findings.descheduler import DeschedulerAudit, Often, PlanInstead, PolicyEviction, Range, StrategyResult
 from models.documents.rebalance_plan import Goal, RebalancePlan
 from models.kube.objects import pod_key
 from models.snapshot.scope import is_mirror

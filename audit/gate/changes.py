@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
-from models.documents.check import Action
+from models.documents.findings.check import Action
 from models.kube import kinds
 from models.kube.objects import Pod, controller_of, pod_key
 from models.kube.workload_objects import Deployment

@@ -17,9 +17,9 @@ from audit.gate.fields import blamed, in_template, without_places
 from audit.gate.placing import Outcome, Placing, Verdict
 from audit.run import AuditOptions, examine
 from audit.selection import Chosen, Names
-from models.documents.audit import SEVERITIES, Audit, Finding
-from models.documents.audit_selection import AuditBaseline, KnownFinding
-from models.documents.check import Check, Fault, Position, WorkloadFit
+from models.documents.findings.audit import SEVERITIES, Audit, Finding
+from models.documents.findings.audit_selection import AuditBaseline, KnownFinding
+from models.documents.findings.check import Check, Fault, Position, WorkloadFit
 from models.documents.placement import SnapshotRef
 from models.kube.objects import pod_key
 from models.positions.find import Positions

@@ -13,7 +13,7 @@ import msgspec
 from audit.gate.changes import Change, placeable
 from audit.view.usable_nodes import INDIFFERENT
 from models.devices.shared_gpus import adapter
-from models.documents.check import Fit
+from models.documents.findings.check import Fit
 from models.documents.placement import Placement, Unmodelled
 from models.edits.edits import shrink
 from models.gangs import unreadable

@@ -19,7 +19,7 @@ from audit.karpenter.simulation import Fits, Simulation
 from models.catalogue import money
 from models.catalogue.catalogue import Offer
 from models.catalogue.nodes import Newcomers
-from models.documents.karpenter import Command, Method
+from models.documents.findings.karpenter import Command, Method
 from models.documents.policy import Policy
 from models.kube import quantity
 from models.kube.objects import controller_of, pod_key

@@ -15,7 +15,7 @@ from audit.settings import Settings
 from models.catalogue import money
 from models.catalogue.catalogue import Catalogue
 from models.documents.catalogue import Price, Shape
-from models.documents.karpenter import BlockedNode, KarpenterAudit, NodePoolState, Optimum
+from models.documents.findings.karpenter import BlockedNode, KarpenterAudit, NodePoolState, Optimum
 from models.snapshot.scope import select
 from models.snapshot.snapshot import Snapshot
 from solver.capacity.size.options import SizeOptions

@@ -13,7 +13,7 @@ from audit.view.transient_taints import is_transient
 from audit.view.view import ClusterView, Subject
 from models.cluster.cluster import HARD_EFFECTS, Cluster, Ints, PodClass
 from models.cluster.compile import compile_cluster
-from models.documents.audit import Severity
+from models.documents.findings.audit import Severity
 from models.documents.policy import Multipliers, Policy
 from models.kube.objects import Pod
 from models.kube.selectors import Bools

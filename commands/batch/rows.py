@@ -8,8 +8,8 @@ from typing import Any, Final
 import msgspec
 
 from commands.batch.task import Task
-from models.documents.audit import Audit
 from models.documents.batch import Row
+from models.documents.findings.audit import Audit
 
 _SEVERITIES: Final = ("error", "warning", "info")
 

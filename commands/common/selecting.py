@@ -14,7 +14,7 @@ from commands.common.options import Decorator, in_order
 
 if TYPE_CHECKING:
     from audit.selection import Chosen
-    from models.documents.audit_selection import AuditBaseline
+    from models.documents.findings.audit_selection import AuditBaseline
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ def chosen(selecting: Selecting, codes: Collection[str]) -> Chosen:
     from audit.selection import Chosen, unknown
     from commands.common import inputs
     from models.documents import settings_file
-    from models.documents.audit_selection import NO_CONFIG, AuditBaseline, AuditConfig
+    from models.documents.findings.audit_selection import NO_CONFIG, AuditBaseline, AuditConfig
     from report.documents.output import check_target
 
     for option, given in (("--select", selecting.select), ("--ignore", selecting.ignore)):
@@ -91,7 +91,7 @@ def chosen(selecting: Selecting, codes: Collection[str]) -> Chosen:
 
 def write(path: str, baseline: AuditBaseline) -> str:
     """Write a baseline, and return what is in it, in words."""
-    from models.documents.audit_selection import baseline_document
+    from models.documents.findings.audit_selection import baseline_document
     from report.documents.output import counted, write_file
     from report.documents.results import encode
 

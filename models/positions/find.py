@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from models.documents.check import Position
+from models.documents.findings.check import Position
 from models.kube import kinds
 from models.positions import json_nodes, yaml_nodes
 from models.positions.field_path import place

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 from models.catalogue import money
 from models.documents.answers import NodeTable
-from models.documents.audit import Audit
 from models.documents.batch import BatchSummary
-from models.documents.check import Check, Position
+from models.documents.findings.audit import Audit
+from models.documents.findings.check import Check, Position
 from models.documents.fit import Fit
 from models.documents.placement import Cause, Placement, Unplaced
 from models.documents.rebalance_plan import Eviction, Move, RebalancePlan

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import get_args
 
-from models.documents.audit import SEVERITIES, Audit
-from models.documents.check import Check, Fit
+from models.documents.findings.audit import SEVERITIES, Audit
+from models.documents.findings.check import Check, Fit
 from models.documents.placement import Placement, SnapshotRef, Status, TierResult
 from models.documents.survival import Survival
 from models.snapshot.capture_info import instant

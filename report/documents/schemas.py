@@ -12,12 +12,12 @@ from typing import Any, Final
 import msgspec
 
 from models.documents import answers, journal
-from models.documents.audit import Audit
-from models.documents.audit_selection import AuditBaseline, AuditConfig
 from models.documents.batch import BatchPlan, BatchSummary
 from models.documents.catalogue import Catalogue
-from models.documents.check import Check
 from models.documents.doctor import Doctor
+from models.documents.findings.audit import Audit
+from models.documents.findings.audit_selection import AuditBaseline, AuditConfig
+from models.documents.findings.check import Check
 from models.documents.fit import Fit
 from models.documents.placement import API_VERSION, Placement
 from models.documents.policy import Policy

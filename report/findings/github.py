@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from models.documents.audit import Severity
+from models.documents.findings.audit import Severity
 from report.documents.output import one_line
 from report.findings.outcomes import STREAM, Outcome, Report
 from report.findings.places import path, place

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
-from models.documents.audit import Severity
+from models.documents.findings.audit import Severity
 from report.findings.outcomes import DOES_NOT_FIT, STREAM, Outcome, Report
 from report.findings.places import path, place
 

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 
-from models.documents.audit import SEVERITIES, Audit, Severity
-from models.documents.check import Check, Fault, Position
+from models.documents.findings.audit import SEVERITIES, Audit, Severity
+from models.documents.findings.check import Check, Fault, Position
 from models.documents.placement import SnapshotRef, Unmodelled
 from models.snapshot.sources import STDIN
 from report.documents.output import one_line

@@ -6,7 +6,7 @@ from pathlib import PurePath
 from typing import Final
 from urllib.parse import quote
 
-from models.documents.check import Position
+from models.documents.findings.check import Position
 from models.snapshot.sources import STDIN
 from report.findings.outcomes import STREAM, Outcome, Report
 

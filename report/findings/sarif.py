@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
-from models.documents.audit import Severity
+from models.documents.findings.audit import Severity
 from report.documents.output import one_line
 from report.findings.outcomes import FitRule, Outcome, Report, Rule
 from report.findings.places import place, uri

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from models.documents.audit import Audit
 from models.documents.capacity import Capacity
+from models.documents.findings.audit import Audit
 from models.documents.placement import Cause, Placement
 from models.documents.policy import DEFAULT
 from models.documents.rebalance_plan import RebalancePlan

@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from models.cluster import unmodelled
-from models.documents.audit import Audit
+from models.documents.findings.audit import Audit
 from models.documents.placement import FamilyResult, Placement, SearchPoint, TierResult, Unmodelled
 from models.documents.policy import Policy
 from models.documents.rebalance_plan import RebalancePlan

@@ -7,7 +7,7 @@ from typing import Any
 
 from audit.checks.control_plane.check import check, describe
 from audit.view.view import ClusterView
-from models.documents.audit import ControlPlane, Finding
+from models.documents.findings.audit import ControlPlane, Finding
 from models.snapshot.snapshot import from_objects
 from tests.objects import Object, node, pod
 

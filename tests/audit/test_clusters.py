@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from audit.run import AuditOptions, audit
-from models.documents.audit import Finding
+from models.documents.findings.audit import Finding
 from models.snapshot.snapshot import from_objects
 from tests.audit.clusters import (
     NODES,

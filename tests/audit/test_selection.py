@@ -7,8 +7,8 @@ import pytest
 from audit.catalogue import CODES
 from audit.run import AuditOptions, audit, examine
 from audit.selection import Chosen
-from models.documents.audit import Audit
-from models.documents.audit_selection import AuditBaseline, AuditConfig, KnownFinding
+from models.documents.findings.audit import Audit
+from models.documents.findings.audit_selection import AuditBaseline, AuditConfig, KnownFinding
 from models.snapshot.snapshot import InputError, Snapshot, from_objects
 from tests.objects import Object, node, pod
 

@@ -15,7 +15,7 @@ import yaml
 from click.testing import CliRunner, Result
 
 import cli
-from models.documents.audit import SEVERITIES, Audit, from_builtins
+from models.documents.findings.audit import SEVERITIES, Audit, from_builtins
 from models.documents.placement import API_VERSION
 from tests.audit.clusters import kubeadm, runs
 from tests.objects import Object, node, pod

@@ -13,7 +13,7 @@ import yaml
 from click.testing import CliRunner, Result
 
 import cli
-from models.documents.check import Check, from_builtins
+from models.documents.findings.check import Check, from_builtins
 from models.documents.placement import API_VERSION
 from tests.objects import node
 from tests.planted_defects.defects import DEFECTS

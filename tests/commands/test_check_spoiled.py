@@ -14,7 +14,7 @@ import yaml
 from click.testing import CliRunner
 
 import cli
-from models.documents.check import from_builtins
+from models.documents.findings.check import from_builtins
 from tests.planted_defects.sound import SOUND, write_cluster
 
 

@@ -10,7 +10,7 @@ from audit.checks.control_plane.layout import Layout, layout, physical_label
 from audit.checks.control_plane.members import API_SERVER, ETCD, USUAL, labels_of, workers
 from audit.view.finding import Code
 from audit.view.view import ClusterView
-from models.documents.audit import ControlPlane, Finding
+from models.documents.findings.audit import ControlPlane, Finding
 
 CODES: Final[tuple[Code, ...]] = codes.CODES
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from audit.checks.control_plane.members import Component
-from models.documents.audit import Stage
+from models.documents.findings.audit import Stage
 
 #: Names the physical machine (its hypervisor's, not the virtual machine's): SCS standard scs-0214, version 2.
 HOST_ID: Final = "topology.scs.community/host-id"

@@ -9,7 +9,7 @@ from audit.checks.control_plane.failure_domains import HOST_ID, lacking, spread
 from audit.checks.control_plane.layout import Layout
 from audit.checks.control_plane.members import Component
 from audit.view.finding import some
-from models.documents.audit import Finding
+from models.documents.findings.audit import Finding
 
 #: What the findings about all of it are of.
 WHOLE = "ControlPlane"

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from audit.checks.control_plane import codes
 from audit.checks.control_plane.layout import Layout
 from audit.view.finding import some
-from models.documents.audit import Finding
+from models.documents.findings.audit import Finding
 from models.kube.objects import Pod, controller_of
 from models.snapshot.scope import is_mirror
 

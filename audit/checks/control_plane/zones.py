@@ -11,7 +11,7 @@ from audit.checks.control_plane.layout import Layout, worker_machines
 from audit.checks.control_plane.machines import WHOLE, failures
 from audit.view.finding import some
 from audit.view.view import ClusterView
-from models.documents.audit import Finding, Severity, Stage
+from models.documents.findings.audit import Finding, Severity, Stage
 
 
 def check(found: Layout) -> Iterator[Finding]:

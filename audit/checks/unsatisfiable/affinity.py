@@ -19,7 +19,7 @@ from audit.view.pod_terms import PodTerm
 from audit.view.usable_nodes import Place, UsableNodes, grave, running, wanted
 from audit.view.view import ClusterView, Subject
 from models.cluster.cluster import Ids, Ints
-from models.documents.audit import Finding, Severity
+from models.documents.findings.audit import Finding, Severity
 from models.kube.selectors import Bools, NodeTable
 from models.workloads.checks import describe
 

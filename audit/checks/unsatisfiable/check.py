@@ -10,7 +10,7 @@ from audit.view.finding import Code
 from audit.view.label_matches import LabelMatches
 from audit.view.usable_nodes import UsableNodes
 from audit.view.view import ClusterView
-from models.documents.audit import Finding
+from models.documents.findings.audit import Finding
 
 CODES: Final[tuple[Code, ...]] = (*node_rules.CODES, *affinity.CODES, *missing_objects.CODES, *mutual_affinity.CODES)
 

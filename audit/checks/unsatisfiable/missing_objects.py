@@ -8,7 +8,7 @@ from typing import Final
 from audit.view.finding import Code
 from audit.view.usable_nodes import grave, running, wanted
 from audit.view.view import ClusterView, Subject
-from models.documents.audit import Finding
+from models.documents.findings.audit import Finding
 from models.kube import objects
 from models.kube.workload_objects import StatefulSet
 from models.workloads.view import priority_of

@@ -11,7 +11,7 @@ from audit.view.finding import Code, some
 from audit.view.label_matches import LabelMatches
 from audit.view.usable_nodes import running, wanted
 from audit.view.view import ClusterView
-from models.documents.audit import Finding
+from models.documents.findings.audit import Finding
 from models.gangs.markers import marker
 from solver.rules.inter_pod_affinity import InterPodAffinity
 

@@ -12,7 +12,7 @@ from audit.view.finding import Code, some
 from audit.view.usable_nodes import Place, UsableNodes, grave, wanted
 from audit.view.view import ClusterView, Subject
 from models.cluster.cluster import HARD_EFFECTS
-from models.documents.audit import Finding
+from models.documents.findings.audit import Finding
 from models.kube import objects
 from models.kube.selectors import NodeTable, Tolerations
 

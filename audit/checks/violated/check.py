@@ -14,7 +14,7 @@ from audit.checks.violated.execution import lonely_in_execution
 from audit.checks.violated.running_pods import Running, has_execution, without_execution
 from audit.view.finding import Code
 from audit.view.view import ClusterView
-from models.documents.audit import Finding
+from models.documents.findings.audit import Finding
 
 CODES: Final[tuple[Code, ...]] = (
     node_rules.SELECTION,

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from audit.checks.hygiene import RESOURCES, stated
 from audit.checks.violated.running_pods import Group, Running, whose
 from audit.view.finding import Code, some
-from models.documents.audit import Finding
+from models.documents.findings.audit import Finding
 from models.kube import pod_requests
 from models.kube.objects import Pod, pod_key
 from models.kube.pod_spec import Port

@@ -13,7 +13,7 @@ from audit.view.finding import Code, some
 from audit.view.transient_taints import is_transient
 from audit.view.view import ClusterView
 from models.cluster.cluster import HARD_EFFECTS
-from models.documents.audit import Finding
+from models.documents.findings.audit import Finding
 from models.kube.objects import Pod, Taint, controller_of
 from models.kube.selectors import UNSCHEDULABLE_TAINT
 from models.snapshot.scope import is_mirror, select

@@ -15,7 +15,7 @@ from audit.checks.violated.running_pods import Running, whose
 from audit.view.finding import Code, some
 from audit.view.view import ClusterView
 from models.cluster.cluster import AffinityTerm
-from models.documents.audit import Finding
+from models.documents.findings.audit import Finding
 from solver.explain.conflict.wording import node_rule, selector
 from solver.rules.inter_pod_affinity import InterPodAffinity
 from solver.rules.node_static import NodeAffinity

@@ -10,7 +10,7 @@ import numpy as np
 from audit.checks.violated.running_pods import Group, Running, runs, whose
 from audit.view.finding import Code, some
 from models.cluster.cluster import Spread
-from models.documents.audit import Finding
+from models.documents.findings.audit import Finding
 from solver.explain.conflict.wording import selector
 from solver.rules.pod_topology_spread import PodTopologySpread, Tally
 

@@ -12,7 +12,7 @@ import numpy as np
 from audit.checks.violated.running_pods import Group, Running, runs, whose
 from audit.view.finding import Code, some
 from models.cluster.volumes import Claim
-from models.documents.audit import Finding
+from models.documents.findings.audit import Finding
 from models.kube.pod_spec import named_claims
 from solver.rules.volumes import NodeVolumeLimits, VolumeBinding, VolumeRestrictions, VolumeZone
 

@@ -6,7 +6,7 @@ import pytest
 
 from audit.checks import pod_annotations as checks_annotations
 from audit.view.view import ClusterView
-from models.documents.audit import Finding
+from models.documents.findings.audit import Finding
 from models.documents.policy import Policy
 from models.snapshot.snapshot import from_objects
 from tests.objects import Object, node, pod

@@ -6,7 +6,7 @@ from typing import Any
 
 from audit.checks import pod_creation
 from audit.view.view import ClusterView
-from models.documents.audit import Finding
+from models.documents.findings.audit import Finding
 from models.snapshot.snapshot import from_objects
 from tests.audit.checks.unsatisfiable.test_check import deployment
 from tests.objects import Object, node, pod

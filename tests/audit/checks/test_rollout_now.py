@@ -8,7 +8,7 @@ import pytest
 
 from audit.checks import rollout_now
 from audit.view.view import ClusterView
-from models.documents.audit import Finding
+from models.documents.findings.audit import Finding
 from models.snapshot.snapshot import from_objects
 from tests.checker.plan.plans import apart
 from tests.objects import Object, node, pod

@@ -14,7 +14,7 @@ import pytest
 from audit.checks import rollouts
 from audit.checks.rollout_flow import Flow
 from audit.view.view import ClusterView
-from models.documents.audit import Finding
+from models.documents.findings.audit import Finding
 from models.snapshot.snapshot import Snapshot, from_objects
 from models.workloads.deployment_rollout import pace
 from solver.executors.pool import Pool, pool_of

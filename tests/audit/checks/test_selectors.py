@@ -9,7 +9,7 @@ import pytest
 
 from audit.checks import selectors
 from audit.view.view import ClusterView
-from models.documents.audit import Finding
+from models.documents.findings.audit import Finding
 from models.snapshot.snapshot import from_objects, load
 from tests.audit.checks.unsatisfiable.test_check import affinity, deployment, together, zoned
 from tests.objects import Object, node, pod

@@ -11,7 +11,7 @@ from typing import Any
 from audit.descheduler import policy
 from audit.descheduler.run import judge
 from audit.settings import Settings
-from models.documents.descheduler import DeschedulerAudit
+from models.documents.findings.descheduler import DeschedulerAudit
 from models.documents.policy import DEFAULT
 from models.snapshot.snapshot import from_objects
 from tests.objects import Object

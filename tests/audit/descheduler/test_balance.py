@@ -8,7 +8,7 @@ import pytest
 
 from audit.descheduler import cycle
 from audit.descheduler.world import Facts, World
-from models.documents.descheduler import Range
+from models.documents.findings.descheduler import Range
 from models.snapshot.snapshot import from_objects
 from tests.audit.descheduler.planted import evicted, judged, policy_of, profile, read
 from tests.objects import Object, node, pod

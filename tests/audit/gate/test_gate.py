@@ -10,8 +10,8 @@ import pytest
 from audit.gate.gate import Checked, GateOptions, Request, check
 from audit.run import AuditOptions
 from audit.selection import Chosen
-from models.documents.audit_selection import AuditBaseline, KnownFinding
-from models.documents.check import WorkloadFit, failing, unfit
+from models.documents.findings.audit_selection import AuditBaseline, KnownFinding
+from models.documents.findings.check import WorkloadFit, failing, unfit
 from models.positions.find import Positions
 from models.snapshot.snapshot import Snapshot, from_objects
 from solver.runtime.options import Options

@@ -11,7 +11,7 @@ import pytest
 from audit.catalogue import CODES
 from audit.gate.gate import GateOptions, Request, check
 from audit.run import AuditOptions
-from models.documents.check import Check
+from models.documents.findings.check import Check
 from models.positions.find import read
 from models.snapshot.snapshot import Snapshot, from_objects, load
 from report.findings.outcomes import of_check

@@ -13,7 +13,7 @@ from audit.karpenter.run import Question, judge
 from audit.settings import Settings
 from models.catalogue.catalogue import Catalogue
 from models.catalogue.catalogue import read as read_catalogue
-from models.documents.karpenter import KarpenterAudit
+from models.documents.findings.karpenter import KarpenterAudit
 from models.documents.policy import DEFAULT
 from models.snapshot.snapshot import from_objects
 from tests.objects import Object, node, pod

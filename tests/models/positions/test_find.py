@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.documents.check import Position
+from models.documents.findings.check import Position
 from models.positions.charts import folders
 from models.positions.find import Positions, read
 from models.snapshot import sources

@@ -12,7 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families as classic
 
 import cli
 from commands import VERSION
-from models.documents.audit import Audit, Finding
+from models.documents.findings.audit import Audit, Finding
 from models.documents.placement import SnapshotRef
 from report.documents import metrics
 

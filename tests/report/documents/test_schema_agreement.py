@@ -19,7 +19,8 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 from msgspec import inspect
 
-from models.documents import audit, batch, capacity, placement, rebalance_plan
+from models.documents import batch, capacity, placement, rebalance_plan
+from models.documents.findings import audit
 from models.snapshot.interning import ANNOTATIONS
 from report.documents import schemas
 from tests.tiers import sampled

@@ -27,16 +27,11 @@ if __name__ == "__main__":
 import cli
 from models.documents import (
     answers,
-    audit,
-    audit_selection,
     batch,
     catalogue,
-    check,
-    descheduler,
     doctor,
     fit,
     journal,
-    karpenter,
     placement,
     policy,
     rebalance_plan,
@@ -44,6 +39,7 @@ from models.documents import (
     survival,
     upgrade,
 )
+from models.documents.findings import audit, audit_selection, check, descheduler, karpenter
 from models.documents.placement import API_VERSION
 from models.snapshot.snapshot import InputError
 from report.documents import schemas

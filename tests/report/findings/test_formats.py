@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from audit.catalogue import CODES
-from models.documents.audit import Audit, Finding, Severity
-from models.documents.check import Check, Fault, Position, WorkloadFit
+from models.documents.findings.audit import Audit, Finding, Severity
+from models.documents.findings.check import Check, Fault, Position, WorkloadFit
 from models.documents.placement import SnapshotRef, Unmodelled
 from report.findings.formats import formats
 from report.findings.outcomes import Report, Rule, of_audit, of_check

@@ -15,7 +15,7 @@ from audit.checks.unsatisfiable import check
 from audit.view.view import ClusterView
 from models.cluster.cluster import Cluster
 from models.cluster.compile import compile_cluster
-from models.documents.audit import Finding
+from models.documents.findings.audit import Finding
 from models.kube.objects import pod_key
 from models.snapshot.scope import select
 from models.snapshot.snapshot import Snapshot, from_objects, load

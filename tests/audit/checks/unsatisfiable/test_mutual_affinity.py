@@ -7,7 +7,7 @@ from typing import Any
 from audit.checks.unsatisfiable import mutual_affinity
 from audit.view.label_matches import LabelMatches
 from audit.view.view import ClusterView
-from models.documents.audit import Finding
+from models.documents.findings.audit import Finding
 from models.snapshot.snapshot import from_objects
 from tests.audit.checks.unsatisfiable.test_check import affinity, deployment, together, zoned
 from tests.objects import Object, pod

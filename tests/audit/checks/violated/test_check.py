@@ -12,7 +12,7 @@ import pytest
 from audit.checks.violated import check, required_during_execution
 from audit.view.view import ClusterView
 from checker.plan.state import Board
-from models.documents.audit import Finding
+from models.documents.findings.audit import Finding
 from models.kube.objects import pod_key
 from models.snapshot.scope import is_mirror
 from models.snapshot.snapshot import from_objects

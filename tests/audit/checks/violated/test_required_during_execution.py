@@ -11,7 +11,7 @@ from audit.checks.violated import check, required_during_execution
 from audit.view.view import ClusterView
 from checker.plan.execution_violators import violators as checked
 from checker.plan.state import Board
-from models.documents.audit import Finding
+from models.documents.findings.audit import Finding
 from models.documents.rebalance_plan import Limits
 from models.kube.objects import pod_key
 from models.snapshot.snapshot import from_objects

@@ -10,8 +10,8 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 from msgspec import Meta
 
-from models.documents.descheduler import DeschedulerAudit
-from models.documents.karpenter import KarpenterAudit
+from models.documents.findings.descheduler import DeschedulerAudit
+from models.documents.findings.karpenter import KarpenterAudit
 from models.documents.placement import API_VERSION, Doc, SnapshotRef, Unmodelled, expect
 
 Severity = Literal["error", "warning", "info"]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from models.documents.descheduler import DeschedulerAudit, PlanInstead, PolicyEviction, Range, StrategyResult
+from models.documents.findings.descheduler import DeschedulerAudit, PlanInstead, PolicyEviction, Range, StrategyResult
 from report.terminal.canvas import Surface, render
-from report.terminal.descheduler import descheduler_table, summary
+from report.terminal.findings.descheduler import descheduler_table, summary
 
 
 def _audit(number: int) -> DeschedulerAudit:

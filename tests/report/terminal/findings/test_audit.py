@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.documents.audit import SEVERITIES, Audit, ComponentSpread, ControlPlane, Finding, Severity, Stage
+from models.documents.findings.audit import SEVERITIES, Audit, ComponentSpread, ControlPlane, Finding, Severity, Stage
 from models.documents.placement import SnapshotRef, Unmodelled
 from report.findings.junit import junit
 from report.findings.outcomes import FitRule, of_audit
-from report.terminal.audit import audit_line, audit_table, failing
 from report.terminal.canvas import Surface, render
+from report.terminal.findings.audit import audit_line, audit_table, failing
 
 TITLES = {"KS101": "A rule is broken", "KS201": "A selector selects nobody"}
 RULES = {code: FitRule(code, "a-name", "error", title, "It matters.", "Mend it.") for code, title in TITLES.items()}

@@ -10,9 +10,9 @@ from typing import Any, Final
 
 import msgspec
 
-from commands.common import carrying_out
+from commands.applying import carrying_out
+from commands.applying.reviewed import Reviewed
 from commands.common.exit_codes import DONE, INCOMPLETE, say
-from commands.common.reviewed import Reviewed
 from commands.core.reading import set_gates_of
 from live.api.live_cluster import LiveCluster
 from live.apply.lease import Lease

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from rich.console import RenderableType
 from rich.padding import Padding
 
-from models.documents.descheduler import DeschedulerAudit, Often, PlanInstead, PolicyEviction, Range, StrategyResult
+from models.documents.findings.descheduler import DeschedulerAudit, Often, PlanInstead, PolicyEviction, Range, StrategyResult
 from report.documents.output import counted
 from report.terminal.canvas import Surface, grid, heading, plain
 

@@ -11,12 +11,12 @@ from secrets import token_hex
 from typing import Any
 
 from checker.ends import ends
-from commands.common import run_progress
-from commands.common.apply_choices import ApplyChoices
+from commands.applying import run_progress
+from commands.applying.apply_choices import ApplyChoices
+from commands.applying.reviewed import Reviewed
 from commands.common.exit_codes import DONE, INCOMPLETE, INTERRUPTED, fail, say
 from commands.common.judging import judge_rest
 from commands.common.options import Streams
-from commands.common.reviewed import Reviewed
 from live.api import others
 from live.api.answers import Unreachable
 from live.api.connect import connect

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from models.documents.audit import SEVERITIES, Finding
+from models.documents.findings.audit import SEVERITIES, Finding
 from models.documents.placement import API_VERSION, Doc, SnapshotRef, Unmodelled, expect
 
 #: What becomes of a workload's pods. ``unproved``: not all were placed, and it is not proved that they cannot be.

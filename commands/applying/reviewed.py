@@ -5,8 +5,8 @@ from __future__ import annotations
 import copy
 from dataclasses import dataclass
 
+from commands.applying.apply_choices import ApplyChoices
 from commands.common import inputs, judging
-from commands.common.apply_choices import ApplyChoices
 from commands.common.exit_codes import VIOLATED, fail
 from commands.common.options import Streams
 from models.documents.placement import Placement

@@ -11,10 +11,10 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from secrets import token_hex
 
-from commands.common.carrying_out import followed, journal_of
+from commands.applying.carrying_out import followed, journal_of
+from commands.applying.reviewed import Reviewed
 from commands.common.exit_codes import DONE, INCOMPLETE, INTERRUPTED, fail, say
 from commands.common.judging import judge_rest
-from commands.common.reviewed import Reviewed
 from live.api.answers import Unreachable
 from live.apply.journal import JournaledApi, JournalLost
 from live.apply.lease import Lease, LeaseLost

@@ -9,8 +9,8 @@ from rich.console import RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from models.documents.audit import SEVERITIES
-from models.documents.check import Check, Fault, Position, WorkloadFit, unfit
+from models.documents.findings.audit import SEVERITIES
+from models.documents.findings.check import Check, Fault, Position, WorkloadFit, unfit
 from report.documents.output import counted
 from report.terminal.canvas import Surface, heading, plain
 

@@ -10,12 +10,12 @@ from rich.console import RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from models.documents.audit import SEVERITIES, Audit, ControlPlane, Finding, Selection
+from models.documents.findings.audit import SEVERITIES, Audit, ControlPlane, Finding, Selection
 from report.documents.output import counted
 from report.findings.outcomes import at_or_above
 from report.terminal.canvas import Surface, grid, heading, plain
-from report.terminal.descheduler import descheduler_table
-from report.terminal.karpenter import karpenter_table
+from report.terminal.findings.descheduler import descheduler_table
+from report.terminal.findings.karpenter import karpenter_table
 
 _STYLE: Final = {"error": "bold red", "warning": "bold yellow", "info": "bold blue"}
 #: Findings of one kind that the table lists.

@@ -9,7 +9,7 @@ from rich.console import RenderableType
 from rich.padding import Padding
 
 from models.catalogue import money
-from models.documents.karpenter import Command, KarpenterAudit, Optimum
+from models.documents.findings.karpenter import Command, KarpenterAudit, Optimum
 from report.documents.output import counted
 from report.terminal.canvas import Surface, grid, heading, plain
 
