@@ -18,6 +18,7 @@ from models.documents.placement import Placement, Unmodelled
 from models.edits.edits import shrink
 from models.gangs import unreadable
 from models.kube import objects
+from models.kube.pod_spec import required_terms
 from models.snapshot.snapshot import InputError, Snapshot
 from models.workloads import replicas
 from models.workloads.expand import expand, owned
@@ -187,16 +188,41 @@ class Placing:
             reasons = [reason for left in rollout.stuck[:1] for reason in left.reasons]
             told = ", ".join(f"{r.rule} on {r.nodes} node{'s' * (r.nodes != 1)} ({r.message})" for r in reasons)
             halted = f"its rollout comes to a halt with {len(found.assignments)} of {rollout.replicas} new pods placed"
+            proved = rollout.proved and (self._alone(change, state) or self._halts_anyway(change))
             course.halts[change.ref] = _Rolled(
                 len(found.assignments),
-                rollout.proved,
+                proved,
                 f"{halted} (maxSurge {rollout.maxSurge}, maxUnavailable {rollout.maxUnavailable})"
                 + (f": the next one is rejected by {told}" if told else "")
-                + ("" if rollout.proved else "; not proved"),
+                + ("" if proved else "; not proved"),
                 tuple((reason.rule, reason.message) for reason in reasons),
                 "; or ".join(way.message for way in rollout.waysOut) or None,
             )
         return state
+
+    def _others(self, change: Change) -> list[Change]:
+        """Return the other workloads of which pods go, so that where they were, and where theirs come to be, may matter."""
+        return [each for each in self.changes if each is not change and not each.refused and (each.renews or each.action == "scaled")]
+
+    def _alone(self, change: Change, state: Snapshot) -> bool:
+        """Return whether no other change had, or will have, a part in what holds for a workload in a state."""
+        return state is self.start and not self._others(change)
+
+    def _halts_anyway(self, change: Change) -> bool:
+        """Return whether a rollout comes to a halt, proved, without all pods of others that change. That is a proof for every order of the
+        changes where pods of others can only be in the way."""
+        workload = view(change.obj)
+        hard = any(c.whenUnsatisfiable == "DoNotSchedule" for c in (workload.spec.topologySpreadConstraints if workload else None) or ())
+        if workload is None or hard or required_terms(objects.Pod(objects.ObjectMeta(), workload.spec), "podAffinity"):
+            return False
+        try:
+            freest = _without(self.start, self._others(change))
+            found = roll_out(
+                freest, f"{change.namespace}/{change.name}", None, self._limited(), on_progress=self.on_progress, stop=self.stop
+            )
+        except InputError:
+            return False
+        return found.rollout is not None and not found.rollout.complete and found.rollout.proved
 
     def _step(self, state: Snapshot, good: Sequence[Change], course: _Course) -> Snapshot:
         """Return the cluster after StatefulSets have replaced their pods, from the highest ordinal down, one by one."""
@@ -214,7 +240,7 @@ class Placing:
                     state = self._after(part, claimed=True)
                     continue
                 found = self._unplaced(change, part)
-                first = number == 0 and found.fit == "does not fit"
+                first = number == 0 and found.fit == "does not fit" and self._alone(change, begun)
                 text = f"its rolling update comes to a halt at pod {name}, {number} of {len(order)} replaced: {found.cause}"
                 course.halts[change.ref] = _Rolled(number, first, text if first else f"{text}; not proved", found.blame, found.fix)
                 state = begun

@@ -129,6 +129,23 @@ def test_a_rollout_without_room_for_its_surge_gets_stuck() -> None:
     assert only(gate(there, [workload(image="web:2", strategy={"type": "Recreate"})])).fit == "fits"
 
 
+def test_a_rollout_that_another_change_may_help_is_not_proved_to_get_stuck() -> None:
+    """Proved is what holds without the pods of all others that change."""
+    strict = {"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}
+    other = [
+        named("other", replicas=1, cpu="2", strategy=strict),
+        pod("o", namespace="shop", labels={"app": "other"}, cpu="2", node_name="n1"),
+    ]
+    there = [node("n1", cpu="3"), *running("Deployment", "n1"), *other]
+    loose = {"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}
+    web = workload(replicas=1, image="web:2", strategy=loose)
+    fit = gate(there, [web, named("other", replicas=1, cpu="2", image="o:2", strategy=strict)]).check.workloads
+    assert {each.workload: each.fit for each in fit} == {"Deployment shop/web": "fits", "Deployment shop/other": "does not fit"}
+    wide = [node("n1", cpu="4"), *there[1:]]
+    fit = gate(wide, [web, named("other", replicas=1, cpu="2", image="o:2", strategy=strict)]).check.workloads
+    assert {each.workload: each.fit for each in fit} == {"Deployment shop/web": "fits", "Deployment shop/other": "unproved"}
+
+
 def test_rollouts_come_before_what_takes_their_room() -> None:
     """The surge pod needs the place that the newcomer has in the end."""
     there = [node("n1", cpu="3"), *running("Deployment", "n1", "n1")]
