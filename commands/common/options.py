@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 import os
-import re
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from typing import Any
 
 import click
 
+from commands.common import version_options
 from commands.common.cluster import choice
 from commands.common.cluster.choice import ClusterChoice
 from commands.common.exit_codes import refuse
@@ -25,8 +25,6 @@ FILE = click.Path(allow_dash=True, readable=False)
 #: A file that is read, never standard input.
 READ = click.Path(readable=False)
 SEED = click.IntRange(0, 2**31 - 1)
-#: :data:`models.kube.feature_gates.VERSIONS`, which takes longer to import than ``--help`` may.
-_VERSIONS = ("1.34", "1.35", "1.36", "1.37")
 #: What kubectl takes after -o, and formats of our own.
 _FORMS = frozenset(
     {"json", "yaml", "kyaml", "wide", "name", "csv", "table", "kubectl", "junit", "sarif", "github", "gitlab", "template", "templatefile"}
@@ -361,43 +359,8 @@ workers = in_order(
 )
 
 
-class _Version(click.Choice[str]):
-    """One of the versions whose rules are known, also as ``v1.36.2``."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        found = re.fullmatch(r"v?(\d+\.\d+)([.+-].*)?", str(value))
-        return super().convert(found[1] if found else value, param, ctx)
-
-
-def _gates(ctx: click.Context, param: click.Parameter, value: Sequence[str]) -> tuple[tuple[str, bool], ...]:
-    from models.kube.feature_gates import GateError, parse_gate
-
-    found: dict[str, bool] = {}
-    for text in (part.strip() for each in value for part in each.split(",")):
-        try:
-            gate, on = parse_gate(text)
-        except GateError as error:
-            raise click.BadParameter(str(error)) from None
-        if found.setdefault(gate, on) != on:
-            raise click.BadParameter(f"{gate} is both true and false")
-    return tuple(found.items())
-
-
-versions = in_order(
-    click.option(
-        "--kubernetes-version",
-        type=_Version(_VERSIONS),
-        help="Judge by the rules of this version.  [default: the server's, if the snapshot tells; else the newest kubelet's; else 1.36]",
-    ),
-    click.option(
-        "--feature-gate",
-        "feature_gates",
-        multiple=True,
-        callback=_gates,
-        metavar="NAME=true|false",
-        help="Judge with a feature gate of Kubernetes on or off; repeatable.  [default: as the version has it]",
-    ),
-)
+#: By which version's rules, and which feature gates.
+versions = in_order(version_options.version, version_options.feature_gates)
 
 strict: Decorator = click.option(
     "--strict", is_flag=True, help="Refuse input of which something is not modelled or not taken into account (exit 4)."

@@ -1,0 +1,49 @@
+"""``--kubernetes-version`` and ``--feature-gate``: by whose rules is judged."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+#: :data:`models.kube.feature_gates.VERSIONS`, which takes longer to import than ``--help`` may.
+_VERSIONS = ("1.34", "1.35", "1.36", "1.37")
+
+
+class _Version(click.Choice[str]):
+    """One of the versions whose rules are known, also as ``v1.36.2``."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        found = re.fullmatch(r"v?(\d+\.\d+)([.+-].*)?", str(value))
+        return super().convert(found[1] if found else value, param, ctx)
+
+
+def _gates(ctx: click.Context, param: click.Parameter, value: Sequence[str]) -> tuple[tuple[str, bool], ...]:
+    from models.kube.feature_gates import GateError, parse_gate
+
+    found: dict[str, bool] = {}
+    for text in (part.strip() for each in value for part in each.split(",")):
+        try:
+            gate, on = parse_gate(text)
+        except GateError as error:
+            raise click.BadParameter(str(error)) from None
+        if found.setdefault(gate, on) != on:
+            raise click.BadParameter(f"{gate} is both true and false")
+    return tuple(found.items())
+
+
+version = click.option(
+    "--kubernetes-version",
+    type=_Version(_VERSIONS),
+    help="Judge by the rules of this version.  [default: the server's, if the snapshot tells; else the newest kubelet's; else 1.36]",
+)
+feature_gates = click.option(
+    "--feature-gate",
+    "feature_gates",
+    multiple=True,
+    callback=_gates,
+    metavar="NAME=true|false",
+    help="Judge with a feature gate of Kubernetes on or off; repeatable.  [default: as the version has it]",
+)
