@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 import cli
-from commands.common import options
+from commands.common import version_options
 from models.kube.feature_gates import VERSIONS
 from models.snapshot.capture_info import Capture
 from tests.objects import node, pod
@@ -55,7 +55,7 @@ def document(result: Path) -> dict[str, Any]:
 
 
 def test_the_choice_is_that_of_the_table() -> None:
-    assert options._VERSIONS == VERSIONS
+    assert version_options._VERSIONS == VERSIONS
 
 
 @pytest.mark.parametrize("command", JUDGING)
