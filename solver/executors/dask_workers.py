@@ -23,7 +23,7 @@ from typing import Any, Final, TypeVar
 from solver.executors import dask_tasks, files
 from solver.executors.dask_tasks import Told, call, take, versions
 from solver.executors.files import NotHereError, Shared
-from solver.executors.workers import SchedulerGone, WorkersError, cores
+from solver.executors.workers import SchedulerGone, WorkersError, cores, interrupts_held
 
 _R = TypeVar("_R")
 
@@ -83,16 +83,17 @@ def _quiet(distributed: Any) -> None:
 
 
 def _local(distributed: Any, jobs: int) -> Any:
-    return distributed.LocalCluster(
-        n_workers=jobs,
-        threads_per_worker=1,
-        processes=True,
-        host="127.0.0.1",
-        dashboard_address="127.0.0.1:0",
-        memory_limit=None,
-        silence_logs=logging.CRITICAL + 1,
-        preload="from solver.executors.workers import ignore_interrupts\n\nignore_interrupts()\n",
-    )
+    with interrupts_held():
+        return distributed.LocalCluster(
+            n_workers=jobs,
+            threads_per_worker=1,
+            processes=True,
+            host="127.0.0.1",
+            dashboard_address="127.0.0.1:0",
+            memory_limit=None,
+            silence_logs=logging.CRITICAL + 1,
+            preload="from solver.executors.workers import ignore_interrupts\n\nignore_interrupts()\n",
+        )
 
 
 def _address(target: str) -> str:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any, Protocol, TypeVar
@@ -86,6 +87,22 @@ def ignore_interrupts() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
+@contextlib.contextmanager
+def interrupts_held() -> Iterator[None]:
+    """Have processes that are started meanwhile, and threads, begin deaf to ^C: they are interrupted before they could ignore it else."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    from multiprocessing import resource_tracker
+
+    resource_tracker.ensure_running()  # it lets interrupts through again when it starts, which it does with the first process
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def _begin() -> None:
     """Begin a process of a pool: it ends with the one that started it, however that ends, also where it is at work."""
     ignore_interrupts()
@@ -120,7 +137,8 @@ class Processes:
 
     def submit(self, work: Callable[..., _R], *arguments: Any) -> Future[_R]:
         """Have it done by a process that is idle."""
-        return self._pool.submit(work, *arguments)
+        with interrupts_held():
+            return self._pool.submit(work, *arguments)
 
     def share(self, path: str, digest: str) -> str:
         """Return the path: all processes see the same files."""
