@@ -40,6 +40,7 @@ READ: Final = frozenset(
         "cluster-autoscaler.kubernetes.io/safe-to-evict",
         "cluster-autoscaler.kubernetes.io/scale-down-disabled",
         "karpenter.sh/do-not-disrupt",
+        "kubernetes.io/config.source",
         "scheduling.k8s.io/group-name",
         "scheduling.volcano.sh/group-name",
         "volcano.sh/network-topology-mode",
@@ -66,6 +67,7 @@ PRESENT: Final = frozenset(
     {
         "descheduler.alpha.kubernetes.io/evict",
         "descheduler.alpha.kubernetes.io/prefer-no-eviction",
+        "descheduler.alpha.kubernetes.io/request-evict-only",
         "kubernetes.io/config.mirror",
         "kueue.x-k8s.io/podset-slice-required-topology",
         "kueue.x-k8s.io/podset-slice-size",

@@ -19,7 +19,10 @@ ROOT = Path(cli.__file__).resolve().parent
 TEXT = (ROOT / "docs" / "quickstart.md").read_text(encoding="utf-8")
 SCRIPT = "\n".join(re.findall(r"```sh\n(.*?)```", TEXT, re.DOTALL))
 #: What an installation needs of the repository, and the examples.
-TREE = ("pyproject.toml", "README.md", "LICENSE", "cli.py", *sorted({path.parent.name for path in ROOT.glob("*/__init__.py")} - {"tests"}))
+TREE = (
+    "pyproject.toml", "README.md", "LICENSE", "MANIFEST.in", "packaging", "docs",
+    *sorted(path.name for path in ROOT.glob("*.py")), *sorted({path.parent.name for path in ROOT.glob("*/__init__.py")} - {"tests"}),
+)  # fmt: skip
 
 
 def test_the_first_ten_minutes(tmp_path: Path) -> None:

@@ -199,6 +199,7 @@ def test_every_annotation_that_the_code_names_is_kept() -> None:
     others |= {"karpenter.sh/disruption", "karpenter.sh/disrupted", "karpenter.sh/unregistered", "kubestow.dev/let-in"}  # taints
     others.add("kubestow.dev/unreadable")  # a label that no node has
     others.add("kubestow.dev/placement")  # a scheduling gate
+    others |= {"karpenter.sh/nodepool", "karpenter.sh/initialized", "karpenter.sh/v1"}  # labels, and a version
     others |= {"karpenter.sh/capacity-type", "kubestow.dev/bought"}  # a label, and what nodes carry that no cluster has
     others |= {"nvidia.com/use-gpu", "nvidia.com/nouse-gpu"}  # how names of annotations begin
     others |= {"topology.kubernetes.io/zone", "topology.kubernetes.io/region", "topology.scs.community/host-id"}

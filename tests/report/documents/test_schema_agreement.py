@@ -20,7 +20,7 @@ from jsonschema import Draft202012Validator
 from msgspec import inspect
 
 from models.documents import batch, capacity, placement, rebalance_plan
-from models.documents.findings import audit
+from models.documents.findings import audit, check
 from models.snapshot.interning import ANNOTATIONS
 from report.documents import schemas
 from tests.tiers import sampled
@@ -36,6 +36,7 @@ _READERS: dict[type[msgspec.Struct], Callable[[object], object]] = {
     placement.Placement: placement.from_builtins,
     rebalance_plan.RebalancePlan: rebalance_plan.from_builtins,
     audit.Audit: audit.from_builtins,
+    check.Check: check.from_builtins,
     batch.BatchSummary: batch.from_builtins,
     **{type_: partial(capacity.from_builtins, kind=kind) for kind, type_ in capacity.KINDS.items()},
 }
