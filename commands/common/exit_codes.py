@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
 from collections.abc import Sequence
 from typing import Final, NoReturn
 
 import click
+
+from commands.common.error_pages import section
 
 #: What :func:`why_not` tells.
 OUTSIDE: Final = (OSError, MemoryError, RecursionError, UnicodeError)
@@ -33,10 +36,19 @@ def why_not(error: Exception) -> str:
     return "the input is nested too deeply" if isinstance(error, RecursionError) else f"text that cannot be encoded: {error}"
 
 
+def on_a_terminal() -> bool:
+    """Return whether somebody reads standard error as it is written."""
+    try:
+        return sys.stderr.isatty()
+    except (AttributeError, ValueError):  # there is none, or it is closed
+        return False
+
+
 def fail(problems: Sequence[str], code: int = BAD_INPUT) -> NoReturn:
-    """End the command with one line per problem on standard error."""
+    """End the command with one line per problem on standard error, on a terminal with the address of what is written about it."""
     for problem in problems:
-        say(f"kubestow: {problem}")
+        page = section(problem) if code == BAD_INPUT and on_a_terminal() else None
+        say(f"kubestow: {problem}" if page is None else f"kubestow: {problem} ({page})")
     raise click.exceptions.Exit(code)
 
 
