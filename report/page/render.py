@@ -17,7 +17,7 @@ from report.documents.output import one_line
 _TEMPLATE: Final = "page.html.j2"
 _STYLE: Final = "style.css"
 #: Nothing is loaded from anywhere, and of scripts only the page's own runs.
-_POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'; script-src '{}'; img-src data:; base-uri 'none'; form-action 'none'"
+POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'; script-src '{}'; img-src data:; base-uri 'none'; form-action 'none'"
 
 
 def render(data: dict[str, Any]) -> bytes:
@@ -40,7 +40,7 @@ def page(data: dict[str, Any], template: str, style: str, code: str) -> str:
     return environment.get_template(_TEMPLATE).render(
         title=one_line(str(data["title"])),
         version=one_line(str(data["version"])),
-        policy=_POLICY.format(_hash(code)),
+        policy=POLICY.format(hash_of(code)),
         style=Markup(style),
         script=Markup(code),
         data=Markup(embed(data)),
@@ -59,8 +59,8 @@ def embed(data: object) -> str:
 
 
 def script() -> str:
-    """Return all scripts of the page, in the order of their names, in one function of their own."""
-    names = sorted(entry.name for entry in _folder().iterdir() if entry.name.endswith(".js"))
+    """Return all scripts of the page, in the order of their names, which begin with a number, in one function of their own."""
+    names = sorted(entry.name for entry in _folder().iterdir() if entry.name[0].isdigit() and entry.name.endswith(".js"))
     return "(() => {\n" + "\n".join(_read(name) for name in names) + "\n})();\n"
 
 
@@ -74,7 +74,8 @@ def _read(name: str) -> str:
     return text.replace("\r\n", "\n")  # as a browser reads it: the hash is of that
 
 
-def _hash(text: str) -> str:
+def hash_of(text: str) -> str:
+    """Return a text's hash as a content security policy names it."""
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii")
 
 

@@ -1,4 +1,4 @@
-"""The page of a batch: a row for each cluster and set of options, with its newest result, and lines over time; one file without script."""
+"""The page of a batch: a row for each cluster and set of options, its newest result, and lines over time; a file that loads nothing."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from jinja2 import DictLoader, Environment, StrictUndefined
 from models.catalogue import money
 from models.documents.batch import BatchSummary, Row
 from report.documents.output import one_line
-from report.page.render import asset
+from report.page.render import POLICY, asset, hash_of
 
 _TEMPLATE: Final = "fleet.html.j2"
+_SCRIPT: Final = "fleet.js"
 _WIDTH, _HEIGHT = 96, 22
-#: Nothing is loaded from anywhere, and nothing runs.
-_POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
 
 
 @dataclass(frozen=True)
 class Cell:
-    """``lines``: points of a line over time, none if empty; ``says``: the same in words."""
+    """``lines``: points of a line over time, none if empty; ``says``: the same in words; ``value``: by which rows are sorted."""
 
     text: str
+    value: float | None
     lines: str = ""
     says: str = ""
 
@@ -56,9 +56,11 @@ def render(found: BatchSummary) -> bytes:
         )
     measures = [m for m in _MEASURES if any(m[1](row) is not None for row in good)]
     lines = [_line(sorted(g, key=lambda row: row.capturedAt or ""), measures) for _, g in sorted(groups.items())]
+    code = asset(_SCRIPT)
     environment = Environment(loader=DictLoader({_TEMPLATE: asset(_TEMPLATE)}), autoescape=True, undefined=StrictUndefined)
     text = environment.get_template(_TEMPLATE).render(
-        policy=_POLICY,
+        policy=POLICY.format(hash_of(code)),
+        script=code,
         style=asset("style.css") + asset("fleet.css"),
         found=found,
         good=len(good),
@@ -100,7 +102,7 @@ def _cell(rows: list[Row], name: str, value: Callable[[Row], float | None], text
     """Return the newest value, with a line if there are several with capture times."""
     known = [(row, v) for row in rows if row.capturedAt and (v := value(row)) is not None]
     if len(known) < 2:
-        return Cell(text(rows[-1]))
+        return Cell(text(rows[-1]), value(rows[-1]))
     values = [v for _, v in known]
     low, high = min(values), max(values)
     across, up = (_WIDTH - 6) / (len(values) - 1), (_HEIGHT - 6) / (high - low or 1)
@@ -111,7 +113,7 @@ def _cell(rows: list[Row], name: str, value: Callable[[Row], float | None], text
     says = (
         f"{name}, {len(values)} snapshots: first {text(known[0][0])}, last {text(known[-1][0])}, from {text(by[low])} to {text(by[high])}"
     )
-    return Cell(text(rows[-1]), points, says)
+    return Cell(text(rows[-1]), value(rows[-1]), points, says)
 
 
 def _of_room(part: str, whole: str, name: str) -> Callable[[Row], float | None]:
