@@ -63,7 +63,7 @@ def test_the_bar_grows_with_what_is_done_and_fits_the_terminal(clock: Clock, mon
         encoding = "ascii"
 
     bar = Bar(4, 2)
-    monkeypatch.setattr(progress.sys, "stderr", Terminal())
+    monkeypatch.setattr("sys.stderr", Terminal())
     clock.now += 5
     do(bar, True, begun=3)
     shown = bar.__rich__()
