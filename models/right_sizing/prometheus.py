@@ -15,6 +15,7 @@ from models.documents.placement import ContainerRequests
 from models.right_sizing.quantities import RESOURCES, number, text
 
 _SPEC: Final = re.compile(r"(?P<resource>cpu|memory)(?::(?:p(?P<rank>[0-9]{1,2}(?:\.[0-9]{1,3})?|100)|max))?(?:\+(?P<more>[0-9]{1,3})%)?\Z")
+_NOT_FINITE: Final = ("NaN", "+Inf", "-Inf")
 #: What is taken where nothing is said: a little throttling hurts nobody, one byte too many ends the container.
 _DEFAULT: Final = {"cpu": Fraction(95), "memory": Fraction(100)}
 
@@ -50,6 +51,21 @@ def is_matrix(plain: Any) -> bool:
     return isinstance(data, dict) and data.get("resultType") == "matrix"
 
 
+def _sample(pair: list[Any]) -> Fraction:
+    """Return a sample of ``[time, value]``.
+
+    Raises:
+        TypeError: it is no such pair.
+        ValueError: the value is no number that usage can be.
+    """
+    if not isinstance(pair, list) or len(pair) != 2:
+        raise TypeError
+    value = number(pair[1])
+    if value < 0:
+        raise ValueError("expected usage of at least 0")
+    return value
+
+
 def read(plain: Any, taken: Taken) -> Iterator[ContainerRequests]:
     """Return what containers of pods used, cores or bytes. Series without a container (the pod's own cgroup, its pause container) are
     passed over, samples that are not finite too.
@@ -68,8 +84,8 @@ def read(plain: Any, taken: Taken) -> Iterator[ContainerRequests]:
                 continue
             if not pod or not labels.get("namespace"):
                 raise ValueError("expected the labels namespace, pod and container")
-            found = [number(value) for _, value in values if str(value) not in ("NaN", "+Inf", "-Inf")]
-        except (KeyError, TypeError, AttributeError):
+            found = [_sample(pair) for pair in values if pair[1] not in _NOT_FINITE]
+        except (KeyError, IndexError, TypeError, AttributeError):
             raise ValueError(f"data.result[{i}]: expected metric and values") from None
         except ValueError as error:
             raise ValueError(f"data.result[{i}]: {error}") from None

@@ -36,6 +36,8 @@ def number(raw: object) -> Fraction:
     """
     if isinstance(raw, bool) or not isinstance(raw, int | Decimal | str):
         raise ValueError("expected a number")
+    if isinstance(raw, str) and ("_" in raw or not raw.isascii()):  # Decimal takes 1_000, and digits of every script
+        raise ValueError("expected a number")
     try:
         value = Decimal(raw)
     except ArithmeticError:

@@ -168,7 +168,11 @@ def test_the_data_alone(tmp_path: Path) -> None:
         ({"status": "error"}, "cpu=", "expected the answer of Prometheus"),
         (answer(({"container": "app"}, ["1"])), "cpu=", "data.result[0]: expected the labels"),
         (answer((LABELS, ["one"])), "cpu=", "data.result[0]: expected a number"),
-        (answer((LABELS, ["-1"])), "cpu=", "expected an amount of at least 0"),
+        (answer((LABELS, ["-1"])), "cpu=", "data.result[0]: expected usage of at least 0"),
+        (answer((LABELS, ["1_0"])), "cpu=", "data.result[0]: expected a number"),
+        (answer((LABELS, ["\u0661"])), "cpu=", "data.result[0]: expected a number"),
+        ({"resultType": "matrix", "result": [{"metric": LABELS, "values": [[1]]}]}, "cpu=", "data.result[0]: expected metric and values"),
+        ({"resultType": "matrix", "result": [{"metric": LABELS, "values": ["ab"]}]}, "cpu=", "data.result[0]: expected metric and values"),
     ],
 )
 def test_what_is_no_answer_of_prometheus(plain: object, spec: str, said: str, tmp_path: Path) -> None:
