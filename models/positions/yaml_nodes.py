@@ -69,8 +69,8 @@ def documents(text: str) -> Iterator[Document]:
     try:
         while loader.check_event():
             event = loader.get_event()
-            start = event.start_mark.index
             if isinstance(event, yaml.DocumentStartEvent):
+                start = event.start_mark.index if event.explicit else 0  # only the first needs no ---; what is above it is its own
                 builder = _Builder()
                 while not isinstance(below := loader.get_event(), yaml.DocumentEndEvent):
                     builder.take(below)

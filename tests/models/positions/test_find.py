@@ -204,6 +204,13 @@ metadata:
 """
 
 
+def test_the_first_template_needs_no_marker_above_it() -> None:
+    text = "# Source: shop/a.yaml\nkind: Pod\nmetadata: {name: a}\n---\nkind: Pod\nmetadata: {name: b}\n"
+    found = Positions([("-", text.encode())])
+    assert found.of("Pod", "default", "a") == Position("shop/a.yaml")
+    assert found.of("Pod", "default", "b") == Position("-", 5, 1)
+
+
 def test_a_rendered_chart_leads_to_its_templates_and_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
     text = HELM.replace(
         "metadata:\n  name: web\n",
