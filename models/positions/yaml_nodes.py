@@ -70,7 +70,8 @@ def documents(text: str) -> Iterator[Document]:
         while loader.check_event():
             event = loader.get_event()
             if isinstance(event, yaml.DocumentStartEvent):
-                start = event.start_mark.index if event.explicit else 0  # only the first needs no ---; what is above it is its own
+                mark = event.start_mark
+                start = mark.index if event.explicit and mark is not None else 0  # only the first needs no ---; what is above is its own
                 builder = _Builder()
                 while not isinstance(below := loader.get_event(), yaml.DocumentEndEvent):
                     builder.take(below)
