@@ -79,7 +79,8 @@ def _question(result: Placement | RebalancePlan | Capacity) -> Iterator[str]:
         case Sizing():
             yield {"add": "nodes are added", "replace": f"the nodes of {result.pool} are replaced"}.get(result.mode, "all is built anew")
             if result.series is not None:
-                yield f"what is bought does for {len(result.series)} snapshots, and the edits are of that of {result.snapshot.capturedAt}"
+                at = result.snapshot.capturedAt
+                yield f"what is bought has to do for {len(result.series)} snapshots, and the edits are of that of {at}"
             if result.kinds is not None:
                 yield f"at most {result.kinds} shapes are bought"
             if result.mostSpot != 100:

@@ -143,6 +143,13 @@ def test_what_no_purchase_does_for_names_the_snapshot(tmp_path: Path, series: li
     assert "default/huge" in found.stdout
 
 
+def test_verify_does_not_say_that_something_does_where_nothing_is_bought(tmp_path: Path, series: list[str], catalogue: str) -> None:
+    huge, answer = moment(tmp_path / "c.json", 3, [pod("huge", cpu="99")]), str(tmp_path / "answer.json")
+    size(*series, huge, "--catalogue", catalogue, "-q", "-o", answer, code=3)
+    says = json.loads(run("verify", *series, huge, "--result", answer, "-q", "-f", "json").stdout)["says"]
+    assert "what is bought has to do for 3 snapshots, and the edits are of that of 2026-11-03T20:00:00Z" in says
+
+
 def test_what_is_no_series_is_one_line(tmp_path: Path, series: list[str], catalogue: str) -> None:
     plain = tmp_path / "plain.json"
     plain.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": [node("n")]}))
