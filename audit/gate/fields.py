@@ -17,7 +17,7 @@ _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 _OF_PODS: Final = ("spec", "metadata")
 #: What narrows the choice of nodes is named before what is short there.
 _LAST: Final = ("NodeResourcesFit", "GangScheduling")
-_INDEX: Final = re.compile(r"\[\d+\]")
+_PLACE: Final = re.compile(r"(?:\b(containers|initContainers))?\[(\d+)\]")
 
 
 def in_template(field: str | None, path: str) -> str | None:
@@ -27,9 +27,20 @@ def in_template(field: str | None, path: str) -> str | None:
     return f"{path}.{field}"
 
 
-def without_places(field: str | None) -> str:
-    """Return a field without the places in lists, which what is put before them shifts."""
-    return _INDEX.sub("[]", field or "")
+def without_places(field: str | None, spec: objects.PodSpec | None) -> str:
+    """Return a field without the places in lists, which what is put before them shifts; a container is known by its name.
+
+    Args:
+        spec: that of the pod, or of the workload's template.
+    """
+
+    def told(found: re.Match[str]) -> str:
+        listed: Sequence[objects.Container] = (getattr(spec, found[1]) if spec is not None and found[1] else None) or ()
+        place = int(found[2])
+        name = listed[place].name if place < len(listed) else None
+        return f"{found[1] or ''}[{name or ''}]"
+
+    return _PLACE.sub(told, field or "")
 
 
 def blamed(change: Change, blame: Sequence[tuple[str, str]]) -> str | None:

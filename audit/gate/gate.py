@@ -218,22 +218,25 @@ def _audited(snapshot: Snapshot, run: _Run, newcomers: frozenset[str]) -> tuple[
     limit = min(options.time_limit, run.left())
     audit, _ = examine(snapshot, replace(options, chosen=chosen, time_limit=limit), on_progress=run.on_progress, stop=run.stop)
     names = Names(snapshot)
-    paths = {found.ref: found.path for found in map(view, listed(snapshot)) if found is not None}
+    workloads = {found.ref: found for found in map(view, listed(snapshot)) if found is not None}
+    specs = {f"Pod {pod_key(pod)}": pod.spec for pod in snapshot.pods} | {ref: found.spec for ref, found in workloads.items()}
     located = []
     for finding in audit.findings:
         if finding.pods and newcomers.issuperset(finding.pods) and finding.code.startswith((_JUDGED, *_CHOSEN_HERE)):
             continue
         ref = names.of(finding)
-        place = in_template(finding.field, paths[ref]) if finding.object.startswith("Pod ") and ref in paths else finding.field
+        place = finding.field
+        if finding.object.startswith("Pod ") and ref in workloads:
+            place = in_template(place, workloads[ref].path)
         told = msgspec.structs.replace(finding, pods=[pod for pod in finding.pods if pod not in newcomers])
-        told = msgspec.structs.replace(told, object=ref, field=place) if ref in paths else told
-        located.append(_Located(told, ref, place, fingerprint(finding.code, ref, place)))
+        told = msgspec.structs.replace(told, object=ref, field=place) if ref in workloads else told
+        located.append(_Located(told, ref, place, fingerprint(finding.code, ref, without_places(place, specs.get(ref)))))
     return located, audit
 
 
-def fingerprint(code: str, ref: str, place: str | None) -> str:
-    """Return a hash of code, object and field, places in lists left out."""
-    return hashlib.sha256("\0".join((code, ref, without_places(place))).encode()).hexdigest()[:32]
+def fingerprint(code: str, ref: str, place: str) -> str:
+    """Return a hash of code, object and field. ``place``: the field, as :func:`audit.gate.fields.without_places` has it."""
+    return hashlib.sha256("\0".join((code, ref, place)).encode()).hexdigest()[:32]
 
 
 def _of_others(finding: Finding) -> bool:

@@ -22,13 +22,14 @@ def resize(snapshots: Sequence[Snapshot], given: Sequence[ContainerRequests]) ->
 
     A pod stands for all pods of its workload; of several of them the largest amount counts, of several recommendations for a workload
     the last. A limit that is below a request is raised to it. What pods were resized to while they ran counts no more. What names
-    nothing in the snapshots is said in ``warnings`` of the first one.
+    nothing in the snapshots, or recommends nothing, is said in ``warnings`` of the first one.
 
     Args:
         snapshots: the cluster and the manifests beside it; changed.
     """
     owners = [_Workloads(snapshot) for snapshot in snapshots]
-    wanted, lost = _settled(owners, given)
+    wanted, lost = _settled(owners, [each for each in given if each.requests])
+    unknown = list(dict.fromkeys(f"{each.workload}: container {each.container}" for each in given if not each.requests))
     raised: set[tuple[str, str]] = set()
     kept: set[str] = set()
     for snapshot, known in zip(snapshots, owners, strict=True):
@@ -38,6 +39,7 @@ def resize(snapshots: Sequence[Snapshot], given: Sequence[ContainerRequests]) ->
             snapshot.workloads[kind] = [change.workload(obj, known.of_object(obj)) for obj in objs]
     told = snapshots[0].warnings
     told += _said("recommended requests are of what the snapshot does not have", lost)
+    told += _said("nothing is recommended, and requests stay as they are", unknown)
     told += _said("limits were raised to recommended requests", [f"{owner}: {container}" for owner, container in sorted(raised)])
     told += _said("pod-level requests stay as they are, whatever is recommended for containers", sorted(kept))
 

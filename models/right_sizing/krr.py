@@ -22,7 +22,7 @@ def is_krr(plain: Any) -> bool:
 
 
 def read(plain: Any) -> Iterator[ContainerRequests]:
-    """Return the requests that krr recommends; limits stay as they are. Pods stand for workloads of kinds that are not Kubernetes' own.
+    """Return the requests that krr recommends, none where it does not know. Limits stay. Pods stand for workloads of other kinds.
 
     Raises:
         ValueError: something is not as krr writes it; the text begins with the field's path.
@@ -44,8 +44,6 @@ def read(plain: Any) -> Iterator[ContainerRequests]:
             raise ValueError(f"scans[{i}]{missing or ': expected object and recommended, as krr writes them'}") from None
         except ValueError as error:
             raise ValueError(f"scans[{i}]: {error}") from None
-        if not requests:
-            continue
         if kind in WORKLOADS:
             yield ContainerRequests(f"{kind} {namespace}/{name}", container, requests)
         else:

@@ -68,7 +68,7 @@ def _sample(pair: list[Any]) -> Fraction:
 
 def read(plain: Any, taken: Taken) -> Iterator[ContainerRequests]:
     """Return what containers of pods used, cores or bytes. Series without a container (the pod's own cgroup, its pause container) are
-    passed over, samples that are not finite too.
+    passed over, samples that are not finite too: a container that has no others gets no requests.
 
     Raises:
         ValueError: something is not as Prometheus writes it; the text begins with the field's path.
@@ -91,9 +91,8 @@ def read(plain: Any, taken: Taken) -> Iterator[ContainerRequests]:
             raise ValueError(f"data.result[{i}]: {error}") from None
         samples.setdefault((labels["namespace"], pod, container), []).extend(found)
     for (namespace, pod, container), all_of_it in samples.items():
-        if all_of_it:
-            amount = text(taken.resource, taken.of(all_of_it))
-            yield ContainerRequests(f"Pod {namespace}/{pod}", container, {taken.resource: amount})
+        requests = {taken.resource: text(taken.resource, taken.of(all_of_it))} if all_of_it else {}
+        yield ContainerRequests(f"Pod {namespace}/{pod}", container, requests)
 
 
 assert set(_DEFAULT) == set(RESOURCES)

@@ -369,3 +369,20 @@ def test_failing_counts_from_a_severity_on(severity: str) -> None:
     check_ = gate(TWO, [workload(), budget(maxUnavailable=0)]).check
     check_.counts = {"error": 1, "warning": 2, "info": 4}
     assert failing(check_, severity) == {"error": 1, "warning": 3, "info": 7, "never": 0}[severity]
+
+
+def test_a_finding_that_moves_to_another_container_is_new() -> None:
+    """The first container stands for another one once something is put before it."""
+
+    def lacking(*names: str, first: str = "") -> Object:
+        made = named("a", replicas=1)
+        pattern = made["spec"]["template"]["spec"]["containers"][0]
+        containers = [{**pattern, "name": name, "resources": {} if name in names else pattern["resources"]} for name in ("c", "d")]
+        made["spec"]["template"]["spec"]["containers"] = ([{**pattern, "name": first}] if first else []) + containers
+        return made
+
+    (fault,) = gate(TWO, [lacking("c")]).check.faults
+    moved = gate(TWO, [lacking("d")], [lacking("c")]).check
+    assert [each.finding.code for each in moved.faults] == [fault.finding.code]
+    shifted = gate(TWO, [lacking("c", first="b")], [lacking("c")]).check
+    assert (shifted.faults, shifted.known) == ([], 1)

@@ -112,7 +112,7 @@ def test_what_is_not_there_is_said() -> None:
         asked("Deployment default/gone", cpu="1"),
         asked("Pod default/gone", cpu="1"),
         asked("ReplicaSet default/web", "sidecar", cpu="1"),
-        asked("A b/c"),
+        asked("A b/c", cpu="1"),
     ]
     found = edited(CLUSTER, *given)
     assert found.warnings == [
@@ -120,6 +120,11 @@ def test_what_is_not_there_is_said() -> None:
         "Pod default/gone: container c, ReplicaSet default/web: container sidecar and 1 more"
     ]
     assert cpu(found)["default/web-1"] == 1000
+
+
+def test_what_recommends_nothing_is_said() -> None:
+    found = edited(CLUSTER, asked("ReplicaSet default/web"))
+    assert found.warnings == ["--requests: nothing is recommended, and requests stay as they are: ReplicaSet default/web: container c"]
 
 
 def test_equal_parts_are_changed_once_and_shared_again() -> None:

@@ -60,6 +60,7 @@ def test_scans_of_krr(tmp_path: Path) -> None:
     assert found == [
         ("Deployment shop/web", "app", {"cpu": "11m", "memory": "1000000"}),
         ("StatefulSet shop/web", "app", {"memory": "104857601"}),
+        ("Deployment shop/web", "app", {}),
     ]
 
 
@@ -155,6 +156,10 @@ def test_series_of_a_container_belong_together(tmp_path: Path) -> None:
         ({"pod": "x"}, ["9"]),
     ]
     assert told(tmp_path / "memory.json", answer(*series), "memory=") == [("Pod shop/web-1", "app", {"memory": "3"})]
+
+
+def test_a_container_without_a_finite_sample_gets_no_requests(tmp_path: Path) -> None:
+    assert told(tmp_path / "cpu.json", answer((LABELS, ["NaN", "+Inf"])), "cpu=") == [("Pod shop/web-1", "app", {})]
 
 
 def test_the_data_alone(tmp_path: Path) -> None:
