@@ -18,8 +18,9 @@ VERSIONS: Final = (
 )
 
 
-#: Value, error and seconds of a task.
-Told = tuple[Any, BaseException | None, float]
+#: The pickle of a task's value, its error and its seconds. What cannot be pickled is the task's error here: Dask itself would ask for it
+#: again and again.
+Told = tuple[bytes, BaseException | None, float]
 
 
 @cache
@@ -29,8 +30,8 @@ def versions() -> tuple[tuple[str, str], ...]:
 
 
 def call(expected: tuple[tuple[str, str], ...], parcels: tuple[bytes, ...]) -> list[Told]:
-    """Do some tasks, on a worker, and tell what came of each: its value or its error, and the seconds that it took. ``parcels``: pickles of
-    functions with their arguments.
+    """Do some tasks, on a worker, and tell what came of each: the pickle of its value or its error, and the seconds that it
+    took. ``parcels``: pickles of functions with their arguments.
 
     Raises:
         WorkersError: this worker, which came later, is not like those that were there at first.
@@ -52,11 +53,20 @@ def _told(parcel: bytes, address: str) -> Told:
     files.begin()
     try:
         work, arguments = pickle.loads(parcel)
-        return work(*arguments), None, time.monotonic() - began
+        return pickle.dumps(work(*arguments), pickle.HIGHEST_PROTOCOL), None, time.monotonic() - began
     except NotHereError as error:
-        return None, NotHereError(error.shared, address), time.monotonic() - began
+        return b"", NotHereError(error.shared, address), time.monotonic() - began
     except Exception as error:  # noqa: BLE001 it is the task's
-        return None, error, time.monotonic() - began
+        return b"", _sent_well(error), time.monotonic() - began
+
+
+def _sent_well(error: Exception) -> Exception:
+    """Return an error that survives the way, with what it says."""
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception:  # noqa: BLE001 whatever keeps it
+        return RuntimeError(f"{type(error).__name__}: {error}")
+    return error
 
 
 def take(shared: Shared, number: int, block: bytes, last: bool, packed: bool, dask_worker: Any = None) -> None:

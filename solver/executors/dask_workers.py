@@ -14,7 +14,7 @@ import time
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from concurrent.futures import CancelledError, Future, InvalidStateError, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -266,14 +266,23 @@ class DaskWorkers:
                     self._uploads.submit(self._bring, task, why)
                 elif why is not None:
                     self._fail([task], why)
-                elif not task.outer.cancelled():
+                else:
                     self._lately.append(seconds)
-                    task.outer.set_result(value)
+                    self._succeed(task, value)
+
+    def _succeed(self, task: _Task, value: bytes) -> None:
+        try:
+            found = pickle.loads(value)
+        except Exception as error:  # noqa: BLE001 it is the task's
+            self._fail([task], error)
+            return
+        with contextlib.suppress(InvalidStateError):  # it was cancelled meanwhile
+            task.outer.set_result(found)
 
     @staticmethod
     def _fail(tasks: list[_Task], error: BaseException) -> None:
         for task in tasks:
-            if not task.outer.cancelled():
+            with contextlib.suppress(InvalidStateError):
                 task.outer.set_exception(error)
 
     def _bring(self, task: _Task, missing: NotHereError) -> None:

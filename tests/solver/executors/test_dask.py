@@ -197,6 +197,12 @@ def test_what_cannot_be_sent_back_is_the_error_of_its_task_alone(local: DaskWork
 
 
 @pytest.mark.full
+def test_an_error_that_cannot_be_sent_back_is_told_with_what_it_says(local: DaskWorkers) -> None:
+    done = work.by_task(run(local, work.unsendable, range(20)))
+    assert {task: str(each.error) for task, each in done.items() if each.error is not None} == {7: "Unsendable: this and that"}
+
+
+@pytest.mark.full
 def test_a_file_that_workers_do_not_see_is_brought_once_to_each(local: DaskWorkers, tmp_path: Path) -> None:
     path = tmp_path / "snapshot.json"
     path.write_bytes(os.urandom(20_000_000))

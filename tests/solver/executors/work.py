@@ -30,6 +30,20 @@ def odd(number: int) -> Any:
     return threading.Lock() if number == 7 else number
 
 
+class Unsendable(Exception):
+    """An error that no pickle makes again."""
+
+    def __init__(self, first: str, second: str) -> None:
+        super().__init__(f"{first} and {second}")
+
+
+def unsendable(number: int) -> int:
+    """Raise it for one number."""
+    if number == 7:
+        raise Unsendable("this", "that")
+    return number
+
+
 def slow(seconds: float, folder: str = "", name: str = "") -> str:
     """Sleep, and leave a file that says that it ran to its end."""
     time.sleep(seconds)
