@@ -169,7 +169,7 @@ def test_a_pod_that_has_no_place_on_the_open_node_is_given_up(tmp_path: Path) ->
     outcome = run(Options(timeout=60, pause=0.01, patience=0.05))
     assert outcome.state == "stopped"
     (reason,) = outcome.reasons
-    assert re.fullmatch(rf"the scheduler has not put pod default/a on n1 within 0\.\d s: {re.escape(message)}", reason)
+    assert re.fullmatch(rf"the scheduler has not put pod default/a on n1 within \d+(?:\.\d)? s: {re.escape(message)}", reason)
 
 
 def test_a_pod_that_has_a_place_at_the_second_look_is_not_given_up(tmp_path: Path) -> None:
@@ -182,7 +182,7 @@ def test_a_pod_that_has_a_place_at_the_second_look_is_not_given_up(tmp_path: Pat
             asyncio.get_running_loop().call_later(0.05, world.bind, "a", "n1")
 
     world.after_request = schedule
-    assert Run(world, placed("a"), tmp_path)(Options(timeout=60, pause=0.01, patience=5)).state == "done"
+    assert Run(world, placed("a"), tmp_path)(Options(timeout=60, pause=0.01, patience=60)).state == "done"
 
 
 def test_a_verdict_from_before_the_node_was_opened_is_none(tmp_path: Path) -> None:
