@@ -168,7 +168,7 @@ def test_each_image_is_there_small_shown_and_of_its_size(name: str) -> None:
 
 
 def test_there_is_no_image_without_a_scene() -> None:
-    assert {path.name for path in IMAGES.iterdir()} == {f"{name}.png" for name in SCENES}
+    assert {path.name for path in IMAGES.glob("*.png")} == {f"{name}.png" for name in SCENES}
 
 
 def test_every_image_in_the_tour_is_described() -> None:
