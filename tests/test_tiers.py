@@ -43,6 +43,7 @@ def quick() -> str:
     return done.stdout
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("category", QUICK)
 def test_the_quick_tier_has_some_of(category: str, quick: str) -> None:
     file, test = QUICK[category]

@@ -235,6 +235,7 @@ def test_hostile_names_are_refused_before_anything_is_written(name: str, tmp_pat
     assert os.listdir(tmp_path) == ["odd.json"]
 
 
+@pytest.mark.full
 def test_what_is_no_uid_is_refused(tmp_path: Path) -> None:
     odd = pod("web", node_name="n1", owner="ReplicaSet/web")
     odd["metadata"]["uid"] = "x]$(touch pwned)"

@@ -7,6 +7,8 @@ import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import pytest
+
 from live.api.answers import Object
 from live.apply.drift import Rejection
 from live.apply.run import Listener, Options
@@ -42,6 +44,7 @@ def refusing(world: SmallWorld, times: int) -> None:
     world.refuses["eviction"] = [refused(429, "TooManyRequests", "the budget says no")] * times
 
 
+@pytest.mark.full
 def test_a_refusal_because_of_an_eviction_that_was_cut_off_is_waited_out_and_said_once(tmp_path: Path) -> None:
     world = SmallWorld(*nodes("n1", "n2"), running("web-1", "n1"), budget(60))
     refusing(world, 1_000_000)
@@ -88,6 +91,7 @@ def test_other_pods_and_pods_that_are_gone_are_no_reason_to_wait(tmp_path: Path)
         assert notes.notes == []
 
 
+@pytest.mark.full
 def test_the_check_before_a_wave_waits_it_out_too(tmp_path: Path) -> None:
     world = SmallWorld(*nodes("n1", "n2"), running("web-1", "n1"), waiting("later"), budget(60))
     began: list[float] = []

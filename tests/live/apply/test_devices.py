@@ -214,6 +214,7 @@ def test_a_pod_that_got_another_device_in_the_last_moment_is_named(tmp_path: Pat
     assert outcome.missed == [f"Pod default/p does not have device gpu.example.com/n1/a, named for claim {name}, request r"]
 
 
+@pytest.mark.full
 def test_a_killed_run_goes_on_with_the_devices_that_are_left(tmp_path: Path) -> None:
     """Of a shared claim the first pod has had the device allocated, which the document names for the second, too."""
     posed = case(fleet())

@@ -85,6 +85,7 @@ def test_a_pod_that_a_budget_waits_for_gets_a_node_and_the_wave_goes_on(moment: 
     assert drain.world.cordoned() == ["n1"]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_a_pod_that_gets_no_node_is_named_when_time_is_up(moment: str, tmp_path: Path) -> None:
     drain = Drain(tmp_path, "off")

@@ -8,6 +8,8 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
+import pytest
+
 from live.apply.lease import Times
 from live.gates.gates import Gates, Options
 from live.gates.leading import serve
@@ -143,6 +145,7 @@ def test_a_server_that_starts_again_goes_on(tmp_path: Path) -> None:
     assert set(stage.told.nodes.values()) == {"n3"}
 
 
+@pytest.mark.full
 def test_of_two_servers_one_acts_and_the_other_takes_over(tmp_path: Path) -> None:
     stage = Stage(NODES, [workload("Deployment", replicas=2)], ["n3", "n1"], journaled=False)
     stage.apply()
