@@ -150,8 +150,8 @@ def _cost(pod: Pod) -> Fraction:
     cost = Fraction(1)
     text = (pod.metadata.annotations or {}).get(_DELETION_COST)
     if text is not None:
-        with suppress(ValueError, ZeroDivisionError):
-            cost += Fraction(text) / 2**27
+        with suppress(ValueError, OverflowError):  # what is no finite number costs nothing more
+            cost += Fraction(float(text)) / 2**27
     if pod.spec.priority is not None:
         cost += Fraction(pod.spec.priority, 2**25)
     return max(Fraction(0), min(cost, Fraction(10)))

@@ -35,7 +35,7 @@ class _ScheduleError(ValueError):
 
 @dataclass(frozen=True)
 class _Cron:
-    """Values of minute, hour, day, month and weekday; ``any_day``, ``any_weekday``: those were stars."""
+    """Values of minute, hour, day, month and weekday; ``any_day``, ``any_weekday``: those were stars (without a step)."""
 
     values: tuple[frozenset[int], ...]
     any_day: bool
@@ -90,7 +90,13 @@ def _parse(text: str) -> _Cron:
     if len(fields) != len(_FIELDS):
         raise _ScheduleError(f"{len(fields)} fields (expected five, or one such as @daily)")
     values = tuple(_field(field, *limits) for field, limits in zip(fields, _FIELDS, strict=True))
-    return _Cron(values, fields[2][0] in "*?", fields[4][0] in "*?")
+    return _Cron(values, _starred(fields[2]), _starred(fields[4]))
+
+
+def _starred(text: str) -> bool:
+    """Return whether a field is a star to the parser: one with a step above 1 is none, one among others is."""
+    parts = (part.partition("/") for part in text.split(","))
+    return any(span in ("*", "?") and (not step or int(step) == 1) for span, _, step in parts)
 
 
 def _field(text: str, low: int, high: int, names: Mapping[str, int]) -> frozenset[int]:

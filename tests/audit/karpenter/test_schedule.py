@@ -24,6 +24,11 @@ def at(text: str) -> int:
         ("0 9 * * mon-fri", "8h", "2026-03-07T10:00:00Z", False),  # a Saturday
         ("0 9 * * 6", "8h", "2026-03-07T10:00:00Z", True),
         ("0 9 1 * 6", "8h", "2026-03-07T10:00:00Z", True),  # day or weekday, where both are given
+        ("0 9 */2 * 6", "8h", "2026-03-03T10:00:00Z", True),  # an odd day; a star with a step is no star, and so either will do
+        ("0 9 */2 * 6", "8h", "2026-03-14T10:00:00Z", True),  # a Saturday
+        ("0 9 */2 * 6", "8h", "2026-03-04T10:00:00Z", False),
+        ("0 9 */1 * 6", "8h", "2026-03-04T10:00:00Z", False),
+        ("0 9 1,* * 6", "8h", "2026-03-04T10:00:00Z", False),  # a star among others is one
         ("*/15 * * * *", "5m", "2026-03-04T10:49:00Z", True),
         ("*/15 * * * *", "5m", "2026-03-04T10:51:00Z", False),
         ("@daily", "10m", "2026-03-04T00:09:30Z", True),
