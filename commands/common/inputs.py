@@ -201,7 +201,9 @@ def what_if(chosen: Mapping[str, Any], streams: Streams, *others: str | None, ca
     if chosen.get("requests"):
         from models.right_sizing.read import read as read_requests
 
-        edits.requests = checked(lambda: read_requests(chosen["requests"]))
+        odd: list[str] = []
+        edits.requests = checked(lambda: read_requests(chosen["requests"], odd))
+        warn(odd, streams)
     if catalogue is not None:
         edits.shapes = catalogue.used(edits.buy)
     return edits

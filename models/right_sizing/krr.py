@@ -13,7 +13,7 @@ from models.kube.kinds import WORKLOADS
 from models.right_sizing.quantities import RESOURCES, number, text
 
 #: What krr writes where it does not know.
-_UNKNOWN: Final = (None, "?")
+_UNKNOWN: Final = (None, "?", "NaN")
 
 
 def is_krr(plain: Any) -> bool:
@@ -22,7 +22,8 @@ def is_krr(plain: Any) -> bool:
 
 
 def read(plain: Any) -> Iterator[ContainerRequests]:
-    """Return the requests that krr recommends, none where it does not know. Limits stay. Pods stand for workloads of other kinds.
+    """Return the requests that krr recommends, none where it does not know. Limits stay. Pods stand for workloads of other kinds, where
+    there are any.
 
     Raises:
         ValueError: something is not as krr writes it; the text begins with the field's path.
@@ -36,19 +37,34 @@ def read(plain: Any) -> Iterator[ContainerRequests]:
                 value = recommended.get(resource)
                 if isinstance(value, dict):
                     value = value["value"]
-                if value not in _UNKNOWN:
-                    requests[resource] = text(resource, number(value))
+                if value not in _UNKNOWN and value == value:  # YAML's .nan is a float
+                    requests[resource] = _amount(resource, value)
             pods = [_text(pod["name"]) for pod in found.get("pods") or () if not pod.get("deleted")]
         except (KeyError, TypeError, AttributeError) as error:
             missing = f": {error.args[0]} is missing" if isinstance(error, KeyError) else ""
-            raise ValueError(f"scans[{i}]{missing or ': expected object and recommended, as krr writes them'}") from None
+            raise ValueError(f"{_who(i, scan)}{missing or ': expected object and recommended, as krr writes them'}") from None
         except ValueError as error:
-            raise ValueError(f"scans[{i}]: {error}") from None
-        if kind in WORKLOADS:
+            raise ValueError(f"{_who(i, scan)}: {error}") from None
+        if kind in WORKLOADS or not pods:
             yield ContainerRequests(f"{kind} {namespace}/{name}", container, requests)
         else:
             for pod in pods:
                 yield ContainerRequests(f"Pod {namespace}/{pod}", container, requests)
+
+
+def _amount(resource: str, value: object) -> str:
+    try:
+        return text(resource, number(value))
+    except ValueError as error:
+        raise ValueError(f"recommended.requests.{resource}: {error}") from None
+
+
+def _who(i: int, scan: Any) -> str:
+    """Return which scan of the list it is, with the workload and the container as far as they are told."""
+    found = scan.get("object") if isinstance(scan, dict) else None
+    told = [found.get(key) for key in ("kind", "namespace", "name", "container")] if isinstance(found, dict) else []
+    kind, namespace, name, container = (repr(each[:60])[1:-1] if isinstance(each, str) and each else "?" for each in told or [None] * 4)
+    return f"scans[{i}]" + (f": {kind} {namespace}/{name}: container {container}" if any(told) else "")
 
 
 def _text(value: object) -> str:

@@ -15,6 +15,7 @@ from models.documents.placement import ContainerRequests
 from models.right_sizing.quantities import RESOURCES, number, text
 
 _SPEC: Final = re.compile(r"(?P<resource>cpu|memory)(?::(?:p(?P<rank>[0-9]{1,2}(?:\.[0-9]{1,3})?|100)|max))?(?:\+(?P<more>[0-9]{1,3})%)?\Z")
+EXPECTED: Final = "expected cpu or memory, then nothing, :p0 to :p100 or :max, then nothing or +0% to +999%"
 _NOT_FINITE: Final = ("NaN", "+Inf", "-Inf")
 #: What is taken where nothing is said: a little throttling hurts nobody, one byte too many ends the container.
 _DEFAULT: Final = {"cpu": Fraction(95), "memory": Fraction(100)}
@@ -75,21 +76,24 @@ def read(plain: Any, taken: Taken) -> Iterator[ContainerRequests]:
     """
     data = plain.get("data", plain)
     samples: dict[tuple[str, str, str], list[Fraction]] = {}
-    for i, series in enumerate(data.get("result") or ()):
+    listed = data.get("result") or ()
+    if not isinstance(listed, list | tuple):
+        raise ValueError("data.result: expected a list of series")
+    for i, series in enumerate(listed):
         try:
             labels, values = series["metric"], series["values"]
             container = labels.get("container", labels.get("container_name")) or "POD"
-            pod = labels.get("pod", labels.get("pod_name"))
+            pod, namespace = labels.get("pod", labels.get("pod_name")), labels.get("namespace")
             if container == "POD":
                 continue
-            if not pod or not labels.get("namespace"):
+            if not all(isinstance(label, str) and label for label in (namespace, pod, container)):
                 raise ValueError("expected the labels namespace, pod and container")
             found = [_sample(pair) for pair in values if pair[1] not in _NOT_FINITE]
         except (KeyError, IndexError, TypeError, AttributeError):
             raise ValueError(f"data.result[{i}]: expected metric and values") from None
         except ValueError as error:
             raise ValueError(f"data.result[{i}]: {error}") from None
-        samples.setdefault((labels["namespace"], pod, container), []).extend(found)
+        samples.setdefault((namespace, pod, container), []).extend(found)
     for (namespace, pod, container), all_of_it in samples.items():
         requests = {taken.resource: text(taken.resource, taken.of(all_of_it))} if all_of_it else {}
         yield ContainerRequests(f"Pod {namespace}/{pod}", container, requests)

@@ -29,13 +29,14 @@ def text(resource: str, amount: Fraction) -> str:
 
 
 def number(raw: object) -> Fraction:
-    """Return a number of JSON, exactly as it is written.
+    """Return a number of JSON, exactly as it is written; of YAML the shortest decimal number that stands for its float.
 
     Raises:
         ValueError: it is none, or not finite.
     """
-    if isinstance(raw, bool) or not isinstance(raw, int | Decimal | str):
+    if isinstance(raw, bool) or not isinstance(raw, int | float | Decimal | str):
         raise ValueError("expected a number")
+    raw = repr(raw) if isinstance(raw, float) else raw
     if isinstance(raw, str) and ("_" in raw or not raw.isascii()):  # Decimal takes 1_000, and digits of every script
         raise ValueError("expected a number")
     try:
@@ -53,6 +54,8 @@ def canonical(resource: str, raw: object) -> str:
     Raises:
         ValueError: it is none.
     """
+    if isinstance(raw, float | Decimal):
+        return text(resource, number(raw))
     if isinstance(raw, bool) or not isinstance(raw, int | str):
         raise ValueError("expected a quantity")
     try:

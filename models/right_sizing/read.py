@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from decimal import Decimal
 from pathlib import Path
@@ -13,16 +14,18 @@ import yaml
 from models.documents.placement import ContainerRequests
 from models.kube.lenient_decode import shorten
 from models.right_sizing import krr, prometheus, vertical_pod_autoscaler
+from models.right_sizing.quantities import RESOURCES
 from models.snapshot.snapshot import InputError
 
 _EXPECTED = "expected krr's JSON, VerticalPodAutoscaler objects, or RESOURCE=FILE with the answer of Prometheus to a range query"
 
 
-def read(given: Sequence[str]) -> list[ContainerRequests]:
+def read(given: Sequence[str], odd: list[str] | None = None) -> list[ContainerRequests]:
     """Return all recommendations of files, those of a later one last.
 
     Args:
         given: ``FILE``, or ``RESOURCE[:pNN|:max][+N%]=FILE`` for what Prometheus answered.
+        odd: takes a sentence for each file that recommends nothing at all.
 
     Raises:
         InputError: a file cannot be read, or is none of these.
@@ -32,9 +35,15 @@ def read(given: Sequence[str]) -> list[ContainerRequests]:
     for text in given:
         spec, equals, path = text.partition("=")
         taken = prometheus.parse(spec) if equals else None
+        if taken is None and _misspelt(spec, path, text):
+            problems.append(f"--requests {text}: {shorten(spec)}: {prometheus.EXPECTED}")
+            continue
         path = path if taken is not None else text
         try:
-            found += _read(path, taken)
+            own = _read(path, taken)
+            found += own
+            if not own and odd is not None:
+                odd.append(f"--requests: {path} recommends nothing, and requests stay as they are")
         except OSError as error:
             problems.append(f"{path}: {error.strerror or error}")
         except ValueError as error:
@@ -44,6 +53,13 @@ def read(given: Sequence[str]) -> list[ContainerRequests]:
     return found
 
 
+def _misspelt(spec: str, path: str, text: str) -> bool:
+    """Return whether a text is rather ``RESOURCE…=FILE`` with a mistake before the equals sign than the name of a file."""
+    resource = re.match("[a-z]*", spec.lower())
+    meant = resource is not None and resource[0] in RESOURCES
+    return bool(path) and not Path(text).exists() and (meant or Path(path).exists())
+
+
 def _read(path: str, taken: prometheus.Taken | None) -> list[ContainerRequests]:
     content = Path(path).read_bytes()
     documents = _documents(content)
@@ -51,6 +67,8 @@ def _read(path: str, taken: prometheus.Taken | None) -> list[ContainerRequests]:
     for plain in documents:
         if taken is not None:
             if not prometheus.is_matrix(plain):
+                if isinstance(plain, dict) and isinstance(plain.get("error"), str):
+                    raise ValueError(f"Prometheus answered with an error: {shorten(plain['error'])}")
                 raise ValueError("expected the answer of Prometheus to a range query, with resultType matrix")
             found += prometheus.read(plain, taken)
         elif krr.is_krr(plain):

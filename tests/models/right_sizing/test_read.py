@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -80,14 +81,32 @@ def test_workloads_of_other_kinds_are_known_by_their_pods(tmp_path: Path) -> Non
     assert found == [("Pod shop/web-1", "app", {"cpu": "100m", "memory": "1000000"})]
 
 
+def test_workloads_of_other_kinds_without_pods_are_told_of(tmp_path: Path) -> None:
+    assert [each[0] for each in told(tmp_path / "krr.json", {"scans": [scan("Rollout", pods=[])]})] == ["Rollout shop/web"]
+
+
+def test_what_is_not_a_number_is_not_known(tmp_path: Path) -> None:
+    assert told(tmp_path / "krr.json", {"scans": [scan(cpu=float("nan"))]}) == [("Deployment shop/web", "app", {"memory": "1000000"})]
+    assert told(tmp_path / "krr.yaml", yaml.safe_dump({"scans": [scan(cpu=float("nan"))]}))[0][2] == {"memory": "1000000"}
+
+
+def test_numbers_of_yaml(tmp_path: Path) -> None:
+    assert told(tmp_path / "krr.yaml", yaml.safe_dump({"scans": [scan(cpu=0.29)]})) == [
+        ("Deployment shop/web", "app", {"cpu": "290m", "memory": "1000000"})
+    ]
+
+
+_WHO = "scans[0]: Deployment shop/web: container app: "
+
+
 @pytest.mark.parametrize(
     ("plain", "said"),
     [
-        ({"object": {}}, "scans[0]: recommended is missing"),
-        (scan(container=""), "scans[0]: expected a text in kind"),
-        (scan(cpu="much"), "scans[0]: expected a number"),
-        (scan(cpu=-1), "scans[0]: expected an amount of at least 0"),
-        (scan(cpu=1e300), "scans[0]: expected a finite number"),
+        ({"object": {}}, "scans[0]: a b/c: container d: recommended is missing"),
+        (scan(container=""), "scans[0]: Deployment shop/web: container ?: expected a text in kind"),
+        (scan(cpu="much"), f"{_WHO}recommended.requests.cpu: expected a number"),
+        (scan(cpu=-1), f"{_WHO}recommended.requests.cpu: expected an amount of at least 0"),
+        (scan(cpu=1e300), f"{_WHO}recommended.requests.cpu: expected a finite number"),
         (5, "scans[0]: expected object and recommended"),
     ],
 )
@@ -171,6 +190,10 @@ def test_the_data_alone(tmp_path: Path) -> None:
     [
         (answer((LABELS, ["1"])), "", "is an answer of Prometheus: say of which resource"),
         ({"status": "error"}, "cpu=", "expected the answer of Prometheus"),
+        ({"status": "error", "error": "bad query"}, "cpu=", "Prometheus answered with an error: 'bad query'"),
+        (answer(({**LABELS, "pod": ["a"]}, ["1"])), "cpu=", "data.result[0]: expected the labels"),
+        (answer(({**LABELS, "container": {"a": 1}}, ["1"])), "cpu=", "data.result[0]: expected the labels"),
+        ({"resultType": "matrix", "result": 5}, "cpu=", "data.result: expected a list"),
         (answer(({"container": "app"}, ["1"])), "cpu=", "data.result[0]: expected the labels"),
         (answer((LABELS, ["one"])), "cpu=", "data.result[0]: expected a number"),
         (answer((LABELS, ["-1"])), "cpu=", "data.result[0]: expected usage of at least 0"),
@@ -204,6 +227,23 @@ def test_files_that_are_not_there_are_all_named(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize("spec", ["cpu:p101", "cpu:95", "CPU", "memory:min", "cpu+1000%", "disk"])
+def test_a_misspelt_choice_of_samples_is_no_missing_file(spec: str, tmp_path: Path) -> None:
+    path = tmp_path / "cpu.json"
+    path.write_text(json.dumps(answer((LABELS, ["1"]))), encoding="utf-8")
+    with pytest.raises(InputError) as error:
+        read([f"{spec}={path}"])
+    assert error.value.problems == [f"--requests {spec}={path}: {spec!r}: {prometheus.EXPECTED}"]
+
+
+@pytest.mark.parametrize(("plain", "spec"), [({"scans": []}, ""), (answer(), "cpu="), (scaler(), "")])
+def test_a_file_that_recommends_nothing_is_said(plain: Plain, spec: str, tmp_path: Path) -> None:
+    path, odd = tmp_path / "empty.json", list[str]()
+    path.write_text(json.dumps(plain), encoding="utf-8")
+    assert read([f"{spec}{path}"], odd) == []
+    assert odd == [f"--requests: {path} recommends nothing, and requests stay as they are"]
+
+
 @given(st.integers(0, 2**60))
 def test_amounts_are_rounded_up(nano: int) -> None:
     amount = Fraction(nano, 10**9)
@@ -213,7 +253,8 @@ def test_amounts_are_rounded_up(nano: int) -> None:
 
 
 def test_numbers_are_exact() -> None:
-    assert number("0.1") == Fraction(1, 10)
+    assert number("0.1") == number(0.1) == Fraction(1, 10)
+    assert canonical("cpu", 0.29) == "290m"
     for odd in (True, None, "x", "Infinity", [1]):
         with pytest.raises(ValueError, match="number"):
             number(odd)
