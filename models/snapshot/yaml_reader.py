@@ -25,6 +25,9 @@ _BOOLS: Final = {
     for words, value in (("true True TRUE yes Yes YES on On ON", True), ("false False FALSE no No NO off Off OFF", False))
     for word in words.split()
 }
+#: Braces of a template where YAML would have a value or a line of its own.
+_TEMPLATE: Final = re.compile(r"(?:^|[\s:-])(\{\{.*?\}\}|\{%.*?%\})")
+_LINE: Final = re.compile(r"line ([0-9]+)[:,]")
 _INT: Final = re.compile(r"[-+]?(?:0b[01_]+|0x[0-9a-fA-F_]+|0o?[0-7_]+|0|[1-9][0-9_]*)\Z")
 _FLOAT: Final = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?\Z|[-+]?\.(?:inf|Inf|INF)\Z|\.(?:nan|NaN|NAN)\Z")
 
@@ -56,6 +59,28 @@ def documents(text: str | bytes) -> Iterator[Any]:
     Raises:
         YamlError: not YAML, a duplicate key, an unknown tag, nesting or aliases without measure.
     """
+    try:
+        yield from _checked(text)
+    except YamlError as error:
+        found = _unrendered(text, str(error))
+        raise YamlError(found) if found is not None else error from None
+
+
+def _unrendered(text: str | bytes, problem: str) -> str | None:
+    """Return what is wrong with the text of a template; None where the line of a problem, and the one above it, have none."""
+    at = _LINE.search(problem)
+    if at is None:
+        return None
+    number = int(at[1])
+    lines = (text.decode("utf-8", "replace") if isinstance(text, bytes) else text).splitlines()
+    for k in (number, number - 1):
+        found = _TEMPLATE.search(lines[k - 1][:2000]) if 0 < k <= len(lines) else None
+        if found is not None:
+            return f"line {k}: {found[1][:60]!r} looks like a template that is not rendered (helm template renders charts)"
+    return None
+
+
+def _checked(text: str | bytes) -> Iterator[Any]:
     try:
         yield from _documents(text)
     except yaml.MarkedYAMLError as error:

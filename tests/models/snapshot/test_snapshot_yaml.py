@@ -179,6 +179,26 @@ def test_refuses_with_the_line(tmp_path: Path, text: str, want: str) -> None:
     assert problems(tmp_path, text) == [want]
 
 
+@pytest.mark.parametrize(
+    ("text", "line", "shown"),
+    [
+        ("kind: ConfigMap\nmetadata:\n  name: {{ .Release.Name }}\n", 3, "{{ .Release.Name }}"),
+        ("{{- if .Values.on }}\nkind: A\n{{- end }}\n", 1, "{{- if .Values.on }}"),
+        ('name: {{ include "a" . }}-x', 1, '{{ include "a" . }}'),
+        ("a: b\n{{ range .x }}\nc: d\n{{ end }}\n", 2, "{{ range .x }}"),
+        ("labels:\n    {{- toYaml .x | nindent 4 }}\n", 2, "{{- toYaml .x | nindent 4 }}"),
+        ("{% if x %}\na: b\n", 1, "{% if x %}"),
+    ],
+)
+def test_a_template_that_is_not_rendered_is_told_as_one(tmp_path: Path, text: str, line: int, shown: str) -> None:
+    want = f"line {line}: {shown!r} looks like a template that is not rendered (helm template renders charts)"
+    assert problems(tmp_path, text) == [want]
+
+
+def test_braces_in_quotes_are_no_template(tmp_path: Path) -> None:
+    assert problems(tmp_path, 'a: "{{ x }}"\nb: c: d\n') == ["line 2: mapping values are not allowed in this context"]
+
+
 @pytest.mark.parametrize("text", ["[" * 100_000, "- " * 10_000, "{a: " * 5_000])
 def test_deep_nesting_is_refused(tmp_path: Path, text: str) -> None:
     (line,) = problems(tmp_path, "a: " + text if text[0] != "-" else text)
