@@ -21,6 +21,7 @@ from models.kube import objects
 from models.kube.pod_spec import required_terms
 from models.snapshot.snapshot import InputError, Snapshot
 from models.workloads import replicas
+from models.workloads.deployment_rollout import ranked_alike
 from models.workloads.expand import expand, owned
 from models.workloads.rollout_input import read
 from models.workloads.view import view
@@ -37,6 +38,7 @@ _NO_ORDER: Final = (
     "there is an end state in which everything is placed, but no order was found in which rollouts and new pods come to it without "
     "being in each other's way"
 )
+_OPEN_ORDER: Final = ": the controller may delete its old pods in another order, as it ranks some alike"
 Blame = tuple[str, str]  # a rule, and its sentence
 
 
@@ -188,13 +190,14 @@ class Placing:
             reasons = [reason for left in rollout.stuck[:1] for reason in left.reasons]
             told = ", ".join(f"{r.rule} on {r.nodes} node{'s' * (r.nodes != 1)} ({r.message})" for r in reasons)
             halted = f"its rollout comes to a halt with {len(found.assignments)} of {rollout.replicas} new pods placed"
-            proved = rollout.proved and (self._alone(change, state) or self._halts_anyway(change))
+            open_order = _order_matters(found, state, name)
+            proved = rollout.proved and not open_order and (self._alone(change, state) or self._halts_anyway(change))
             course.halts[change.ref] = _Rolled(
                 len(found.assignments),
                 proved,
                 f"{halted} (maxSurge {rollout.maxSurge}, maxUnavailable {rollout.maxUnavailable})"
                 + (f": the next one is rejected by {told}" if told else "")
-                + ("" if proved else "; not proved"),
+                + ("" if proved else "; not proved" + _OPEN_ORDER * open_order),
                 tuple((reason.rule, reason.message) for reason in reasons),
                 "; or ".join(way.message for way in rollout.waysOut) or None,
             )
@@ -222,7 +225,8 @@ class Placing:
             )
         except InputError:
             return False
-        return found.rollout is not None and not found.rollout.complete and found.rollout.proved
+        halts = found.rollout is not None and not found.rollout.complete and found.rollout.proved
+        return halts and not _order_matters(found, freest, f"{change.namespace}/{change.name}")
 
     def _step(self, state: Snapshot, good: Sequence[Change], course: _Course) -> Snapshot:
         """Return the cluster after StatefulSets have replaced their pods, from the highest ordinal down, one by one."""
@@ -328,6 +332,13 @@ class Placing:
         text = "; ".join(f"{r.rule} on {r.nodes} node{'s' * (r.nodes != 1)}: {r.message}" for r in reasons) or "no place was found for it"
         text = text if fit != "unproved" else f"{text}; not proved: the time was up (--time-limit)"
         return Verdict(change, fit, asked, placed, text, tuple((reason.rule, reason.message) for reason in reasons))
+
+
+def _order_matters(found: Placement, state: Snapshot, name: str) -> bool:
+    """Return whether a halted rollout may get further if old pods go in another order, which the controller leaves open."""
+    assert found.rollout is not None
+    goes_on = any(wave.delete for wave in found.rollout.waves) or any(tier.bound for tier in found.objective if tier.tier == "placed")
+    return goes_on and ranked_alike(read(state, name, None).old)
 
 
 def _most(placement: Placement | None) -> bool:

@@ -199,3 +199,10 @@ def deletions(pace: Pace, old: Sequence[Old], together: Callable[[str], int], av
         ranked = sorted(families[family], key=lambda e: (e.before, -together(e.node) if e.node else 0, e.after))
         found += ranked[:number]
     return found
+
+
+def ranked_alike(old: Sequence[Old]) -> bool:
+    """Return whether the order in which old pods go is open: some on different nodes differ in their ages only, which the controller
+    compares by since when pods have been ready, roughly (LogarithmicScaleDown), and leaves to chance where they are about equal."""
+    first: dict[tuple[int, tuple[int, ...]], str | None] = {}
+    return any(first.setdefault((entry.family, entry.before), entry.node) != entry.node for entry in old)
