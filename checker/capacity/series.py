@@ -102,3 +102,8 @@ def _money_faults(sizing: Sizing, series: list[Moment]) -> Iterator[str]:
             yield f"the snapshot of {moment.snapshot.capturedAt} needs {least} millionths alone, all are said to need {bound}"
         if least >= bound and not moment.decides:
             yield f"the snapshot of {moment.snapshot.capturedAt} needs as much as all, and is said not to decide"
+        if moment.decides and least < bound <= max(other for _, _, other in needs):
+            yield f"the snapshot of {moment.snapshot.capturedAt} needs less than all, another as much, and it is said to decide"
+    for moment in series:
+        if moment.placement is None and not moment.decides and any(other.decides for other in series):
+            yield f"the document is of the snapshot of {moment.snapshot.capturedAt}, which is said not to decide, unlike others"

@@ -178,6 +178,18 @@ def lies(found: Sizing) -> dict[str, Any]:
     def undecided() -> None:
         found.cost.bound, found.status, other.decides = 1.0, "feasible", False
 
+    def overdecided() -> None:
+        own = (second if other is first else first).alone
+        assert own is not None
+        found.cost.bound, found.status = own.bound, "feasible"
+        alone.bound, other.decides = 0.0, True
+
+    def of_another() -> None:
+        for moment in series:
+            moment.decides = moment is other
+            if moment.alone is not None:
+                moment.alone.bound = 0.0
+
     def fewer() -> None:
         other.buy[0].count -= 1
 
@@ -190,6 +202,8 @@ def lies(found: Sizing) -> dict[str, Any]:
         "is said to need from": dear,
         "not in the order of their times": series.reverse,
         "is said not to decide": undecided,
+        "and it is said to decide": overdecided,
+        "which is said not to decide": of_another,
         "of several clusters": elsewhere,
     }
 
