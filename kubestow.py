@@ -11,8 +11,8 @@ Results are judged by the checker before they are returned. Nothing is printed, 
 error is in ``warnings`` and ``notes`` of what :func:`load` returns, and in ``notes`` and ``unmodelled`` of results.
 
 All functions raise :class:`InputError` for bad input, with a line for each problem in ``problems``, as commands print it; ValueError where
-what is asked for does not go together (exit code 2 of commands), in the words of the command line, options included; and
-:class:`InternalFault` where the checker finds a result invalid, which is a bug of kubestow.
+what is asked for does not go together (exit code 2 of commands), in the words of the command line, options included; TypeError for
+arguments of another type; and :class:`InternalFault` where the checker finds a result invalid, which is a bug of kubestow.
 """
 
 from __future__ import annotations
@@ -60,6 +60,7 @@ __all__ = [
 
 #: A file or, for a snapshot, also a directory.
 Path = str | os.PathLike[str]
+_Struct = TypeVar("_Struct", Edits, Limits)
 _Document = TypeVar("_Document", Placement, RebalancePlan)
 _GOALS = ("repair", "improve", "consolidate", "admit")
 #: What the limits of a plan may be at most, as on the command line.
@@ -131,6 +132,7 @@ def load(
     """
     began = time.monotonic()
     files = _paths(paths)
+    _expect("feature_gates", feature_gates, Mapping, type(None))
     if not files:
         raise ValueError("no snapshot: name at least one file")
     if kubernetes_version not in (None, *VERSIONS):
@@ -169,7 +171,7 @@ def solve(
     """
     from solver.solve import place
 
-    asked = _options(given, options)
+    asked = _options(_input(given), options)
     of_input = given._asked
     asked = replace(
         asked,
@@ -199,10 +201,12 @@ def rebalance(
     """
     from solver.rebalance.rebalance import rebalance as find
 
-    edits = given._asked.edits
+    edits = _input(given)._asked.edits
+    _expect("options", options, PlanOptions)
     if given._asked.manifests or (edits is not None and edits != Edits(requests=edits.requests)):
         raise ValueError("a plan is made without manifests and without edits other than requests")
-    limits = msgspec.structs.replace(options.limits, alsoMove=list(dict.fromkeys(options.limits.alsoMove)))
+    limits = _typed("options.limits", options.limits, Limits)
+    limits = msgspec.structs.replace(limits, alsoMove=list(dict.fromkeys(limits.alsoMove)))
     unknown = [f"{goal!r} is no goal (expected {', '.join(_GOALS)})" for goal in options.goals if goal not in _GOALS]
     unknown += [
         f"alsoMove: {name!r} is neither bare nor local-storage" for name in limits.alsoMove if name not in ("bare", "local-storage")
@@ -249,7 +253,9 @@ def explain(
     """
     if pod is not None and workload is not None:
         raise ValueError("pod and workload do not go together")
-    asked = _options(given, options or Options(time_limit=10.0))
+    _expect("pod", pod, str, type(None))
+    _expect("workload", workload, str, type(None))
+    asked = _options(_input(given), options or Options(time_limit=10.0))
     waiting = judging.Waiting(given.snapshot, given.policy, asked.include_gated, asked.daemon_namespaces)
     verdicts = waiting.judge(pod=pod, workload=workload)
     if per_node:
@@ -278,8 +284,9 @@ def verify(given: Input, result: Result | Path) -> Verification:
         InputError: the result cannot be read, or its manifests are not those of the input.
         ValueError: the input has other edits than the result, or is judged by another version.
     """
+    asked = _input(given)._asked
+    _expect("result", result, *get_args(Result), str, os.PathLike)
     document = results.as_read(result) if not isinstance(result, str | os.PathLike) else results.read_result(_paths([result])[0])
-    asked = given._asked
     if asked.manifests and (misused := judging.manifests_misused(document, "checked")) is not None:
         raise ValueError(misused)
     if asked.edits is not None and asked.edits != document.snapshot.edits:
@@ -307,22 +314,44 @@ class _Given:
 
 
 def _paths(paths: Sequence[Path]) -> tuple[str, ...]:
-    if isinstance(paths, str):
-        raise ValueError(f"expected a list of files, got {paths!r}")
+    if isinstance(paths, str | os.PathLike):
+        raise ValueError(f"expected a list of files, got {os.fspath(paths)!r}")
+    for path in paths:
+        _expect("files", path, str, os.PathLike)
     found = tuple(os.fspath(path) for path in paths)
     if "-" in found:
         raise ValueError("standard input (-) is for the command line")
+    for path in found:
+        if "\n" in path and not os.path.lexists(path):
+            raise ValueError(f"expected names of files, got a text of {len(path.splitlines())} lines: write it to a file")
     return found
+
+
+def _input(given: Input) -> Input:
+    _expect("given", given, Input)
+    return given
+
+
+def _expect(name: str, value: object, *kinds: type) -> None:
+    """Raise TypeError where an argument is of none of these types."""
+    if not isinstance(value, kinds):
+        expected = " or ".join("None" if kind is type(None) else kind.__name__ for kind in kinds)
+        raise TypeError(f"{name}: expected {expected}, got {type(value).__name__}")
+
+
+def _typed(name: str, value: _Struct, kind: type[_Struct]) -> _Struct:
+    """Return a Struct whose fields are of their types."""
+    try:
+        return msgspec.convert(msgspec.to_builtins(value), kind)
+    except msgspec.ValidationError as error:
+        raise InputError([f"{name}: {error}"]) from None
 
 
 def _edits(edits: Edits | None, manifests: Sequence[str], catalogue: Catalogue | None) -> Edits | None:
     """Return the edits, with the shapes of what is bought."""
     if edits is None:
         return None
-    try:
-        edits = msgspec.convert(msgspec.to_builtins(edits), Edits)
-    except msgspec.ValidationError as error:
-        raise InputError([f"edits: {error}"]) from None
+    edits = _typed("edits", edits, Edits)
     wrong = reading.misused(edits, manifests, catalogue is not None)
     if wrong is not None:
         raise ValueError(wrong)
@@ -338,7 +367,8 @@ def _left_to_buy(asked: _Asked) -> Catalogue | None:
 
 def _options(given: Input, options: Options | None) -> Options:
     """Return the options with the policy of the input."""
-    chosen = options or Options()
+    chosen = Options() if options is None else options
+    _expect("options", chosen, Options)
     if chosen.policy not in (policies.DEFAULT, given.policy):
         raise ValueError("options.policy: the policy is given to load")
     if chosen.engine not in get_args(Engine):

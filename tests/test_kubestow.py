@@ -182,11 +182,42 @@ def test_bad_input_has_the_lines_of_the_command(arguments: list[str], options: d
             "maxMoves: -1(.|\n)*|alsoMove",
         ),
         (lambda: kubestow.explain(kubestow.load(QUICK), pod="a/b", workload="c"), "do not go together"),
+        (lambda: kubestow.load(Path(QUICK).read_text()), r"got a text of \d+ lines: write it to a file"),
+        (lambda: kubestow.load(QUICK, manifests=Path(WORKLOAD)), "a list of files"),  # type: ignore[arg-type]
+        (lambda: kubestow.Options(daemon_namespaces="kube-system"), "not the text 'kube-system'"),  # type: ignore[arg-type]
+        (lambda: kubestow.Options(seed=2**31), "seed must be in the range"),
+        (lambda: kubestow.PlanOptions(drain="n1"), "drain must be a tuple of names"),  # type: ignore[arg-type]
+        (lambda: kubestow.PlanOptions("repair"), "goals must be a tuple of names"),  # type: ignore[arg-type]
     ],
 )
 def test_wrong_use_is_a_value_error(wrong: Any, said: str) -> None:
     with pytest.raises(ValueError, match=said):
         wrong()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (lambda: kubestow.load(b"a.yaml"), "files: expected str or PathLike, got bytes"),  # type: ignore[arg-type]
+        (lambda: kubestow.load(None), "files: expected str or PathLike, got NoneType"),  # type: ignore[arg-type]
+        (lambda: kubestow.load([QUICK]), "files: expected str or PathLike, got list"),  # type: ignore[arg-type]
+        (lambda: kubestow.load(QUICK, feature_gates=["A"]), "feature_gates: expected Mapping or None, got list"),  # type: ignore[arg-type]
+        (lambda: kubestow.solve(QUICK), "given: expected Input, got str"),  # type: ignore[arg-type]
+        (lambda: kubestow.solve(kubestow.load(QUICK), {}), "options: expected Options, got dict"),  # type: ignore[arg-type]
+        (lambda: kubestow.rebalance(kubestow.load(DRAIN), kubestow.Options()), "expected PlanOptions, got Options"),  # type: ignore[arg-type]
+        (lambda: kubestow.explain(kubestow.load(QUICK), workload=3), "workload: expected str or None, got int"),  # type: ignore[call-overload]
+        (lambda: kubestow.verify(kubestow.load(QUICK), {}), r"result: expected Placement or .*, got dict"),  # type: ignore[arg-type]
+    ],
+)
+def test_arguments_of_another_type_are_named(wrong: Any, said: str) -> None:
+    with pytest.raises(TypeError, match=said):
+        wrong()
+
+
+def test_limits_of_another_type_are_bad_input() -> None:
+    wrong = kubestow.PlanOptions(("repair",), limits=kubestow.Limits(maxMoves="3"))  # type: ignore[arg-type]
+    with pytest.raises(kubestow.InputError, match=r"limits: .*maxMoves"):
+        kubestow.rebalance(kubestow.load(DRAIN), wrong)
 
 
 def test_what_is_not_there_or_no_document_is_bad_input() -> None:

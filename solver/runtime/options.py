@@ -53,6 +53,10 @@ class Options:
             raise ValueError("time_limit must be positive")
         if self.workers is not None and self.workers < 1:
             raise ValueError("workers must be at least 1")
+        if not 0 <= self.seed < 2**31:
+            raise ValueError("seed must be in the range 0 to 2147483647")
+        if isinstance(self.daemon_namespaces, str):
+            raise ValueError(f"daemon_namespaces must be a tuple of names, not the text {self.daemon_namespaces!r}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,3 +16,8 @@ class PlanOptions:
     drain: tuple[str, ...] = ()
     limits: Limits = field(default_factory=Limits)
     options: Options = field(default_factory=Options)
+
+    def __post_init__(self) -> None:
+        for name, value in (("goals", self.goals), ("drain", self.drain)):
+            if isinstance(value, str):
+                raise ValueError(f"{name} must be a tuple of names, not the text {value!r}")
