@@ -61,6 +61,7 @@ def read(path: str, snapshot: Snapshot) -> Policy:
     version, kind = plain.get("apiVersion"), plain.get("kind")
     if version != API_VERSION or kind != "DeschedulerPolicy":
         raise InputError([f"{path}: DeschedulerPolicy: apiVersion {version!r}, kind {kind!r}: expected {API_VERSION}, DeschedulerPolicy"])
+    plain = _stated(plain)
     for profile in plain["profiles"] if isinstance(plain.get("profiles"), list) else ():
         if isinstance(profile, dict) and isinstance(profile.get("plugins"), dict):
             profile["plugins"] = {str(key).lower(): value for key, value in profile["plugins"].items()}
@@ -74,6 +75,17 @@ def read(path: str, snapshot: Snapshot) -> Policy:
         raise InputError(reader.problems)
     limits = found.maxNoOfPodsToEvictPerNode, found.maxNoOfPodsToEvictPerNamespace, found.maxNoOfPodsToEvictTotal
     return Policy(path, profiles, selector, *limits, tuple(dict.fromkeys(reader.not_modelled)))
+
+
+def _stated(plain: dict[str, Any]) -> dict[str, Any]:
+    """Return a mapping without what is null in it, which Go reads as what is not there."""
+    return {key: _inside(value) for key, value in plain.items() if value is not None}
+
+
+def _inside(value: Any) -> Any:
+    if isinstance(value, dict):
+        return _stated(value)
+    return [_inside(each) for each in value] if isinstance(value, list) else value
 
 
 def _unpacked(path: str, plain: Any) -> dict[str, Any]:

@@ -96,3 +96,12 @@ def test_extension_points_may_be_written_as_the_documentation_does(tmp_path: Pat
     own = profile(TAINTS)
     own["plugins"]["preEvictionFilter"] = {"enabled": ["DefaultEvictor"]}
     assert read(tmp_path, policy_of(own), []).profiles[0].name == "p"
+
+
+def test_what_is_null_is_taken_for_not_stated(tmp_path: Path) -> None:
+    """Go reads ``deschedule:`` with nothing behind it as a field that is not there."""
+    whole = profile(TAINTS, {"namespaces": None, "labelSelector": None}, evictor={"minReplicas": None})
+    plain = {**policy_of({**whole, "plugins": {**whole["plugins"], "balance": None}}), "nodeSelector": None}
+    assert [name for name, _ in read(tmp_path, plain, []).profiles[0].deschedule] == [TAINTS]
+    with pytest.raises(InputError, match="profiles: there is none"):
+        read(tmp_path, {**policy_of(), "profiles": None}, [])
