@@ -26,6 +26,7 @@ from tests.fuzz.seeds import Object
 CODES: Final = {
     "solve": (0, 1, 3, 4), "rebalance": (0, 1, 3, 4), "verify": (0, 1, 4), "explain": (0, 1), "audit": (0, 1, 4), "report": (0, 1, 4),
     "capture": (0, 1, 3), "nodes": (0, 1), "fit": (0, 1, 3, 4), "size": (0, 1, 3, 4), "survive": (0, 1, 3, 4), "upgrade": (0, 1, 3, 4),
+    "check": (0, 1, 3, 4),
 }  # fmt: skip
 _COMMANDS: Final = (
     ("solve",) * 6
@@ -88,11 +89,11 @@ class _Maker:
             added = added or seeds.manifests(rng, objects)
         seen = world(objects)
         if spoiled in ("snapshot", "all"):
-            objects = self.spoiled(objects, self.objects, _is_snapshot)
+            objects = self.spoiled(objects, self.objects, is_snapshot)
         self.snapshot(objects, coarse=spoiled in ("snapshot", "all"))
         if added:
             if spoiled in ("manifests", "all"):
-                added = self.spoiled(added, self.objects, _is_manifests)
+                added = self.spoiled(added, self.objects, is_manifests)
             case.inputs += ["-w", self.put("manifests", added, coarse=spoiled in ("manifests", "all"))]
         if document is not None:
             if spoiled in ("snapshot", "all") and rng.random() < 0.8:
@@ -341,11 +342,13 @@ def _is_deployment(each: Any) -> bool:
     )  # fmt: skip
 
 
-def _is_snapshot(objects: Any) -> bool:
-    return _is_manifests(objects) and _passes(lambda: from_objects(objects))
+def is_snapshot(objects: Any) -> bool:
+    """Return whether objects are read as a snapshot."""
+    return is_manifests(objects) and _passes(lambda: from_objects(objects))
 
 
-def _is_manifests(objects: Any) -> bool:
+def is_manifests(objects: Any) -> bool:
+    """Return whether objects are read as manifests."""
     return isinstance(objects, list) and _passes(lambda: json.dumps(objects, allow_nan=False, ensure_ascii=False).encode()) and (
         _passes(lambda: from_objects(objects, manifests=True))
     )  # fmt: skip

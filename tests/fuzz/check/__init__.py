@@ -1,0 +1,1 @@
+"""Spoiled manifests and clusters for the command ``check``."""
