@@ -14,7 +14,10 @@ import msgspec
 
 from audit.karpenter import schedule
 from models.documents import settings_file
+from models.kube import quantity
+from models.kube.lenient_decode import shorten
 from models.kube.objects import Taint
+from models.kube.quantity import QuantityError
 from models.snapshot import sources, yaml_reader
 from models.snapshot.snapshot import InputError
 
@@ -159,10 +162,14 @@ def read(paths: Sequence[str], captured: str) -> Pools:
         InputError: they cannot be read, or an API server would refuse them; a line for each problem.
     """
     problems: list[str] = []
+    beside: list[str] = []
     named: dict[str, NodePool] = {}
     for path in paths:
         found = 0
         for where, plain in _documents(path):
+            if _is_class(plain):
+                beside.append(f"{plain['kind']} {shorten((plain.get('metadata') or {}).get('name'))}: how nodes are made is not read")
+                continue
             found += 1
             pool = _pool(where, plain, problems)
             if pool is not None and pool.name in named:
@@ -174,7 +181,14 @@ def read(paths: Sequence[str], captured: str) -> Pools:
     if problems:
         raise InputError(problems)
     time = schedule.seconds(captured)
-    return Pools(named, time, list(_not_modelled(named.values(), time)))
+    return Pools(named, time, [*_not_modelled(named.values(), time), *dict.fromkeys(beside)])
+
+
+def _is_class(plain: Any) -> bool:
+    """Return whether a document is a NodeClass of a provider, which many keep in the file of its NodePools."""
+    version, kind = (plain.get("apiVersion"), plain.get("kind")) if isinstance(plain, dict) else (None, None)
+    group = version.partition("/")[0] if isinstance(version, str) else ""
+    return "karpenter" in group and isinstance(kind, str) and kind.endswith("NodeClass") and isinstance(plain.get("metadata") or {}, dict)
 
 
 def _documents(path: str) -> Iterator[tuple[str, Any]]:
@@ -223,6 +237,11 @@ def _wrong(pool: NodePool) -> Iterator[str]:
             yield f"{at}: schedule and duration are given together or not at all"
         elif budget.schedule is not None and (problem := schedule.problem(budget.schedule, budget.duration)):
             yield f"{at}.{problem}"
+    for name, limit in pool.spec.limits.items():
+        try:
+            quantity.parse(limit)
+        except QuantityError as error:
+            yield f"spec.limits.{name}: {error}"
     for each in pool.spec.template.spec.requirements:
         number = each.operator in ("Gt", "Lt", "Gte", "Lte")
         if each.operator not in _OPERATORS or (each.operator == "In" and not each.values):

@@ -66,6 +66,14 @@ def test_what_is_dear_to_disrupt_goes_last(tmp_path: Path) -> None:
     assert steps(found) == [("single", ["n2"])]
 
 
+@pytest.mark.parametrize(("cost", "first"), [("1e400", "n1"), ("1/3", "n1"), ("2147483647", "n2"), ("-2147483647", "n1")])
+def test_a_cost_of_deletion_that_is_no_finite_number_counts_nothing(tmp_path: Path, cost: str, first: str) -> None:
+    dear = runs("a", "n1")
+    dear["metadata"]["annotations"] = {"controller.kubernetes.io/pod-deletion-cost": cost}
+    things = [machine("n1"), machine("n2"), dear, runs("b", "n2", "100m"), runs("c", "n2", "100m")]
+    assert steps(judged(tmp_path, node_pool(budgets=[{"nodes": "1"}]), things))[0][1] == [first]
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [

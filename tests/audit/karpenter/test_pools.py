@@ -33,6 +33,9 @@ def with_disruption(**fields: Any) -> Object:
         (with_disruption(budgets=[{"nodes": "1", "schedule": "@daily"}]), "given together or not at all"),
         (with_disruption(budgets=[{"nodes": "1", "schedule": "@never", "duration": "1h"}]), "schedule: '@never'"),
         (with_disruption(budgets=5), "budgets"),
+        ({**node_pool(), "spec": {"limits": {"cpu": "lots"}}}, "NodePool p: spec.limits.cpu: 'lots' is not a quantity"),
+        ({"apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": {"name": "own"}}, "holds no NodePool"),
+        ({"apiVersion": "example.org/v1", "kind": "NodeClass", "metadata": {"name": "own"}}, "expected karpenter.sh/v1, NodePool"),
         (node_pool(requirements=[{"key": "a", "operator": "Is"}]), "is no requirement"),
         (node_pool(requirements=[{"key": "a", "operator": "In", "values": []}]), "is no requirement"),
         (node_pool(requirements=[{"key": "a", "operator": "Gt", "values": ["x"]}]), "takes one whole number"),
@@ -44,6 +47,13 @@ def test_what_an_api_server_refuses_is_refused_in_a_line(tmp_path: Path, plain: 
     (line,) = refused.value.problems
     assert said in line
     assert "\n" not in line
+
+
+def test_a_node_class_beside_its_pool_is_named_and_passed_over(tmp_path: Path) -> None:
+    own = {"apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": {"name": "own"}, "spec": {"role": "r"}}
+    pools = read(tmp_path, {"apiVersion": "v1", "kind": "List", "items": [own, node_pool()]})
+    assert list(pools.named) == ["p"]
+    assert pools.not_modelled == ["EC2NodeClass 'own': how nodes are made is not read"]
 
 
 def test_without_a_word_on_disruption_a_tenth_may_go(tmp_path: Path) -> None:
