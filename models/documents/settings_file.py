@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+import re
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -10,6 +11,10 @@ from models.snapshot import sources, yaml_reader
 from models.snapshot.snapshot import InputError
 
 _T = TypeVar("_T", bound=msgspec.Struct)
+#: A step of msgspec's paths: a field, a place in a list, or any key of a mapping.
+_STEP: Final = re.compile(r"\.([^.\[]+)|\[([0-9]+)\]|(\[\.\.\.\])")
+#: Mappings of so many keys are not searched: each takes a conversion.
+_MOST: Final = 1000
 
 
 def read(path: str, kind: type[_T]) -> _T:
@@ -45,10 +50,42 @@ def fitted(path: str, plain: object, kind: type[_T]) -> _T:
     try:
         return msgspec.convert(plain, kind)
     except msgspec.ValidationError as error:
-        raise InputError([f"{path}: {kind.__name__}: {_readable(str(error))}"]) from error
+        what, _, where = str(error).rpartition(" - at `")
+        told = f"{_named(plain, where.rstrip('`'), kind, str(error)).removeprefix('$.')}: {what}" if what else str(error)
+        raise InputError([f"{path}: {kind.__name__}: {told}"]) from error
 
 
-def _readable(text: str) -> str:
-    """Return msgspec's "what - at `$.where`" with the field first."""
-    what, _, where = text.rpartition(" - at `")
-    return f"{where.rstrip('`').removeprefix('$.')}: {what}" if what else text
+def _named(plain: object, where: str, kind: type[msgspec.Struct], problem: str) -> str:
+    """Return the place of a problem with the keys of mappings by their names, where msgspec says ``[...]``."""
+    found, inner, whole = "$", plain, plain
+    for field, number, key in _STEP.findall(where.removeprefix("$")):
+        if key and isinstance(inner, dict) and len(inner) <= _MOST:
+            name = next((each for each in inner if _problem(_without(whole, inner, each), kind) == problem), None)
+            if name is None:
+                return where
+            whole = _without(whole, inner, name)
+            found, inner = f"{found}.{repr(name)[1:-1] if isinstance(name, str) else name}", inner[name]
+        elif field and isinstance(inner, dict) and field in inner:
+            found, inner = f"{found}.{field}", inner[field]
+        elif number and isinstance(inner, list | tuple) and int(number) < len(inner):
+            found, inner = f"{found}[{number}]", inner[int(number)]
+        else:
+            return where
+    return found
+
+
+def _without(whole: object, mapping: dict[object, object], kept: object) -> object:
+    """Return plain data in which one mapping has one key only."""
+    if whole is mapping:
+        return {kept: mapping[kept]}
+    if isinstance(whole, dict):
+        return {key: _without(value, mapping, kept) for key, value in whole.items()}
+    return [_without(value, mapping, kept) for value in whole] if isinstance(whole, list) else whole
+
+
+def _problem(plain: object, kind: type[msgspec.Struct]) -> str | None:
+    try:
+        msgspec.convert(plain, kind)
+    except msgspec.ValidationError as error:
+        return str(error)
+    return None
