@@ -20,7 +20,7 @@ from models.snapshot.snapshot import Snapshot
 from models.workloads.checks import Audience
 from models.workloads.ownership import HASH, OwnedPods, Owners
 from models.workloads.pods import UnknownClass, admitted
-from models.workloads.replicas import asked, job, suspended
+from models.workloads.replicas import asked, job_wanted, suspended
 from models.workloads.revisions import same_template
 from models.workloads.template import template_hash
 from models.workloads.view import Workload, controller, labelled, listed, view
@@ -209,7 +209,7 @@ def _is_over(workload: Workload) -> bool:
     """Return whether a Job is finished."""
     if workload.job is None or workload.kind != "Job" or workload.job.parallelism == 0 or suspended(workload):
         return False
-    return not job(workload, workload.name, workload.obj.status, (), ()).wanted
+    return not job_wanted(workload, workload.obj.status, (), ())
 
 
 def _wanted(workload: Workload, pods: tuple[int, ...]) -> int:

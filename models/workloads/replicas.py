@@ -127,29 +127,47 @@ def job(
     """Return what a Job (of that name) still runs: min(parallelism, completions - succeeded)."""
     spec = workload.job
     assert spec is not None
-    parallelism = 1 if spec.parallelism is None else spec.parallelism
-    status = status or JobStatus()
-    if any(c.type in _OVER and c.status == "True" for c in status.conditions or ()):
+    if _ended(status):
         return Plan(0, warnings=("is finished: it makes no more pods",))
     if suspended(workload):
         return Plan(0, warnings=("is suspended: it makes no pods",))
+    wanted = job_wanted(workload, status, existing, finished)
     labels = {"batch.kubernetes.io/job-name": name, "job-name": name}
-    good = [pod for pod in finished if pod.status is not None and pod.status.phase == "Succeeded"]
     if spec.completionMode == "Indexed":
-        over = [*_ranges(status.completedIndexes), *_ranges(status.failedIndexes)]
-        over += [range(i, i + 1) for i in _indices(good) if not any(i in each for each in over)]
-        active = _indices(existing)
-        completions = spec.completions or 0
-        wanted = max(0, min(parallelism, completions - sum(map(len, over))))
-        free = (i for i in range(completions) if i not in active and not any(i in each for each in over))
+        over, active = _over(status, finished), _indices(existing)
+        free = (i for i in range(spec.completions or 0) if i not in active and not any(i in each for each in over))
         missing = islice(free, max(0, wanted - len(existing)))
         return Plan(wanted, [Slot(base=_indexed(name, i), labels={**labels, INDEX: str(i)}) for i in missing])
-    succeeded = max(status.succeeded or 0, len(good))
-    if spec.completions is None:  # a work queue: once one pod succeeded, no more are made
-        wanted = parallelism if succeeded == 0 else min(parallelism, len(existing))
-    else:
-        wanted = max(0, min(parallelism, spec.completions - succeeded))
     return Plan(wanted, [Slot(base=f"{name}-", labels=labels)] * max(0, wanted - len(existing)))
+
+
+def job_wanted(workload: Workload, status: JobStatus | None, existing: Sequence[objects.Pod], finished: Sequence[objects.Pod]) -> int:
+    """Return how many pods a Job still runs at once; none once it is finished or while it is suspended."""
+    spec = workload.job
+    assert spec is not None
+    if _ended(status) or suspended(workload):
+        return 0
+    parallelism = 1 if spec.parallelism is None else spec.parallelism
+    if spec.completionMode == "Indexed":
+        return max(0, min(parallelism, (spec.completions or 0) - sum(map(len, _over(status, finished)))))
+    succeeded = max((status.succeeded if status is not None else None) or 0, len(_good(finished)))
+    if spec.completions is None:  # a work queue: once one pod succeeded, no more are made
+        return parallelism if succeeded == 0 else min(parallelism, len(existing))
+    return max(0, min(parallelism, spec.completions - succeeded))
+
+
+def _ended(status: JobStatus | None) -> bool:
+    return any(c.type in _OVER and c.status == "True" for c in (status.conditions if status is not None else None) or ())
+
+
+def _good(finished: Sequence[objects.Pod]) -> list[objects.Pod]:
+    return [pod for pod in finished if pod.status is not None and pod.status.phase == "Succeeded"]
+
+
+def _over(status: JobStatus | None, finished: Sequence[objects.Pod]) -> list[range]:
+    """Return the indexes of an Indexed Job that need no more pods."""
+    over = [*_ranges(status.completedIndexes), *_ranges(status.failedIndexes)] if status is not None else []
+    return over + [range(i, i + 1) for i in _indices(_good(finished)) if not any(i in each for each in over)]
 
 
 def suspended(workload: Workload) -> bool:

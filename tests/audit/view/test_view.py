@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from audit.view.label_matches import LabelMatches
 from audit.view.usable_nodes import UsableNodes
 from audit.view.view import ClusterView
@@ -46,6 +48,13 @@ def test_finished_jobs_are_nobody() -> None:
     assert names({**job, "status": {"conditions": [{"type": "Failed", "status": "True"}]}}) == []
     assert names(workload("Job", "run", 1, of={"suspend": True})) == ["Job default/run"]
     assert names(workload("Job", "run", 0)) == ["Job default/run"]  # paused
+
+
+def test_no_pod_of_a_job_is_made_to_see_whether_it_is_finished(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a billion there would be no end."""
+    monkeypatch.setattr("models.workloads.replicas.Slot", None)
+    for more in ({}, {"completions": 10**9}, {"completions": 10**9, "completionMode": "Indexed"}):
+        assert names(workload("Job", "run", 10**9, of=more)) == ["Job default/run"]
 
 
 def test_the_revision_that_rules_read_is_the_one_that_runs() -> None:
