@@ -17,7 +17,7 @@ import threading
 import time
 import traceback
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from html.parser import HTMLParser
 from pathlib import Path
@@ -207,6 +207,13 @@ def judge(case: Case, folder: Path, *, process: bool = False) -> list[str]:
         if checked.code != 0:
             found.append(f"verify refuses: {checked.code} {checked.err[:1000]} {checked.out.decode()[:1500]} {checked.trace}")
     return found
+
+
+def made(make: Callable[[int, Path], Case], seed: int, folder: Path) -> tuple[list[str], dict[Path, bytes]]:
+    """Return the words and the files of a case, without the name of the folder, which is new."""
+    folder.mkdir()
+    words = [word.replace(str(folder), "") for word in make(seed, folder).words()]
+    return words, {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 def run(seed: int, folder: Path, *, process: bool = False) -> tuple[Case, list[str]]:
