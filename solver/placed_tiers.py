@@ -36,7 +36,7 @@ class PlacedParameters:
         tries: Constructions in different orders, where pods are few.
         few_pods_to_try: Pods up to which there are several constructions.
         long: Seconds that shares are of, at most.
-        fill: Share of the time for filling shared devices anew.
+        fill: Share of the time for filling shared devices anew, and for filling nodes to the last unit.
         filling: Deterministic seconds that filling one node counts.
         repair: Share of the time for the repair.
         repair_devices: The same where pods ask for devices, whose models are large.
@@ -116,6 +116,8 @@ class PlacedSearch:
         if not self._complete(answer) and self.cluster.devices is not None:
             self._fill(answer)
         if not self._complete(answer):
+            self._fill_exactly(answer)
+        if not self._complete(answer):
             self._repair(answer)
         if not self._complete(answer):
             self._pack(answer)
@@ -170,6 +172,22 @@ class PlacedSearch:
             self._adopt(answer, counts)
             answer.state = None
             self._report("shares", answer)
+
+    def _fill_exactly(self, answer: Answer) -> None:
+        """Place all pods anew where hardly anything may be left over."""
+        from solver.construction.exact_filling import fill_exactly
+
+        until = self.deadline.left() - min(self.deadline.left(), self.parameters.long) * self.parameters.fill
+
+        def over() -> bool:
+            self.deadline.charge(self.parameters.insertion)
+            return self.stop.is_set() or self.deadline.left() <= until
+
+        counts = fill_exactly(self.cluster, self.limits, seed=self.options.seed, over=over)
+        if counts is not None:
+            self._adopt(answer, counts)
+            answer.state = None
+            self._report("repair", answer)
 
     def _repair(self, answer: Answer) -> None:
         """Make room for what construction left."""

@@ -17,6 +17,7 @@ from models.edits.binding import bound_as
 from models.kube.selectors import Bools
 from models.snapshot.scope import Scope
 from solver import rules
+from solver.construction.exact_filling import fill_exactly
 from solver.construction.greedy import construct
 from solver.construction.repair import repair
 from solver.rules.eligibility import possible
@@ -144,19 +145,26 @@ class Packing:
         free = [replace(cls, affinity=None) if c in together and met(c) else cls for c, cls in enumerate(alone.classes)]
         return replace(alone, classes=free)
 
+    def _charged(self) -> bool:
+        """Count an insertion; whether time is up."""
+        self.charge()
+        return self.over()
+
     def _packed(self, alone: Cluster, limits: Ints, patience: int, number: int) -> Ints:
-        """int64[classes, N]: as many pods as construction and repair place."""
+        """int64[classes, N]: as many pods as construction, filling and repair place."""
         seed = self.seed + number
         built = construct(alone, rules.build(alone), limits, RunContext.start(Options(time_limit=None, seed=seed)), tries=TRIES)
         if int(built.counts.sum()) == int(alone.count.sum()):
             return built.counts
+        full = fill_exactly(alone, limits, seed=seed, over=self._charged)
+        if full is not None and int(full.sum()) == int(alone.count.sum()):
+            return full
         calls = last = 0
 
         def progress() -> float:
             nonlocal calls
             calls += 1
-            self.charge()
-            return 1.0 if self.over() else (calls - last) / patience
+            return 1.0 if self._charged() else (calls - last) / patience
 
         def better(_: Ints) -> None:
             nonlocal last

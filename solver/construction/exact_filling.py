@@ -1,0 +1,261 @@
+"""All pods placed where hardly anything may be left over: a pattern for each node first, then pods of the sizes in it.
+
+A node that may waste no more than all nodes together can only be filled in some ways, often a few hundred
+(:mod:`solver.construction.full_patterns`). One is chosen for each node such that together they have as many pods of each size as there
+are: drawn at random, more often where that brings the sums to what is wanted (exponential tilting), then mended three nodes at a time,
+where sums of two patterns are looked up. Then nodes offer places for pods of a size instead of resources, and construction and repair deal
+them out to the classes, under all rules. Where that fails, other patterns are chosen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.cluster.cluster import Cluster, Ints
+from solver import rules
+from solver.construction.full_patterns import Listing, Sizes, full_patterns, sizes_of
+from solver.construction.greedy import construct
+from solver.construction.repair import repair
+from solver.rules.eligibility import fits
+from solver.runtime.options import Options
+from solver.runtime.run_context import RunContext
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class FillingParameters:
+    """How far the search goes.
+
+    Attributes:
+        tight: What is left over of all nodes has to be at most so small a part of them.
+        patterns: Of one node that are listed at most, ...
+        few_patterns: ... at least so many, ...
+        all_patterns: ... and of all nodes together.
+        uneven: Times the average that a node may have left over at first.
+        rounds: Choices of patterns that are dealt out, at most.
+        again: How often the same choice may be drawn before all of them count as dealt out.
+        stress: How much more a place counts, for each pod that lacked one in the last round, on nodes that it could get.
+        draws: Draws of patterns for one choice, at most.
+        mends: Groups of three nodes that are mended before patterns are drawn anew.
+        listed: Patterns of a node that are looked at in one mending.
+        newton: Steps of the tilting.
+        tries: Constructions that deal pods out.
+        patience: Insertions of the repair without gain.
+    """
+
+    tight: int = 200
+    patterns: int = 3_000
+    few_patterns: int = 300
+    all_patterns: int = 200_000
+    uneven: int = 4
+    rounds: int = 100
+    again: int = 10
+    stress: float = 0.1
+    draws: int = 15
+    mends: int = 200
+    listed: int = 400
+    newton: int = 60
+    tries: int = 4
+    patience: int = 60
+
+
+PARAMETERS = FillingParameters()
+
+
+class Mix:
+    """A pattern for each node, such that the pods of each size add up to ``count`` int64[K]. ``patterns``: int64[P, K] for each node, of
+    which none is empty."""
+
+    def __init__(self, patterns: Sequence[Ints], count: Ints, *, seed: int) -> None:
+        self.patterns, self.count = patterns, count
+        self.rng = np.random.default_rng(seed)
+        self._names = self.rng.integers(1, 2**62, size=len(count)) | 1  # sums of these tell sums of patterns apart, nearly always
+        self._free = np.array([n for n, p in enumerate(patterns) if len(p) > 1], dtype=np.int64)
+        self._stress = np.zeros((len(patterns), len(count)))
+        self._chances = self._tilted()
+        self.chosen = [0] * len(patterns)
+        self.lack = count.copy()
+
+    def _tilted(self) -> list[Floats]:
+        """The chance of each pattern: the most even ones under which the expected sums are those wanted, as far as that goes."""
+        slope, found = np.zeros(len(self.count)), [np.full(len(p), 1.0 / len(p)) for p in self.patterns]
+        for _ in range(PARAMETERS.newton):
+            mean, spread = np.zeros(len(slope)), np.eye(len(slope)) * 1e-6
+            for i, patterns in enumerate(self.patterns):
+                height = patterns @ (slope + self._stress[i])
+                weights = np.exp(height - height.max())
+                found[i] = weights / weights.sum()
+                centre = found[i] @ patterns
+                mean += centre
+                spread += ((patterns - centre) * found[i][:, None]).T @ (patterns - centre)
+            lack = self.count - mean
+            if np.abs(lack).max(initial=0.0) < 0.1:
+                break
+            step = np.linalg.lstsq(spread, lack, rcond=None)[0]
+            slope += step / max(1.0, float(np.abs(step).max()))
+        return found
+
+    def prefer(self, more: Floats) -> None:
+        """Draw more often what has many pods of a size on a node, by ``more`` float64[N, K]; the sums stay what is expected."""
+        self._stress += more
+        self._chances = self._tilted()
+
+    def run(self, over: Callable[[], bool]) -> Ints | None:
+        """Return int64[N, K], the pods of each size on each node; None where it was not found in so many draws, or until ``over``."""
+        for _ in range(PARAMETERS.draws):
+            self._draw()
+            for _ in range(PARAMETERS.mends):
+                if over():
+                    return None
+                if not self.lack.any():
+                    return np.array([p[i] for p, i in zip(self.patterns, self.chosen, strict=True)], dtype=np.int64)
+                if not len(self._free):
+                    return None
+                self._mend()
+        return None
+
+    def _draw(self) -> None:
+        self.chosen = [int(self.rng.choice(len(chance), p=chance)) for chance in self._chances]
+        self.lack = self.count - sum((p[i] for p, i in zip(self.patterns, self.chosen, strict=True)), np.zeros_like(self.count))
+
+    def _mend(self) -> None:
+        """Choose patterns for three nodes such that nothing is lacking; or else for two of them such that no more is than before."""
+        nodes = self.rng.choice(self._free, min(3, len(self._free)), replace=False).tolist()
+        wanted = self.lack + sum(self.patterns[n][self.chosen[n]] for n in nodes)
+        listed = [self._some(n, wanted) for n in nodes]
+        tables = [self.patterns[n][some] for n, some in zip(nodes, listed, strict=True)]
+        found = self._adding_up([*tables, *[np.zeros((1, len(wanted)), dtype=np.int64)] * (3 - len(nodes))], wanted)
+        if found is not None:
+            self._take(nodes, [int(some[i]) for some, i in zip(listed, found, strict=False)])
+        elif len(nodes) == 3:
+            self._nearer(nodes[1:], listed[1:], tables[1:], wanted - self.patterns[nodes[0]][self.chosen[nodes[0]]])
+
+    def _adding_up(self, tables: Sequence[Ints], wanted: Ints) -> list[int] | None:
+        """A row of each of three tables int64[P, K] such that they add up to ``wanted`` int64[K]."""
+        sums = ((tables[1] @ self._names)[:, None] + tables[2] @ self._names).ravel()
+        order = np.argsort(sums, kind="stable")
+        asked = wanted @ self._names - tables[0] @ self._names
+        place = order[np.minimum(np.searchsorted(sums[order], asked), len(order) - 1)]
+        hits = np.flatnonzero(sums[place] == asked)
+        if not len(hits):
+            return None
+        first = int(self.rng.choice(hits))
+        rows = [first, *divmod(int(place[first]), len(tables[2]))]
+        return rows if (sum(table[i] for table, i in zip(tables, rows, strict=True)) == wanted).all() else None
+
+    def _some(self, n: int, wanted: Ints) -> Ints:
+        """Some patterns of a node, rather those that take no more than is wanted."""
+        fine = np.flatnonzero((self.patterns[n] <= wanted).all(axis=1))
+        fine = fine if len(fine) else np.arange(len(self.patterns[n]))
+        if len(fine) <= PARAMETERS.listed:
+            return fine
+        chance = self._chances[n][fine] + 1e-9
+        return np.asarray(self.rng.choice(fine, PARAMETERS.listed, replace=False, p=chance / chance.sum()), dtype=np.int64)
+
+    def _nearer(self, nodes: Sequence[int], listed: Sequence[Ints], tables: Sequence[Ints], wanted: Ints) -> None:
+        lack = np.zeros((len(tables[0]), len(tables[1])), dtype=np.int64)
+        for k in range(len(wanted)):
+            lack += np.abs(wanted[k] - tables[0][:, k][:, None] - tables[1][:, k])
+        least = int(lack.min())
+        if least <= int(np.abs(self.lack).sum()):
+            one, other = divmod(int(self.rng.choice(np.flatnonzero(lack.ravel() == least))), len(tables[1]))
+            self._take(nodes, [int(listed[0][one]), int(listed[1][other])])
+
+    def _take(self, nodes: Sequence[int], patterns: Sequence[int]) -> None:
+        for n, i in zip(nodes, patterns, strict=True):
+            self.lack = self.lack + self.patterns[n][self.chosen[n]] - self.patterns[n][i]
+            self.chosen[n] = i
+
+
+def fill_exactly(cluster: Cluster, limits: Ints, *, seed: int, over: Callable[[], bool]) -> Ints | None:
+    """Return a placement int64[G, N] of all pods that fit anywhere; None where there is none, where nodes can be filled in too many ways,
+    or where none was found. Whether it has a bind order is for the caller to find out.
+
+    Args:
+        cluster: the compiled instance.
+        limits: int64[G, N], the most pods of each class that each node may get.
+        seed: of the random choices.
+        over: whether time is up, asked before each step.
+    """
+    sizes = sizes_of(cluster, limits)
+    patterns = _patterns(cluster, sizes, np.random.default_rng(seed), over)
+    if patterns is None:
+        return None
+    mix = Mix(patterns, sizes.count, seed=seed)
+    goal, seen, again = int(fits(cluster, limits).sum()), set[bytes](), 0
+    for number in range(PARAMETERS.rounds):
+        places = mix.run(over)
+        if places is None or again > PARAMETERS.again:
+            return None
+        if places.tobytes() in seen:
+            again += 1
+            continue
+        seen.add(places.tobytes())
+        found = _dealt(Deal(cluster, limits, sizes, places), seed + number, over)
+        if int(found.sum()) == goal:
+            return found
+        mix.prefer(_lacking(limits, sizes, fits(cluster, limits) - found.sum(axis=1)))
+    return None
+
+
+def _patterns(cluster: Cluster, sizes: Sizes, rng: np.random.Generator, over: Callable[[], bool]) -> list[Ints] | None:
+    """Patterns of each node, none of which leaves much more of it than nodes do on average; None where some node has none, or where nodes
+    are not that full."""
+    nodes, waste = cluster.n_nodes, sizes.waste
+    if (waste < 0).any() or (waste * PARAMETERS.tight > sizes.room.sum(axis=0)).any():
+        return None
+    most = min(PARAMETERS.patterns, max(PARAMETERS.few_patterns, PARAMETERS.all_patterns // max(1, nodes)))
+    spare = np.minimum(waste, -(-waste * PARAMETERS.uneven // nodes))
+    while True:
+        found = full_patterns(sizes, np.maximum(cluster.slots, 0), Listing(spare, most, over), rng)
+        if found is None or all(len(some) for some in found):
+            return found
+        if (spare >= waste).all():
+            return None
+        spare = np.minimum(waste, 4 * spare)
+
+
+def _lacking(limits: Ints, sizes: Sizes, left: Ints) -> Floats:
+    """float64[N, K]: how much more places are worth where pods could go that are left, int64[G]."""
+    found = np.zeros((limits.shape[1], len(sizes.count)))
+    for g in np.flatnonzero((left > 0) & (sizes.of >= 0)).tolist():
+        found[:, sizes.of[g]] += (limits[g] > 0) * (PARAMETERS.stress * float(left[g]))
+    return found
+
+
+@dataclass(frozen=True)
+class Deal:
+    """``places`` int64[N, K]: of pods of each size on each node."""
+
+    cluster: Cluster
+    limits: Ints
+    sizes: Sizes
+    places: Ints
+
+
+def _dealt(deal: Deal, seed: int, over: Callable[[], bool]) -> Ints:
+    """int64[G, N]: as many pods as find a place of their size."""
+    of, sizes = deal.sizes.of, np.arange(deal.places.shape[1])
+    demand = (of[:, None] == sizes).astype(np.int64)
+    names = [f"places of size {k}" for k in sizes.tolist()]
+    site = replace(deal.cluster, resources=names, demand=demand, free=deal.places, allocatable=deal.places)
+    limits = np.where((of >= 0)[:, None], np.minimum(deal.limits, deal.places.T[of]), deal.limits)
+    context = RunContext.start(Options(time_limit=None, seed=seed))
+    built = construct(site, rules.build(site), limits, context, tries=PARAMETERS.tries)
+    calls = last = 0
+
+    def progress() -> float:
+        nonlocal calls
+        calls += 1
+        return 1.0 if over() else (calls - last) / PARAMETERS.patience
+
+    def better(_: Ints) -> None:
+        nonlocal last
+        last = calls
+
+    return repair(site, built.active, limits, built.counts, seed=seed, progress=progress, on_better=better)

@@ -1,0 +1,159 @@
+"""Nodes filled to the last unit: planted pods all placed again, under their rules, and an order found in which they bind."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from models.cluster.cluster import Cluster, Ints
+from models.cluster.compile import compile_cluster
+from models.documents.policy import Policy
+from models.snapshot.scope import select
+from models.snapshot.snapshot import from_objects
+from solver import rules
+from solver.bind_order.order import find_order
+from solver.construction.exact_filling import Mix, fill_exactly
+from solver.rules.eligibility import possible
+from solver.runtime.options import Options
+from solver.solve import place
+from tests.gangs import known
+from tests.instances.planted.planted_gangs import feasible
+from tests.objects import Object, node, pod
+from tests.tiers import sampled
+
+DATA = Path(__file__).parents[2] / "benchmarks" / "data"
+ZONE, HOST = "zone", "kubernetes.io/hostname"
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+PLACED_ONLY = Policy(strategy="none", hardPodAffinityWeight=0)
+CATALOGUE = ((250, 256), (1500, 4096), (100, 128), (2000, 6144), (1000, 1024), (500, 4096))
+
+
+def compiled(objects: list[Object]) -> Cluster:
+    snapshot = from_objects(objects)
+    return compile_cluster(snapshot, select(snapshot), policy=PLACED_ONLY)
+
+
+def times(most: int) -> Callable[[], bool]:
+    """Over after so many questions."""
+    left = iter(range(most))
+    return lambda: next(left, None) is None
+
+
+def filled(cluster: Cluster, *, seed: int = 0, most: int = 20_000) -> Ints | None:
+    return fill_exactly(cluster, possible(cluster, rules.build(cluster)), seed=seed, over=times(most))
+
+
+def full_nodes(seed: int, *, nodes: int = 8, spare: int = 0) -> list[Object]:
+    """Nodes in three zones that pods fill exactly, but for ``spare`` mCPU and MiB each; every other group of pods has a rule that holds
+    where they were cut."""
+    rng = random.Random(seed)
+    cut = [(i, rng.choice(CATALOGUE)) for i in range(nodes) for _ in range(rng.randint(3, 8))]
+    cpu = [sum(size[0] for n, size in cut if n == i) + spare for i in range(nodes)]
+    memory = [sum(size[1] for n, size in cut if n == i) + spare for i in range(nodes)]
+    found = [node(f"n{i}", cpu=f"{cpu[i]}m", memory=f"{memory[i]}Mi", labels={ZONE: f"z{i % 3}"}) for i in range(nodes)]
+    rng.shuffle(cut)
+    for number, size in enumerate(CATALOGUE):
+        homes = [n for n, s in cut if s == size]
+        while homes:
+            some, homes = homes[:4], homes[4:]
+            app = f"a{number}-{len(homes)}"
+            term = [{"topologyKey": HOST, "labelSelector": {"matchLabels": {"app": app}}}]
+            anti = {"podAntiAffinity": {REQUIRED: term}} if len(set(some)) == len(some) and rng.random() < 0.5 else None
+            own: dict[str, Any] = {"affinity": anti, "priority": rng.choice((0, 5))}
+            found += [pod(f"{app}-{i}", labels={"app": app}, cpu=f"{size[0]}m", memory=f"{size[1]}Mi", **own) for i in range(len(some))]
+    return found
+
+
+@pytest.mark.parametrize("seed", sampled(range(12), 3))
+def test_planted_nodes_are_filled_again_and_bind(seed: int) -> None:
+    cluster = compiled(full_nodes(seed, spare=seed % 3))
+    found = filled(cluster, seed=seed)
+    assert found is not None
+    assert found.sum() == cluster.count.sum()
+    assert (found.T @ cluster.demand <= cluster.free).all()
+    assert find_order(cluster, found, seed=0).sequence is not None
+
+
+@pytest.mark.parametrize("name", sampled([f"{family}-32x8-100-s{seed}" for family in ("rules", "pack") for seed in range(3)], 2))
+def test_recorded_instances_are_placed_and_proved(name: str) -> None:
+    with gzip.open(DATA / f"{name}.json.gz") as file:
+        objects = json.load(file)["items"]
+    result = place(from_objects(objects), Options(engine="greedy", time_limit=None, policy=PLACED_ONLY))
+    assert len(result.assignments) == result.snapshot.pending
+    assert result.status == "optimal"
+
+
+@pytest.mark.full
+def test_a_gang_that_fills_its_zone_to_the_last_byte_is_placed() -> None:
+    assert known.solve(feasible(119), 60).whole
+
+
+def test_the_same_seed_gives_the_same_placement() -> None:
+    cluster = compiled(full_nodes(0, nodes=16))
+    one, same, other = (filled(cluster, seed=seed) for seed in (1, 1, 2))
+    assert one is not None
+    assert same is not None
+    assert other is not None
+    assert one.tolist() == same.tolist()
+    assert one.tolist() != other.tolist()
+
+
+def test_pods_that_ask_for_nothing_come_along() -> None:
+    objects = full_nodes(1)
+    for i in range(3):
+        idle = pod(f"idle-{i}")
+        del idle["spec"]["containers"][0]["resources"]
+        objects.append(idle)
+    cluster = compiled(objects)
+    found = filled(cluster)
+    assert found is not None
+    assert found.sum() == cluster.count.sum()
+
+
+def test_a_node_that_cannot_be_filled_ends_it() -> None:
+    objects = [*(node(f"n{i}", cpu="4", memory="4Gi") for i in range(2)), pod("p", cpu="2", memory="2Gi")]
+    objects += [pod(f"q{i}", cpu="3", memory="3Gi") for i in range(2)]
+    assert filled(compiled(objects)) is None
+
+
+def test_more_than_there_is_room_for_is_left_to_others() -> None:
+    objects = [*(node(f"n{i}", cpu="1", memory="1Gi") for i in range(2)), *(pod(f"p{i}", cpu=f"{600 + i}m") for i in range(4))]
+    assert filled(compiled(objects)) is None
+
+
+def test_nodes_that_are_not_full_are_left_to_others() -> None:
+    assert filled(compiled([node("n"), pod("p")])) is None
+
+
+def test_no_time_no_placement() -> None:
+    assert filled(compiled(full_nodes(0)), most=0) is None
+
+
+def test_rules_that_cannot_be_obeyed_end_after_some_choices() -> None:
+    """Two nodes take two pods each, which keep off each other and a third."""
+    anti = {"podAntiAffinity": {REQUIRED: [{"topologyKey": HOST, "labelSelector": {"matchLabels": {"app": "x"}}}]}}
+    objects = [*(node(f"n{i}", cpu="2", memory="2Gi") for i in range(2)), pod("y", cpu="1", memory="1Gi")]
+    objects += [pod(f"x{i}", cpu="1", memory="1Gi", labels={"app": "x"}, affinity=anti, priority=i) for i in range(3)]
+    assert filled(compiled(objects)) is None
+
+
+@pytest.mark.parametrize("nodes", [1, 2, 3, 6])
+def test_a_mix_adds_up(nodes: int) -> None:
+    rng = np.random.default_rng(nodes)
+    patterns = [rng.integers(0, 5, size=(9, 4)) for _ in range(nodes)]
+    count = np.array([some[rng.integers(len(some))] for some in patterns]).sum(axis=0)
+    found = Mix(patterns, count, seed=0).run(times(20_000))
+    assert found is not None
+    assert (found.sum(axis=0) == count).all()
+    assert all((found[n] == some).all(axis=1).any() for n, some in enumerate(patterns))
+
+
+def test_a_mix_that_cannot_add_up_is_given_up() -> None:
+    assert Mix([np.array([[2], [4]])] * 3, np.array([7]), seed=0).run(times(20_000)) is None
