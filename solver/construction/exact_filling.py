@@ -76,24 +76,28 @@ class Mix:
         self.rng = np.random.default_rng(seed)
         self._names = self.rng.integers(1, 2**62, size=len(count)) | 1  # sums of these tell sums of patterns apart, nearly always
         self._free = np.array([n for n, p in enumerate(patterns) if len(p) > 1], dtype=np.int64)
+        settled = sum((p[0] for p in patterns if len(p) == 1), np.zeros_like(count))
+        self._open = count - settled  # for nodes with several patterns
         self._stress = np.zeros((len(patterns), len(count)))
         self._chances = self._tilted()
-        self.chosen = [0] * len(patterns)
+        self.chosen = np.zeros(len(patterns), dtype=np.int64)
         self.lack = count.copy()
 
-    def _tilted(self) -> list[Floats]:
-        """The chance of each pattern: the most even ones under which the expected sums are those wanted, as far as that goes."""
-        slope, found = np.zeros(len(self.count)), [np.full(len(p), 1.0 / len(p)) for p in self.patterns]
+    def _tilted(self) -> dict[int, Floats]:
+        """The chance of each pattern of the nodes that have several: the most even ones under which the expected sums are those wanted, as
+        far as that goes."""
+        slope, found = np.zeros(len(self.count)), {}
+        several = [(n, self.patterns[n].astype(np.float64)) for n in self._free.tolist()]
         for _ in range(PARAMETERS.newton):
             mean, spread = np.zeros(len(slope)), np.eye(len(slope)) * 1e-6
-            for i, patterns in enumerate(self.patterns):
-                height = patterns @ (slope + self._stress[i])
+            for n, patterns in several:
+                height = patterns @ (slope + self._stress[n])
                 weights = np.exp(height - height.max())
-                found[i] = weights / weights.sum()
-                centre = found[i] @ patterns
+                found[n] = weights / weights.sum()
+                centre = found[n] @ patterns
                 mean += centre
-                spread += ((patterns - centre) * found[i][:, None]).T @ (patterns - centre)
-            lack = self.count - mean
+                spread += ((patterns - centre) * found[n][:, None]).T @ (patterns - centre)
+            lack = self._open - mean
             if np.abs(lack).max(initial=0.0) < 0.1:
                 break
             step = np.linalg.lstsq(spread, lack, rcond=None)[0]
@@ -113,15 +117,17 @@ class Mix:
                 if over():
                     return None
                 if not self.lack.any():
-                    return np.array([p[i] for p, i in zip(self.patterns, self.chosen, strict=True)], dtype=np.int64)
+                    return np.array([p[i] for p, i in zip(self.patterns, self.chosen.tolist(), strict=True)], dtype=np.int64)
                 if not len(self._free):
                     return None
                 self._mend()
         return None
 
     def _draw(self) -> None:
-        self.chosen = [int(self.rng.choice(len(chance), p=chance)) for chance in self._chances]
-        self.lack = self.count - sum((p[i] for p, i in zip(self.patterns, self.chosen, strict=True)), np.zeros_like(self.count))
+        self.lack = self._open.copy()
+        for n, chance in self._chances.items():
+            self.chosen[n] = self.rng.choice(len(chance), p=chance)
+            self.lack -= self.patterns[n][self.chosen[n]]
 
     def _mend(self) -> None:
         """Choose patterns for three nodes such that nothing is lacking; or else for two of them such that no more is than before."""
@@ -182,6 +188,8 @@ def fill_exactly(cluster: Cluster, limits: Ints, *, seed: int, over: Callable[[]
         seed: of the random choices.
         over: whether time is up, asked before each step.
     """
+    if not _tight(cluster, limits):
+        return None
     sizes = sizes_of(cluster, limits)
     patterns = _patterns(cluster, sizes, np.random.default_rng(seed), over)
     if patterns is None:
@@ -203,11 +211,18 @@ def fill_exactly(cluster: Cluster, limits: Ints, *, seed: int, over: Callable[[]
     return None
 
 
+def _tight(cluster: Cluster, limits: Ints) -> bool:
+    """Return whether all pods together leave hardly anything over of any resource that they ask for."""
+    asked = cluster.demand.any(axis=0)
+    room = np.maximum(cluster.free[limits.any(axis=0)], 0).sum(axis=0)[asked]
+    rest = room - (cluster.demand.T @ fits(cluster, limits))[asked]
+    return bool(len(rest) and (rest >= 0).all() and (rest <= room // PARAMETERS.tight).all())
+
+
 def _patterns(cluster: Cluster, sizes: Sizes, rng: np.random.Generator, over: Callable[[], bool]) -> list[Ints] | None:
-    """Patterns of each node, none of which leaves much more of it than nodes do on average; None where some node has none, or where nodes
-    are not that full."""
+    """Patterns of each node, none of which leaves much more of it than nodes do on average; None where some node has none."""
     nodes, waste = cluster.n_nodes, sizes.waste
-    if (waste < 0).any() or (waste * PARAMETERS.tight > sizes.room.sum(axis=0)).any():
+    if (waste < 0).any():
         return None
     most = min(PARAMETERS.patterns, max(PARAMETERS.few_patterns, PARAMETERS.all_patterns // max(1, nodes)))
     spare = np.minimum(waste, -(-waste * PARAMETERS.uneven // nodes))
