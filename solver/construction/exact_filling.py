@@ -48,7 +48,7 @@ class FillingParameters:
         patience: Insertions of the repair without gain.
     """
 
-    tight: int = 200
+    tight: int = 100
     patterns: int = 3_000
     few_patterns: int = 300
     all_patterns: int = 200_000
@@ -69,10 +69,10 @@ PARAMETERS = FillingParameters()
 
 class Mix:
     """A pattern for each node, such that the pods of each size add up to ``count`` int64[K]. ``patterns``: int64[P, K] for each node, of
-    which none is empty."""
+    which none is empty; ``weight``: int64[K], what a pod counts that is lacking or too many."""
 
-    def __init__(self, patterns: Sequence[Ints], count: Ints, *, seed: int) -> None:
-        self.patterns, self.count = patterns, count
+    def __init__(self, patterns: Sequence[Ints], count: Ints, weight: Ints, *, seed: int) -> None:
+        self.patterns, self.count, self.weight = patterns, count, weight
         self.rng = np.random.default_rng(seed)
         self._names = self.rng.integers(1, 2**62, size=len(count)) | 1  # sums of these tell sums of patterns apart, nearly always
         self._free = np.array([n for n, p in enumerate(patterns) if len(p) > 1], dtype=np.int64)
@@ -166,9 +166,9 @@ class Mix:
     def _nearer(self, nodes: Sequence[int], listed: Sequence[Ints], tables: Sequence[Ints], wanted: Ints) -> None:
         lack = np.zeros((len(tables[0]), len(tables[1])), dtype=np.int64)
         for k in range(len(wanted)):
-            lack += np.abs(wanted[k] - tables[0][:, k][:, None] - tables[1][:, k])
+            lack += self.weight[k] * np.abs(wanted[k] - tables[0][:, k][:, None] - tables[1][:, k])
         least = int(lack.min())
-        if least <= int(np.abs(self.lack).sum()):
+        if least <= int(np.abs(self.lack) @ self.weight):
             one, other = divmod(int(self.rng.choice(np.flatnonzero(lack.ravel() == least))), len(tables[1]))
             self._take(nodes, [int(listed[0][one]), int(listed[1][other])])
 
@@ -194,7 +194,7 @@ def fill_exactly(cluster: Cluster, limits: Ints, *, seed: int, over: Callable[[]
     patterns = _patterns(cluster, sizes, np.random.default_rng(seed), over)
     if patterns is None:
         return None
-    mix = Mix(patterns, sizes.count, seed=seed)
+    mix = Mix(patterns, sizes.count, _weight(sizes), seed=seed)
     goal, seen, again = int(fits(cluster, limits).sum()), set[bytes](), 0
     for number in range(PARAMETERS.rounds):
         places = mix.run(over)
@@ -233,6 +233,15 @@ def _patterns(cluster: Cluster, sizes: Sizes, rng: np.random.Generator, over: Ca
         if (spare >= waste).all():
             return None
         spare = np.minimum(waste, 4 * spare)
+
+
+def _weight(sizes: Sizes) -> Ints:
+    """int64[K]: what a pod of each size counts while sums do not agree: what it takes, where something may be left over, so that a large
+    pod that is lacking gives way to small ones."""
+    if not sizes.waste.any():
+        return np.ones_like(sizes.count)
+    whole = np.maximum(sizes.room.sum(axis=0), 1)
+    return np.asarray(1 + (100 * int(sizes.count.sum()) * sizes.demand // whole).sum(axis=1), dtype=np.int64)
 
 
 def _lacking(limits: Ints, sizes: Sizes, left: Ints) -> Floats:
