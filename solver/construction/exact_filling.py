@@ -15,7 +15,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from models.cluster.cluster import Cluster, Ints
+from models.cluster.cluster import Cluster, Ints, domain_sum
+from models.kube.selectors import Bools
 from solver import rules
 from solver.construction.full_patterns import Listing, Sizes, full_patterns, sizes_of
 from solver.construction.greedy import construct
@@ -207,7 +208,7 @@ def fill_exactly(cluster: Cluster, limits: Ints, *, seed: int, over: Callable[[]
         found = _dealt(Deal(cluster, limits, sizes, places), seed + number, over)
         if int(found.sum()) == goal:
             return found
-        mix.prefer(_lacking(limits, sizes, fits(cluster, limits) - found.sum(axis=1)))
+        mix.prefer(_lacking(cluster, limits, sizes, found))
     return None
 
 
@@ -244,12 +245,21 @@ def _weight(sizes: Sizes) -> Ints:
     return np.asarray(1 + (100 * int(sizes.count.sum()) * sizes.demand // whole).sum(axis=1), dtype=np.int64)
 
 
-def _lacking(limits: Ints, sizes: Sizes, left: Ints) -> Floats:
-    """float64[N, K]: how much more places are worth where pods could go that are left, int64[G]."""
-    found = np.zeros((limits.shape[1], len(sizes.count)))
+def _lacking(cluster: Cluster, limits: Ints, sizes: Sizes, found: Ints) -> Floats:
+    """float64[N, K]: how much more places are worth where pods could go that found none: those that a spread constraint holds, in the
+    domains with fewest of them. ``found``: int64[G, N]."""
+    more = np.zeros((cluster.n_nodes, len(sizes.count)))
+    left = fits(cluster, limits) - found.sum(axis=1)
     for g in np.flatnonzero((left > 0) & (sizes.of >= 0)).tolist():
-        found[:, sizes.of[g]] += (limits[g] > 0) * (PARAMETERS.stress * float(left[g]))
-    return found
+        nodes: Bools = np.asarray(limits[g] > 0)
+        for spread in cluster.classes[g].spread:
+            codes, size = cluster.domains(spread.key)
+            usable = np.unique(codes[nodes & (codes >= 0)])
+            if len(usable):
+                placed = domain_sum(codes, size, found[g])
+                nodes &= np.isin(codes, usable[placed[usable] == placed[usable].min()])
+        more[nodes, sizes.of[g]] += PARAMETERS.stress * float(left[g])
+    return more
 
 
 @dataclass(frozen=True)

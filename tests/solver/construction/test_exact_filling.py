@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import gzip
 import json
-import random
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -25,14 +23,12 @@ from solver.runtime.options import Options
 from solver.solve import place
 from tests.gangs import known
 from tests.instances.planted.planted_gangs import feasible
+from tests.instances.planted.planted_nodes import HOST, REQUIRED, planted_nodes
 from tests.objects import Object, node, pod
 from tests.tiers import sampled
 
 DATA = Path(__file__).parents[2] / "benchmarks" / "data"
-ZONE, HOST = "zone", "kubernetes.io/hostname"
-REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PLACED_ONLY = Policy(strategy="none", hardPodAffinityWeight=0)
-CATALOGUE = ((250, 256), (1500, 4096), (100, 128), (2000, 6144), (1000, 1024), (500, 4096))
 
 
 def compiled(objects: list[Object]) -> Cluster:
@@ -50,28 +46,11 @@ def filled(cluster: Cluster, *, seed: int = 0, most: int = 20_000) -> Ints | Non
     return fill_exactly(cluster, possible(cluster, rules.build(cluster)), seed=seed, over=times(most))
 
 
-def full_nodes(seed: int, *, nodes: int = 8, spare: int = 0) -> list[Object]:
-    """Nodes in three zones that pods fill exactly, but for ``spare`` times 50m and 128Mi of each second one. Every other group of pods has
-    a rule that holds where they were cut."""
-    rng = random.Random(seed)
-    cut = [(i, rng.choice(CATALOGUE)) for i in range(nodes) for _ in range(rng.randint(3, 8))]
-    cpu = [sum(size[0] for n, size in cut if n == i) + 50 * spare * (i % 2) for i in range(nodes)]
-    memory = [sum(size[1] for n, size in cut if n == i) + 128 * spare * (i % 2) for i in range(nodes)]
-    found = [node(f"n{i}", cpu=f"{cpu[i]}m", memory=f"{memory[i]}Mi", labels={ZONE: f"z{i % 3}"}) for i in range(nodes)]
-    rng.shuffle(cut)
-    for number, size in enumerate(CATALOGUE):
-        homes = [n for n, s in cut if s == size]
-        while homes:
-            some, homes = homes[:4], homes[4:]
-            app = f"a{number}-{len(homes)}"
-            term = [{"topologyKey": HOST, "labelSelector": {"matchLabels": {"app": app}}}]
-            anti = {"podAntiAffinity": {REQUIRED: term}} if len(set(some)) == len(some) and rng.random() < 0.5 else None
-            own: dict[str, Any] = {"affinity": anti, "priority": rng.choice((0, 5))}
-            found += [pod(f"{app}-{i}", labels={"app": app}, cpu=f"{size[0]}m", memory=f"{size[1]}Mi", **own) for i in range(len(some))]
-    return found
+def full_nodes(seed: int, *, nodes: int = 24, spare: int = 0) -> list[Object]:
+    return planted_nodes(seed, nodes=nodes, pods=8, rules=True, spare=spare)
 
 
-@pytest.mark.parametrize("seed", sampled(range(12), 3))
+@pytest.mark.parametrize("seed", sampled(range(6), 4))
 def test_planted_nodes_are_filled_again_and_bind(seed: int) -> None:
     cluster = compiled(full_nodes(seed, spare=seed % 2))
     found = filled(cluster, seed=seed)
@@ -96,7 +75,7 @@ def test_a_gang_that_fills_its_zone_to_the_last_byte_is_placed() -> None:
 
 
 def test_the_same_seed_gives_the_same_placement() -> None:
-    cluster = compiled(full_nodes(0, nodes=16))
+    cluster = compiled(full_nodes(0))
     one, same, other = (filled(cluster, seed=seed) for seed in (1, 1, 2))
     assert one is not None
     assert same is not None
