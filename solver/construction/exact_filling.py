@@ -5,6 +5,9 @@ A node that may waste no more than all nodes together can only be filled in some
 are: drawn at random, more often where that brings the sums to what is wanted (exponential tilting), then mended three nodes at a time,
 where sums of two patterns are looked up. Then nodes offer places for pods of a size instead of resources, and construction and repair deal
 them out to the classes, under all rules. Where that fails, other patterns are chosen.
+
+Sources: Gilmore and Gomory, patterns of cutting stock, doi:10.1287/opre.9.6.849; Horowitz and Sahni, sums looked up in lists of sums,
+doi:10.1145/321812.321823.
 """
 
 from __future__ import annotations
