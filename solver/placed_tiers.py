@@ -25,6 +25,7 @@ from solver.runtime.run_context import RunContext
 if TYPE_CHECKING:  # ortools takes longer to import than many a snapshot to solve
     from solver.cpsat.model import PlacementModel
     from solver.soft_tiers import LaterTiers
+    from solver.tight_packing.tight_packing import TightPacking
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,7 @@ class PlacedParameters:
         tight_limit: Variables of that model up to which it gets the full linear relaxation.
         few_pods: Pods up to which the exact model is sooner done than gangs are packed one by one, ...
         few_pairs: ... and (class, node) pairs up to which it is.
+        tighten: Share of the time for bounds and repacking where pods want about as much as there is.
         relax: Share of the time for the linear relaxation, ...
         relax_long: ... of so many seconds at most.
     """
@@ -72,6 +74,7 @@ class PlacedParameters:
     tight_limit: int = 2_000
     few_pods: int = 50
     few_pairs: int = 500
+    tighten: float = 0.7
     relax: float = 0.15
     relax_long: float = 60.0
 
@@ -113,6 +116,9 @@ class PlacedSearch:
             return self._proved(answer, "greedy construction placed every pod that fits anywhere: the placed tiers are proved")
         if short(cluster, self.limits):
             self._relax(answer)
+        tight = self._tight(answer)
+        if tight is not None and not tight.tied:
+            self._tighten(answer, tight)
         if not self._complete(answer) and self.cluster.devices is not None:
             self._fill(answer)
         if not self._complete(answer):
@@ -129,6 +135,10 @@ class PlacedSearch:
             answer.interrupted = self.stop.is_set()
             return answer
         pairs = int(np.count_nonzero(self.limits))
+        if tight is not None:
+            self._tighten(answer, tight)
+            if self._complete(answer):
+                return self._proved(answer, "repacking placed every pod that can be placed: the placed tiers are proved")
         if options.engine == "exact" or (options.engine == "auto" and pairs <= self.parameters.exact_limit):
             return self._exact(answer)
         if options.engine == "auto":
@@ -283,6 +293,43 @@ class PlacedSearch:
         self.deadline.charge(seconds)
         answer.bounds = {p: min(bound, self._in_whole_gangs(p, found[p])) for p, bound in answer.bounds.items()}
         self._report("bound", answer)
+
+    def _tight(self, answer: Answer) -> TightPacking | None:
+        """The packing of pods that want about as much as there is; None where nothing is left to pack, or nothing may be asked."""
+        if self._complete(answer) or self.options.engine == "greedy" or self.stop.is_set():
+            return None
+        from solver.tight_packing.tight_packing import TightPacking
+
+        return TightPacking(self.cluster, rules.build(self.cluster), self.limits, self.context)
+
+    def _tighten(self, answer: Answer, tight: TightPacking) -> None:
+        """Bound the tiers by the sets of pods that fill nodes, choose which pods stay out, and pack the others: tier after tier."""
+        end = self.deadline.left() - min(self.deadline.left(), self.parameters.long) * self.parameters.tighten
+        for p in sorted(answer.bounds, reverse=True):
+            placed = self.cluster.per_priority(answer.counts.sum(axis=1))
+            seconds = self.deadline.left() - end
+            if placed[p] == answer.bounds[p]:
+                continue
+            if seconds <= 0 or self.stop.is_set():
+                return
+            answer.bounds[p], found = tight.bound(p, placed, answer.bounds[p], seconds * 0.6)
+            self._report("bound", answer)
+            above = {q: n for q, n in placed.items() if q > p}
+            # one less than the bound is nearly always found in moments, the bound itself not always
+            for wanted in (*range(answer.bounds[p] - 1, placed[p], -1), answer.bounds[p]):
+                if found is None and self._placed(answer, p) < wanted:
+                    share = 1 if wanted == answer.bounds[p] else 2
+                    found = tight.pack(answer.counts, above | {p: wanted}, (self.deadline.left() - end) / share)
+                if found is not None:
+                    self._adopt(answer, found)
+                    answer.counts, answer.sequence = complete(self.cluster, self.limits, answer.counts, answer.sequence)
+                    answer.state, found = None, None
+                    self._report("repacking", answer)
+            if self._placed(answer, p) > placed[p] and not self._complete(answer):
+                self._relax(answer)
+
+    def _placed(self, answer: Answer, priority: int) -> int:
+        return int(answer.counts[self.cluster.priority == priority].sum())
 
     def _in_whole_gangs(self, priority: int, bound: int) -> int:
         """A bound of a tier all of whose pods are of gangs that are placed with all their pods or not at all, rounded down to what such

@@ -50,6 +50,7 @@ _MODELLING = {
     "solver.search",
     "solver.soft_tiers",
     "solver.solve",
+    "solver.tight_packing",
 }
 
 

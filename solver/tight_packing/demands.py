@@ -1,0 +1,72 @@
+"""What pods ask of nodes and nothing else: the packing problem that is left when rules across pods are set aside."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from models.cluster.cluster import Cluster, Ints
+from models.kube.selectors import Bools
+from solver.rules.base import Rule
+from solver.rules.eligibility import demand_with_slots, fits, room_with_slots
+from solver.rules.node_resources_fit import NodeResourcesFit
+
+
+@dataclass
+class Demands:
+    """Shapes: K classes, N nodes, R resources that some of the classes ask for (pod slots last).
+
+    Attributes:
+        classes: int64[K], indices of the cluster's classes.
+        count: int64[K], pods of each that fit somewhere.
+        demand: int64[K, R].
+        priority: int64[K].
+        room: int64[N, R], what nodes have for these pods; not negative.
+        allowed: bool[K, N], where pods of each class may be.
+    """
+
+    classes: Ints
+    count: Ints
+    demand: Ints
+    priority: Ints
+    room: Ints
+    allowed: Bools
+
+    def only(self, wanted: Bools) -> Demands:
+        """Return the same of the classes that are ``wanted`` (bool[K])."""
+        return Demands(
+            self.classes[wanted], self.count[wanted], self.demand[wanted], self.priority[wanted], self.room, self.allowed[wanted]
+        )
+
+    def node_kinds(self) -> list[Ints]:
+        """Return the nodes of each kind: of those that have the same room and may take the same classes."""
+        table = np.concatenate([self.room, self.allowed.T.astype(np.int64)], axis=1)
+        kinds = np.unique(table, axis=0, return_inverse=True)[1].reshape(-1)
+        return [np.flatnonzero(kinds == k) for k in range(int(kinds.max(initial=-1)) + 1)]
+
+
+def relaxed(cluster: Cluster, limits: Ints) -> Demands:
+    """Return the demands of all pods against what fixed pods leave: a relaxation of the instance. ``limits``: int64[G, N]."""
+    return _demands(cluster, limits, np.flatnonzero(limits.any(axis=1)), np.zeros_like(limits))
+
+
+def untied(cluster: Cluster, active: Sequence[Rule], limits: Ints, counts: Ints) -> Demands:
+    """Return the demands of the pods that no rule ties to other pods: these may be anywhere that has room for them, whatever the others
+    do. Room is what fixed pods and the tied ones of a placement (int64[G, N]) leave."""
+    tied = np.array([any(r.concerned(g) for r in active if not isinstance(r, NodeResourcesFit)) for g in range(cluster.n_classes)])
+    free = np.flatnonzero(limits.any(axis=1) & ~tied)
+    others = counts.copy()
+    others[free] = 0
+    return _demands(cluster, limits, free, others)
+
+
+def _demands(cluster: Cluster, limits: Ints, classes: Ints, others: Ints) -> Demands:
+    demand = demand_with_slots(cluster)
+    room = np.maximum(room_with_slots(cluster) - others.T @ demand, 0)
+    asked = np.flatnonzero(demand[classes].any(axis=0))
+    return Demands(
+        classes.astype(np.int64), fits(cluster, limits)[classes], demand[np.ix_(classes, asked)], cluster.priority[classes],
+        room[:, asked], limits[classes] > 0,
+    )  # fmt: skip

@@ -1,0 +1,166 @@
+"""Proofs that no placement has so many pods, from sets of pods that fill one node.
+
+Pods of some priority and above are to be placed, all but a few. What nodes have beyond their demand, in all, is what every single node
+may leave unused at most: of any resource, and of any weighted sum of resources. Where that is little, few sets of pods (*patterns*) fill
+a node so well, and often none of those has some pod that must be placed. Else the patterns are columns: so many nodes of each kind have
+so many of each pattern, and CP-SAT says whether the pods can be covered.
+
+Columns of patterns: Gilmore and Gomory, doi:10.1287/opre.9.6.849. All in integers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from ortools.sat.python import cp_model
+
+from models.cluster.cluster import Ints
+from models.kube.selectors import Bools
+from solver.cpsat.run import CpSat
+from solver.tight_packing.demands import Demands
+from solver.tight_packing.node_patterns import NodePatterns, NodeRoom
+
+#: Sums of weighted resources stay below this power of two, or are not looked at.
+_BITS = 60
+
+
+@dataclass(frozen=True)
+class FullNodesParameters:
+    """How much is looked at.
+
+    Attributes:
+        patterns: Columns of a model at most.
+        kinds: Kinds of nodes at most.
+        nothing: Part of a node that counts as nothing: where more can be spared, large pods find company.
+    """
+
+    patterns: int = 4_000
+    kinds: int = 64
+    nothing: float = 1e-4
+
+
+PARAMETERS = FullNodesParameters()
+
+
+class FullNodes:
+    """``demands``: of all pods that count for a tier; ``out``: how many of each priority may stay out at most (0 where it says nothing)."""
+
+    def __init__(self, demands: Demands, out: dict[int, int], stopped: Callable[[], bool] = lambda: False) -> None:
+        self.demands, self.out, self.stopped = demands, out, stopped
+        self.may_stay_out: Bools = np.array([out.get(int(p), 0) > 0 for p in demands.priority], dtype=bool)
+        self.weights = self._weights()
+        self.spare = self._spare()
+        self.kinds = demands.node_kinds()
+
+    def _weights(self) -> Ints:
+        """int64[W, R]: each resource alone, all together and in pairs, in parts of what there is of each."""
+        total = [max(1, t) for t in self.demands.room.sum(axis=0).tolist()]
+        size = len(total)
+        parts = [max(total) // t for t in total]
+        rows = [[int(i == r) for i in range(size)] for r in range(size)]
+        mixed = [[1] * size, *([1 + (i == r) for i in range(size)] for r in range(size))]
+        rows += [[a * b for a, b in zip(row, parts, strict=True)] for row in mixed if size > 1]
+        wanted = (self.demands.demand * self.demands.count[:, None]).sum(axis=0).tolist()
+        fine = [row for row in rows if sum(w * (t + d) for w, t, d in zip(row, total, wanted, strict=True)) < 2**_BITS]
+        return np.array(fine, dtype=np.int64).reshape(len(fine), size)
+
+    def _spare(self) -> Ints:
+        """int64[W]: of each weighted sum, what is left unused in all at most, if the largest pods that may stay out do."""
+        room = self.weights @ self.demands.room.sum(axis=0)
+        each = self.weights @ self.demands.demand.T
+        spare = room - each @ self.demands.count
+        for p, most in self.out.items():
+            members = np.flatnonzero(self.demands.priority == p)
+            for w in range(len(spare)):
+                sizes = np.sort(np.repeat(each[w, members], np.minimum(self.demands.count[members], most)))
+                spare[w] += int(sizes[len(sizes) - min(most, len(sizes)) :].sum())
+        return np.asarray(spare)
+
+    def impossible(self, cpsat: CpSat, seconds: float) -> bool:
+        """Return whether the room of all nodes together refutes it, or that some pod is in no set that fills a node well enough."""
+        if (self.spare < 0).any() or self._short(cpsat, seconds):
+            return True
+        return not self.may_stay_out.all() and self._hopeless()
+
+    def _short(self, cpsat: CpSat, seconds: float) -> bool:
+        """Whether no choice of pods that stay out leaves room for the others, all nodes taken together: whole pods say more than the
+        linear relaxation."""
+        demands, model = self.demands, cp_model.CpModel()
+        wanted, room = demands.count @ demands.demand, demands.room.sum(axis=0)
+        if not (wanted > room).any():
+            return False
+        left = [model.new_int_var(0, int(c) if free else 0, "") for c, free in zip(demands.count, self.may_stay_out, strict=True)]
+        for r in np.flatnonzero(wanted > room).tolist():
+            unit = int(np.gcd.reduce(demands.demand[:, r]))
+            less = cp_model.LinearExpr.weighted_sum(left, [int(d) // unit for d in demands.demand[:, r]])
+            model.add(less >= -(-int(wanted[r] - room[r]) // unit))
+        for p, most in self.out.items():
+            model.add(cp_model.LinearExpr.sum([left[k] for k in np.flatnonzero(demands.priority == p)]) <= most)
+        return cpsat.run(model, seconds, workers=1).status == cp_model.INFEASIBLE
+
+    def _hopeless(self) -> bool:
+        """Whether no pattern has the largest pod that must be placed. Asked only where next to nothing can be spared: else there are many
+        patterns, and the answer is known."""
+        demands = self.demands
+        share = (self.spare[: demands.room.shape[1]] / np.maximum(demands.room.max(axis=0, initial=1), 1)).min(initial=1.0)
+        if share > PARAMETERS.nothing or len(self.kinds) > PARAMETERS.kinds:
+            return False
+        size = np.where(self.may_stay_out, -1.0, (demands.demand / np.maximum(demands.room.max(axis=0, initial=1), 1)).min(axis=1))
+        k = int(size.argmax())
+        for nodes in self.kinds:
+            fits = demands.allowed[k, nodes[0]] and (demands.demand[k] <= demands.room[nodes[0]]).all()
+            if fits and NodePatterns(self._node(int(nodes[0]), k), self.stopped).exist() is not False:
+                return False
+        return True
+
+    def patterns(self) -> list[Ints] | None:
+        """Return int64[P, K] per kind of nodes: every set of pods that a node may have. None where they are too many to list."""
+        found, left = [], PARAMETERS.patterns
+        for nodes in self.kinds if len(self.kinds) <= PARAMETERS.kinds else ():
+            patterns = NodePatterns(self._node(int(nodes[0])), self.stopped).all()
+            if patterns is None:
+                return None
+            waste = self.weights @ self.demands.room[nodes[0]] - patterns @ self.demands.demand @ self.weights.T
+            patterns = patterns[(waste <= self.spare).all(axis=1)]
+            left -= len(patterns)
+            if left < 0:
+                return None
+            found.append(patterns)
+        return found or None
+
+    def cover(self, patterns: list[Ints], cpsat: CpSat, seconds: float) -> tuple[bool, Ints | None]:
+        """Ask CP-SAT to fill the nodes with patterns: whether it is proved impossible, and pods int64[K, N] where it succeeded."""
+        demands, model = self.demands, cp_model.CpModel()
+        rows: list[list[tuple[cp_model.IntVar, int]]] = [[] for _ in demands.classes]
+        used: list[list[cp_model.IntVar]] = []
+        for nodes, listed in zip(self.kinds, patterns, strict=True):
+            most = np.where(listed > 0, demands.count // np.maximum(listed, 1), len(nodes)).min(axis=1, initial=len(nodes))
+            used.append([model.new_int_var(0, int(m), "") for m in most])
+            model.add(cp_model.LinearExpr.sum(used[-1]) == len(nodes))
+            for j, k in zip(*(cells.tolist() for cells in np.nonzero(listed)), strict=True):
+                rows[k].append((used[-1][j], int(listed[j, k])))
+        left = [model.new_int_var(0, int(c) if free else 0, "") for c, free in zip(demands.count, self.may_stay_out, strict=True)]
+        for k, row in enumerate(rows):
+            covered = cp_model.LinearExpr.weighted_sum([v for v, _ in row], [a for _, a in row])
+            model.add(covered + left[k] == int(demands.count[k]))
+        for p, most_out in self.out.items():
+            model.add(cp_model.LinearExpr.sum([left[k] for k in np.flatnonzero(demands.priority == p)]) <= most_out)
+        answer = cpsat.run(model, seconds, tight=True)
+        if answer.solution is None:
+            return answer.status == cp_model.INFEASIBLE, None
+        counts = np.zeros(demands.allowed.shape, dtype=np.int64)
+        for nodes, listed, variables in zip(self.kinds, patterns, used, strict=True):
+            times = [answer.solution[v.index] for v in variables]
+            counts[:, nodes] = np.repeat(listed, times, axis=0).T
+        return False, counts
+
+    def _node(self, node: int, having: int | None = None) -> NodeRoom:
+        """A node and what may be on it, beside a pod of the class ``having``."""
+        demands = self.demands
+        room, count = demands.room[node].copy(), np.where(demands.allowed[:, node], demands.count, 0)
+        if having is not None:
+            room -= demands.demand[having]
+            count[having] -= 1
+        return NodeRoom(room, demands.demand, count, self.spare[: len(room)])

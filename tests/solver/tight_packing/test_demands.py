@@ -1,0 +1,59 @@
+"""What is left of an instance when rules across pods are set aside."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from models.cluster.cluster import Cluster
+from models.cluster.compile import compile_cluster
+from models.snapshot import snapshot as snapshots
+from models.snapshot.scope import select
+from solver import rules
+from solver.rules.eligibility import possible
+from solver.tight_packing.demands import relaxed, untied
+from tests.objects import Object, node, pod
+
+
+def compiled(objects: list[Object]) -> Cluster:
+    snapshot = snapshots.from_objects(objects)
+    return compile_cluster(snapshot, select(snapshot))
+
+
+def apart() -> Object:
+    term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "a"}}}
+    return {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+
+
+OBJECTS = [
+    *(node(f"n{i}", cpu="4", pods="5", labels={"disk": "ssd" if i else "hdd"}) for i in range(3)),
+    pod("fixed", cpu="1", node_name="n0"),
+    pod("shy", cpu="1", labels={"app": "a"}, affinity=apart()),
+    pod("met", cpu="500m", labels={"app": "a"}),
+    pod("free", cpu="2"),
+    pod("picky", cpu="3", selector={"disk": "ssd"}),
+    pod("huge", cpu="9"),
+]
+
+
+def test_all_pods_that_fit_somewhere_against_what_fixed_pods_leave() -> None:
+    cluster = compiled(OBJECTS)
+    found = relaxed(cluster, possible(cluster, rules.build(cluster)))
+    names = [cluster.classes[g].pod.metadata.name for g in found.classes.tolist()]
+    assert sorted(names) == ["free", "met", "picky", "shy"]
+    assert found.demand[names.index("free")].tolist() == [2000, 128 * 2**20, 1]
+    assert found.room[:, 0].tolist() == [3000, 4000, 4000]
+    assert found.room[:, -1].tolist() == [4, 5, 5]
+    assert found.allowed[names.index("picky")].tolist() == [False, True, True]
+    assert sorted(nodes.tolist() for nodes in found.node_kinds()) == [[0], [1, 2]]
+
+
+def test_pods_that_a_rule_ties_keep_their_room() -> None:
+    cluster = compiled(OBJECTS)
+    active = rules.build(cluster)
+    names = [cls.pod.metadata.name for cls in cluster.classes]
+    counts = np.zeros((cluster.n_classes, cluster.n_nodes), dtype=np.int64)
+    counts[names.index("shy"), 1] = 1
+    counts[names.index("free"), 1] = 1  # not tied: its room counts as free
+    found = untied(cluster, active, possible(cluster, active), counts)
+    assert sorted(names[g] for g in found.classes.tolist()) == ["free", "picky"]
+    assert found.room[:, 0].tolist() == [3000, 3000, 4000]

@@ -1,0 +1,66 @@
+"""What is refuted is impossible by brute force; what a model of patterns finds has room."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from solver.cpsat.run import CpSat
+from solver.tight_packing.demands import Demands
+from solver.tight_packing.full_nodes import FullNodes
+from tests.solver.tight_packing.tiny_rooms import context, fits, most, problem, reachable
+from tests.tiers import sampled
+
+INSTANCES = 200
+
+
+def possible(demands: Demands, out: dict[int, int]) -> bool:
+    """Whether some placement leaves out at most so many pods of each priority."""
+    return any(
+        all(
+            sum(c - v for c, v, q in zip(demands.count.tolist(), placed, demands.priority.tolist(), strict=True) if q == p) <= out.get(p, 0)
+            for p in set(demands.priority.tolist())
+        )
+        for placed in reachable(demands)
+    )
+
+
+@pytest.mark.parametrize("seed", sampled(range(INSTANCES), every=4))
+def test_refutes_only_what_is_impossible_and_by_patterns_all_of_it(seed: int) -> None:
+    demands = problem(seed)
+    rng = np.random.default_rng(seed)
+    best = most(demands)
+    total = {p: int(demands.count[demands.priority == p].sum()) for p in best}
+    for more in (0, 1):  # what the optimum leaves out, and one pod less of some priority
+        out = {p: max(0, total[p] - best[p] - more * int(rng.integers(0, 2))) for p in best}
+        proof = FullNodes(demands, out)
+        cpsat = CpSat(context())
+        real = possible(demands, out)
+        assert not (proof.impossible(cpsat, 1.0) and real)
+        patterns = proof.patterns()
+        if patterns is None:
+            continue
+        impossible, counts = proof.cover(patterns, cpsat, 2.0)
+        assert impossible is not real
+        if counts is not None:
+            assert fits(demands, counts)
+            left = demands.count - counts.sum(axis=1)
+            assert all(int(left[demands.priority == p].sum()) <= n for p, n in out.items())
+
+
+def test_a_pod_that_finds_no_company() -> None:
+    """Two nodes of 10 for 7 + 5 + 4 + 4: the sum is right, and nothing but 3 would fill the node of the 7."""
+    one = np.array([[7], [5], [4]], dtype=np.int64)
+    demands = Demands(np.arange(3), np.array([1, 1, 2]), one, np.zeros(3, dtype=np.int64), np.full((2, 1), 10), np.ones((3, 2), dtype=bool))
+    cpsat = CpSat(context())
+    assert FullNodes(demands, {}).impossible(cpsat, 1.0)
+    assert not FullNodes(demands, {0: 1}).impossible(cpsat, 1.0)
+
+
+def test_whole_pods_say_more_than_their_sum() -> None:
+    """One pod that stays out makes room for 4 of the one resource or the other, not for 3 of both."""
+    demand = np.array([[4, 0], [0, 4]], dtype=np.int64)
+    demands = Demands(np.arange(2), np.array([3, 3]), demand, np.zeros(2, dtype=np.int64), np.array([[9, 9]]), np.ones((2, 1), dtype=bool))
+    cpsat = CpSat(context())
+    assert FullNodes(demands, {0: 1}).impossible(cpsat, 1.0)
+    assert not FullNodes(demands, {0: 2}).impossible(cpsat, 1.0)
