@@ -32,7 +32,7 @@ class TightParameters:
     """
 
     choose: float = 0.1
-    cover: float = 0.35
+    cover: float = 0.7
     patience: int = 300
     choices: int = 6
     step: float = 5e-3
