@@ -12,6 +12,7 @@ import numpy as np
 
 from models.cluster.cluster import Cluster, Ints, PodClass
 from solver import rules
+from solver.bounds.node_patterns import MergedNodes, NodePatterns
 from solver.cpsat.cells import Cells
 from solver.objective import encoding
 from solver.objective.preferences import Objective
@@ -45,11 +46,29 @@ class Coarse:
         self.encoding = build_model(merged, tied, Cells(cells, dict(enumerate(fit))))
         self._capacity(sub)
         objective = Objective(merged, active)
-        self.points = encoding.encode(self.encoding, objective)
+        self.graphs: dict[str, list[encoding.DomainGraph]] = {}
+        self.points = encoding.encode(self.encoding, objective, graphs=self.graphs)
         for (g, n), variable in self.encoding.x.items():
             self.points.add(variable, int(points[g, n] - objective.node_points(g)[n]), 0, self.encoding.upper(g, n))
+        self._worth = points
+        self._patterns: NodePatterns | None = None
         self.encoding.hold(left)
         self.encoding.model.maximize(self.points.expression())
+
+    def add_patterns(self, objective: Objective, pools: Ints, most: int) -> list[int]:
+        """Add what single nodes see of pods that attract or repel each other; ``objective``: of the group with all its terms; ``pools``:
+        int64[N], see :meth:`deal`. Return the classes for which ``most`` variables are too few: their part stays out."""
+        self._patterns = NodePatterns(self.encoding, objective, self.limits, MergedNodes(self._first, pools), most)
+        self._patterns.encode(self.points)
+        for key, graphs in self.graphs.items():
+            self._patterns.join(key, graphs)
+        self.encoding.model.maximize(self.points.expression())
+        return self._patterns.omitted
+
+    @property
+    def size(self) -> int:
+        """Variables of the model."""
+        return len(self.encoding.model.proto.variables)
 
     def _capacity(self, sub: Cluster) -> None:
         """Pooled room of the nodes of a kind."""
@@ -73,8 +92,14 @@ class Coarse:
         found = np.zeros_like(self.limits)
         held = np.zeros(self.limits.shape[1], dtype=np.int64)
         free = np.maximum(self.sub.free, 0)
+        patterned: set[int] = set()
+        if self._patterns is not None:
+            found = self._patterns.deal(solution, self._worth, held, free)
+            patterned = {g for part in self._patterns.parts if part.alike is not None for g in part.classes}
         wanted: dict[tuple[int, int], int] = {}
         for (g, n), k in self.encoding.placed(solution).items():
+            if g in patterned:
+                continue
             wanted[g, int(pools[n])] = wanted.get((g, int(pools[n])), 0) + k
         for (g, pool), k in sorted(wanted.items(), key=lambda item: -int(self.sub.demand[item[0][0]].max(initial=0))):
             nodes, demand, left = np.flatnonzero(pools == pool), self.sub.demand[g], k

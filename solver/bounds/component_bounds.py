@@ -17,10 +17,11 @@ from models.cluster.cluster import Cluster, Ids, Ints, domain_sum
 from models.kube.selectors import Bools
 from solver import rules
 from solver.bounds.coarse_model import Coarse
+from solver.bounds.node_patterns import MOST
 from solver.cpsat.cells import Cells
 from solver.cpsat.linear_sum import Points
 from solver.cpsat.model import PlacementModel
-from solver.cpsat.run import CpSat
+from solver.cpsat.run import OPTIMAL, CpSat
 from solver.objective import encoding as objective_encoding
 from solver.objective.preferences import Objective, PreferenceTerm
 from solver.objective.sparse_placement import Placed
@@ -31,7 +32,7 @@ from solver.rules.graph import connected
 from solver.rules.placement_model import build_model
 
 #: Seconds that a group gets first; each time it comes up again, twice as many.
-GLANCE = 1.0
+GLANCE = 0.25
 #: A pull towards more classes than this is not bounded by what a domain can hold.
 MANY = 50
 #: Larger groups are not solved alone: they are nearly the whole model.
@@ -42,7 +43,9 @@ MOST_VARIABLES = 30_000
 class Component:
     """``classes``: indices into the cluster. ``bound``: weighted points that they cannot exceed; ``counts``: int64[len(classes), N], the
     best placement found for them alone, and its ``value``; ``wished``: it is what the coarse model would like, which may break rules that
-    single nodes see; ``proved``: the bound is the value of one that breaks none; ``slice``: seconds that it gets next."""
+    single nodes see; ``proved``: the bound is the value of one that breaks none, or nothing is left to be asked; ``slice``: seconds that it
+    gets next; ``beside``: points that the coarse model does not see; ``coarse``: None once the finest has said all; ``fineness``: how many
+    there were; ``large``: no full model is made."""
 
     classes: list[int]
     bound: int
@@ -52,7 +55,13 @@ class Component:
     proved: bool = False
     slice: float = GLANCE
     looked: bool = False
+    turns: int = 0
+    large: bool = False
+    fineness: int = 0
+    beside: int = 0
     kinds: list[Ints] = field(default_factory=list, repr=False)  # the nodes, in lists of alike ones
+    pools: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64), repr=False)
+    coarse: Coarse | None = field(default=None, repr=False)
     encoding: PlacementModel | None = field(default=None, repr=False)
     points: Points | None = field(default=None, repr=False)
 
@@ -188,14 +197,18 @@ class Components:
         that is ``worth``. The coarse model comes first: it is small, and often says all."""
         if not component.looked:
             component.looked = True
-            sub = self.cluster.restricted(component.classes)
-            if not any(cls.claims or cls.containers is not None or cls.devices is not None for cls in sub.classes):
-                component.kinds, pools = _kinds(sub, self.objective, component.classes, self.limits[component.classes])
-                if len(component.kinds) < self.cluster.n_nodes:
-                    self._coarsely(component, sub, pools, cpsat, seconds, hint)
-                    return
-        if component.encoding is None and not self._encode(component):
-            return
+            if self._merge(component):
+                component.coarse = self._coarse(component)
+        if component.coarse is not None and (component.turns % 2 == 0 or component.large):
+            self._coarsely(component, component.coarse, cpsat, seconds, hint)
+        elif component.encoding is not None or self._encode(component):
+            self._fully(component, cpsat, seconds, hint, worth)
+        elif component.coarse is None:
+            component.proved = True
+        component.turns += 1
+
+    def _fully(self, component: Component, cpsat: CpSat, seconds: float, hint: Ints, worth: int) -> None:
+        """Bound a group by its full model."""
         encoding = component.encoding
         assert encoding is not None
         known = hint if component.value is None or component.counts is None or worth > component.value else component.counts
@@ -207,22 +220,45 @@ class Components:
         if answer.solution is not None and component.points is not None:
             self._note(component, encoding.counts(answer.solution), component.points.value(answer.solution))
 
-    def _coarsely(self, component: Component, sub: Cluster, pools: Ints, cpsat: CpSat, seconds: float, hint: Ints) -> None:
-        """Bound a group by its coarse model, in which what single nodes see counts as well as it can."""
-        if sum(int(np.count_nonzero(self.limits[component.classes][:, kind].any(axis=1))) for kind in component.kinds) > MOST_VARIABLES:
-            return
-        rows = np.stack([self.objective.node_points(g) for g in component.classes])
-        limits = self.limits[component.classes]
-        coarse = Coarse(sub, rows, limits, component.kinds, self.left)
+    def _merge(self, component: Component) -> bool:
+        """Find nodes that are alike for a group. False: there are none, or a model of them would be too large."""
+        classes, limits = component.classes, self.limits[component.classes]
+        sub = self.cluster.restricted(classes)
+        if any(cls.claims or cls.containers is not None or cls.devices is not None for cls in sub.classes):
+            return False
+        component.kinds, component.pools = _kinds(sub, self.objective, classes, limits)
+        if len(component.kinds) == self.cluster.n_nodes:
+            return False
+        return sum(int(np.count_nonzero(limits[:, kind].any(axis=1))) for kind in component.kinds) <= MOST_VARIABLES
+
+    def _coarse(self, component: Component) -> Coarse | None:
+        """Make the next coarse model of a group, finer than the last one (None: there is none)."""
+        classes, before = component.classes, component.coarse
+        sub = self.cluster.restricted(classes)
+        rows = np.stack([self.objective.node_points(g) for g in classes])
+        objective = Objective(sub, rules.build(sub))
+        while component.fineness < len(MOST):
+            coarse = Coarse(sub, rows, self.limits[classes], component.kinds, self.left)
+            omitted = coarse.add_patterns(objective, component.pools, MOST[component.fineness])
+            component.beside = self._pairs_ceiling([classes[g] for g in omitted], single_nodes=True)
+            component.fineness += 1
+            if before is None or coarse.size != before.size:
+                return coarse
+        return None
+
+    def _coarsely(self, component: Component, coarse: Coarse, cpsat: CpSat, seconds: float, hint: Ints) -> None:
+        """Bound a group by its coarse model; what it does not see of single nodes counts as well as it can."""
         coarse.hint(hint)
         answer = cpsat.run(coarse.encoding.model, seconds, quick=True)
         if answer.bound is not None:
-            component.bound = min(component.bound, answer.bound + self._pairs_ceiling(component.classes, single_nodes=True))
+            component.bound = min(component.bound, answer.bound + component.beside)
         if answer.solution is not None:
-            counts = coarse.deal(answer.solution, pools)
+            counts = coarse.deal(answer.solution, component.pools)
             if (counts.sum(axis=1) == hint.sum(axis=1)).all():
                 placed = Placed(counts, component.classes)
                 self._note(component, counts, self.objective.total(self.objective.families(placed, component.classes)), wished=coarse.drops)
+        if answer.status == OPTIMAL:
+            component.coarse = None if component.proved else self._coarse(component)  # it has said all
 
     def _note(self, component: Component, counts: Ints, value: int, *, wished: bool = False) -> None:
         if component.value is None or value > component.value or (component.wished and not wished):
@@ -230,15 +266,15 @@ class Components:
         component.proved = not component.wished and component.value >= component.bound
 
     def _encode(self, component: Component) -> bool:
-        """Make the full model of a group, unless it is too large: then the group is done with."""
+        """Make the full model of a group, unless it is too large."""
         sub = self.cluster.restricted(component.classes)
         active = rules.build(sub)
         part = self._part(component, sub) if component.kinds else None
         cells = int(np.count_nonzero(self.limits[component.classes]))
         if part is not None:
             cells = sum(len(nodes) for nodes, _ in part.cells.values())
-        if cells > MOST_VARIABLES:
-            component.proved = True
+        component.large = cells > MOST_VARIABLES
+        if component.large:
             return False
         encoding = build_model(sub, active, part)
         _break_symmetry(encoding, component.kinds)

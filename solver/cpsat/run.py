@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 #: Interleaved workers of a deterministic run: fixed, so that machines of different size give the same bytes.
 DETERMINISTIC_WORKERS = 4
+OPTIMAL = cp_model.OPTIMAL
 #: (incumbent, bound) of a solve, in the model's own terms
 OnValue = Callable[[int, int], None]
 

@@ -27,7 +27,7 @@ from solver.objective.star_cuts import SCALE, Leaf, Plane, planes
 UNARY = 12
 
 
-class _Sum:
+class DomainSum:
     """Σ of variables with factors in one domain, as one variable; ``high``: its largest value. ``classes``: what it is a sum over."""
 
     def __init__(self, model: cp_model.CpModel, classes: frozenset[int], parts: Sequence[tuple[cp_model.IntVar, int]], high: int) -> None:
@@ -40,15 +40,27 @@ class _Sum:
         elif parts:
             self.variable = model.new_int_var(0, high, "")
             model.add(cp_model.LinearExpr.weighted_sum(self.variables, [factor for _, factor in parts]) == self.variable)
+        self.steps: list[cp_model.IntVar] = []
+
+    def units(self, model: cp_model.CpModel) -> list[cp_model.IntVar]:
+        """Return the sum in unary, made once: the k-th says whether it is k at least."""
+        if not self.steps and self.high <= 1:
+            self.steps = [self.variable]
+        elif not self.steps:
+            self.steps = [model.new_bool_var("") for _ in range(self.high)]
+            model.add(cp_model.LinearExpr.sum(self.steps) == self.variable)
+            for first, second in pairwise(self.steps):
+                model.add_implication(second, first)
+        return self.steps
 
 
-def _pods(encoding: PlacementModel, classes: Sequence[int], cells: Sequence[tuple[int, int]]) -> _Sum:
+def _pods(encoding: PlacementModel, classes: Sequence[int], cells: Sequence[tuple[int, int]]) -> DomainSum:
     """Pods of some classes on some nodes."""
     per_class: dict[int, int] = {}
     for g, n in cells:
         per_class[g] = per_class.get(g, 0) + encoding.upper(g, n)
     high = sum(min(k, encoding.fits[g]) for g, k in per_class.items())
-    return _Sum(encoding.model, frozenset(classes), [(encoding.x[cell], 1) for cell in cells], high)
+    return DomainSum(encoding.model, frozenset(classes), [(encoding.x[cell], 1) for cell in cells], high)
 
 
 class _Sums:
@@ -56,9 +68,9 @@ class _Sums:
 
     def __init__(self, encoding: PlacementModel) -> None:
         self.encoding = encoding
-        self._made: dict[tuple[tuple[int, ...], tuple[int, ...]], _Sum] = {}
+        self._made: dict[tuple[tuple[int, ...], tuple[int, ...]], DomainSum] = {}
 
-    def get(self, classes: Sequence[int], nodes: Ids) -> _Sum:
+    def get(self, classes: Sequence[int], nodes: Ids) -> DomainSum:
         cells = [(g, n) for g in classes for n in nodes.tolist() if (g, n) in self.encoding.x]
         key = (tuple(sorted({g for g, _ in cells})), tuple(sorted({n for _, n in cells})))
         if key not in self._made:
@@ -66,9 +78,12 @@ class _Sums:
         return self._made[key]
 
 
-def encode(encoding: PlacementModel, objective: Objective, state: SoftState | None = None) -> Points:
+def encode(
+    encoding: PlacementModel, objective: Objective, state: SoftState | None = None, graphs: dict[str, list[DomainGraph]] | None = None
+) -> Points:
     """Add the soft families to the model; gives their weighted sum, to be maximised. ``state``: of the pods that stay where they are,
-    if the model is a part of the instance; pods whose containers have hints are not among those that it places."""
+    if the model is a part of the instance; pods whose containers have hints are not among those that it places. ``graphs``: takes what
+    pulls and repels, per topologyKey and domain."""
     points = Points()
     classes = sorted({g for g, _ in encoding.x})
     for g in classes:
@@ -76,13 +91,13 @@ def encode(encoding: PlacementModel, objective: Objective, state: SoftState | No
         for n in encoding.nodes_of(g).tolist():
             points.add(encoding.x[g, n], int(row[n]), 0, encoding.upper(g, n))
     sums = _Sums(encoding)
-    graphs: dict[str, list[_Graph]] = {}
+    graphs = {} if graphs is None else graphs
     concerned = {t for g in classes for t in objective.owned[g]} & {t for g in classes for t in objective.matching[g]}
     for t in sorted(concerned.intersection(objective.pairs)):
         term = objective.terms[t]
         multiplier = objective.multipliers[term.family]
         members = encoding.cluster.members(term.key)
-        graph = graphs.setdefault(term.key, [_Graph() for _ in members])
+        graph = graphs.setdefault(term.key, [DomainGraph() for _ in members])
         for d in encoding.domains(term.matches, term.codes):
             _term(encoding, sums, term, members[d], multiplier, points, graph[d])
     for key, graph in graphs.items():
@@ -153,7 +168,7 @@ def node_points(
     zones = zones if n in found.zoned else None
     here = [g for g in pods if g in found.involved]
 
-    def meeting(containers: Sequence[tuple[int, int]], spot: int | None) -> _Sum:
+    def meeting(containers: Sequence[tuple[int, int]], spot: int | None) -> DomainSum:
         """Return how many of the (class, container) are inside a set of zones (None: anywhere on the node)."""
         parts: dict[int, tuple[cp_model.IntVar, int]] = {}
         high = 0
@@ -167,7 +182,7 @@ def node_points(
             high += upper[g] if inside else 0
             for each in inside:
                 parts[each.index] = (each, parts.get(each.index, (each, 0))[1] + 1)
-        return _Sum(model, frozenset(g for g, _ in containers), list(parts.values()), high)
+        return DomainSum(model, frozenset(g for g, _ in containers), list(parts.values()), high)
 
     for g in here:
         points.add(pods[g], multiplier * int(found.static(g)[n]), 0, upper[g])
@@ -204,11 +219,11 @@ _Pair = frozenset[frozenset[int]]
 
 
 @dataclass
-class _Graph:
+class DomainGraph:
     """What pulls and repels in one domain, by the class sets that it is between. ``pulls``: products with their weights;
     ``weights``: what one pair of pods can gain at most from them."""
 
-    sums: dict[frozenset[int], _Sum] = field(default_factory=dict)
+    sums: dict[frozenset[int], DomainSum] = field(default_factory=dict)
     pulls: dict[_Pair, list[tuple[int, cp_model.IntVar]]] = field(default_factory=dict)
     weights: dict[_Pair, int] = field(default_factory=dict)
     repels: dict[frozenset[int], tuple[int, cp_model.IntVar]] = field(default_factory=dict)
@@ -218,7 +233,7 @@ class _Graph:
         self.pulls.setdefault(pair, []).extend((weight, variable) for variable in paid)
 
 
-def _inherit(encoding: PlacementModel, sums: _Sums, key: str, coarse: list[_Graph], finer: str, fine: list[_Graph]) -> None:
+def _inherit(encoding: PlacementModel, sums: _Sums, key: str, coarse: list[DomainGraph], finer: str, fine: list[DomainGraph]) -> None:
     """Pods that meet in a finer domain meet in the coarser one around it: its pulls are bounded there too."""
     codes = encoding.cluster.domains(key)[0]
     members, inner = encoding.cluster.members(key), encoding.cluster.members(finer)
@@ -240,7 +255,7 @@ def _inherit(encoding: PlacementModel, sums: _Sums, key: str, coarse: list[_Grap
         coarse[d].weights[pair] = coarse[d].weights.get(pair, 0) + weight
 
 
-def _cut(encoding: PlacementModel, domains: list[_Graph]) -> None:
+def _cut(encoding: PlacementModel, domains: list[DomainGraph]) -> None:
     """Add the cuts of :mod:`solver.objective.star_cuts`: each pull belongs to one star, each repulsion too."""
     pulls: dict[_Pair, int] = {}
     repels: dict[frozenset[int], int] = {}
@@ -278,7 +293,7 @@ def _cut(encoding: PlacementModel, domains: list[_Graph]) -> None:
 
 def _bound(
     encoding: PlacementModel,
-    graph: _Graph,
+    graph: DomainGraph,
     plane: Plane,
     centre: frozenset[int],
     repulsion: int,
@@ -315,7 +330,9 @@ def _bound(
         encoding.model.add(encoding.weighted_sum(variables, weights) <= plane.gamma)
 
 
-def _term(encoding: PlacementModel, sums: _Sums, term: PreferenceTerm, nodes: Ids, multiplier: int, points: Points, graph: _Graph) -> None:
+def _term(
+    encoding: PlacementModel, sums: _Sums, term: PreferenceTerm, nodes: Ids, multiplier: int, points: Points, graph: DomainGraph
+) -> None:
     """One term in one domain: owners of each weight against what the term matches."""
     matched = sums.get(sorted(term.matches), nodes)
     if not matched.variables:
@@ -331,9 +348,9 @@ def _term(encoding: PlacementModel, sums: _Sums, term: PreferenceTerm, nodes: Id
                         points.add(encoding.x[g, n], -weight * multiplier, 0, encoding.upper(g, n))
 
 
-def _product(model: cp_model.CpModel, a: _Sum, b: _Sum, weight: int, points: Points, graph: _Graph | None = None) -> None:
+def _product(model: cp_model.CpModel, a: DomainSum, b: DomainSum, weight: int, points: Points, graph: DomainGraph | None = None) -> None:
     """weight · a · b (a·a for equal sums). ``graph`` takes note of what is between pods."""
-    graph = graph or _Graph()
+    graph = graph or DomainGraph()
     graph.sums[a.classes] = a
     graph.sums[b.classes] = b
     if a.parts == b.parts:
@@ -350,7 +367,7 @@ def _product(model: cp_model.CpModel, a: _Sum, b: _Sum, weight: int, points: Poi
         points.add(product, weight, 0, a.high * b.high)
 
 
-def _square(model: cp_model.CpModel, a: _Sum, weight: int, points: Points) -> cp_model.IntVar | None:
+def _square(model: cp_model.CpModel, a: DomainSum, weight: int, points: Points) -> cp_model.IntVar | None:
     """weight · a²: convex, so for a cost its tangents between neighbouring integers are exact. Gives the square (None: it is a)."""
     high = a.high
     if high == 1:
@@ -366,21 +383,15 @@ def _square(model: cp_model.CpModel, a: _Sum, weight: int, points: Points) -> cp
     return square
 
 
-def _attract(model: cp_model.CpModel, small: _Sum, large: _Sum, weight: int, points: Points) -> list[cp_model.IntVar]:
+def _attract(model: cp_model.CpModel, small: DomainSum, large: DomainSum, weight: int, points: Points) -> list[cp_model.IntVar]:
     """weight · small · large for a reward, with ``small`` in unary: unit k pays at most ``large``, and only where it is there."""
     if small.high > UNARY:
         product = model.new_int_var(0, small.high * large.high, "")
         model.add_multiplication_equality(product, [small.variable, large.variable])
         points.add(product, weight, 0, small.high * large.high)
         return [product]
-    units: list[cp_model.IntVar] = [small.variable]
-    if small.high > 1:
-        units = [model.new_bool_var("") for _ in range(small.high)]
-        model.add(cp_model.LinearExpr.sum(units) == small.variable)
-        for first, second in pairwise(units):
-            model.add_implication(second, first)
     parts = []
-    for unit in units:
+    for unit in small.units(model):
         paid = model.new_int_var(0, large.high, "")
         model.add(paid <= large.variable)
         model.add(paid <= large.high * unit)

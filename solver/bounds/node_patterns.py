@@ -1,0 +1,307 @@
+"""What pods gain from one another on single nodes, over lists of alike nodes: how many of them hold how many pods of a class, and of two
+classes that attract or repel each other.
+
+In a coarse model only the pods of a class on all alike nodes together are known. Here u[g, a] says how many of these nodes hold a ≥ 1 pods
+of class g, and w[g, h, a, b] how many hold a of g and b of h: the local polytope of a graphical model (Wainwright and Jordan,
+doi:10.1561/2200000001), with whole nodes counted. Where the terms between classes make a tree, whole numbers always belong to nodes that
+hold just this, so nothing is lost but where three classes compete for the room of one node; a row for each a of a class with several
+partners bounds what these take together. What a domain of a wider key holds is in unary where it matters, and j pods on one node are j in
+its domain: so attraction on nodes and repulsion in zones, or the other way round, are not both met by fractions of pods.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from ortools.sat.python import cp_model
+
+from models.cluster.cluster import Ids, Ints
+from models.kube.selectors import Bools
+from solver.cpsat.linear_sum import Points
+from solver.cpsat.model import PlacementModel
+from solver.objective.encoding import DomainGraph, DomainSum
+from solver.objective.preferences import Objective
+from solver.rules.batch_quota import single
+from solver.rules.graph import connected
+
+#: Variables of a part at most, in models of a group made one after the other: nodes are merged until there are no more. Small models are
+#: solved in a moment, and mostly lose nothing.
+MOST = (1_200, 5_000)
+#: Longer sums are not written in unary.
+LADDER = 200
+
+Pair = tuple[int, int]
+
+
+@dataclass
+class Alike:
+    """Nodes that are alike for the classes of one part. ``firsts``: of the kinds that they are of; ``nodes``: int64[n]; ``own``, ``cross``:
+    points of a pair of pods of a class, of a pair of classes; ``held``: u by (class, pods); ``both``: w by (classes, pods of each)."""
+
+    firsts: list[int]
+    nodes: Ints
+    own: dict[int, int]
+    cross: dict[Pair, int]
+    held: dict[tuple[int, int], cp_model.IntVar] = field(default_factory=dict)
+    both: dict[tuple[Pair, int, int], cp_model.IntVar] = field(default_factory=dict)
+
+
+@dataclass
+class MergedNodes:
+    """``kinds``: lists of alike nodes by the first of each, which has the variables; ``pools``: int64[N], the same number where nodes
+    differ in limits and room only."""
+
+    kinds: Mapping[int, Ints]
+    pools: Ints
+
+
+@dataclass
+class Part:
+    """Classes that such terms tie to each other. ``alike``: None where the model would be too large, and nothing is known of them."""
+
+    classes: list[int]
+    alike: list[Alike] | None
+
+
+class NodePatterns:
+    """Adds them to a coarse model. ``limits``: int64[G, N]; ``most``: variables of a part."""
+
+    def __init__(self, encoding: PlacementModel, objective: Objective, limits: Ints, nodes: MergedNodes, most: int) -> None:
+        self.encoding, self.cluster, self.limits, self.most = encoding, objective.cluster, limits, most
+        self.terms = _terms(objective)
+        self._kinds, self._pools, self._wide = nodes.kinds, nodes.pools, self._domains()
+        links: list[Sequence[int]] = [pair for _, _, cross in self.terms for pair in cross]
+        members = {g for _, own, cross in self.terms for g in (*own, *(g for pair in cross for g in pair))}
+        self.parts = [Part(part, self._fine_enough(part)) for part in connected(links, members)]
+
+    @property
+    def omitted(self) -> list[int]:
+        """Classes of the parts that are too large."""
+        return [g for part in self.parts if part.alike is None for g in part.classes]
+
+    def _domains(self) -> Ints:
+        """int64[N]: the same number where nodes are in the same domains of every key that spans nodes, and have the same others."""
+        columns: list[Ids] = [np.zeros(self.cluster.n_nodes, dtype=np.int32)]
+        for key in sorted({p.key for cls in self.cluster.classes for p in cls.pulls}):
+            codes, size = self.cluster.domains(key)
+            columns.append((codes >= 0).astype(np.int32) if single(codes, size) else codes)
+        return np.unique(np.stack(columns, axis=1), axis=0, return_inverse=True)[1].reshape(-1).astype(np.int64)
+
+    def _fine_enough(self, part: list[int]) -> list[Alike] | None:
+        """Kinds of nodes put together where they differ in nothing that matters to these classes; if that is too many variables, where they
+        differ in points, and then in room."""
+        fits = [self.encoding.fits[g] for g in part]
+        need = np.array(fits) @ self.cluster.demand[part]
+        room = np.minimum(self.cluster.free, need)[:, need > 0]
+        room = np.concatenate([room, np.minimum(self.cluster.slots, sum(fits))[:, None], self.limits[part].T], axis=1)
+        for rows in (np.column_stack([self._pools, room]), np.column_stack([self._wide, room]), self._wide[:, None]):
+            found = self._alike(part, rows)
+            if sum(self._size(alike) for alike in found) <= self.most:
+                return found
+        return None
+
+    def _alike(self, part: Sequence[int], rows: Ints) -> list[Alike]:
+        """One for each distinct row int64[N, *]."""
+        merged: dict[tuple[int, ...], list[int]] = {}
+        for n in self._kinds:
+            if self.limits[part, n].any():
+                merged.setdefault(tuple(rows[n].tolist()), []).append(n)
+        return [self._between(firsts, set(part)) for firsts in merged.values()]
+
+    def _between(self, firsts: list[int], part: set[int]) -> Alike:
+        """With what pairs of pods are worth on these nodes."""
+        own: dict[int, int] = {}
+        cross: dict[Pair, int] = {}
+        for where, mine, between in self.terms:
+            if where[firsts[0]]:
+                for g, points in mine.items():
+                    own[g] = own.get(g, 0) + points
+                for pair, points in between.items():
+                    cross[pair] = cross.get(pair, 0) + points
+        return Alike(
+            firsts,
+            np.concatenate([self._kinds[n] for n in firsts]),
+            {g: points for g, points in own.items() if points and g in part},
+            {pair: points for pair, points in cross.items() if points and pair[0] in part},
+        )
+
+    def deal(self, solution: Sequence[int], points: Ints, held: Ints, free: Ints) -> Ints:
+        """Return int64[G, N]: what a solution puts on each node, as far as there is room: the largest first, each on the node where it is
+        worth most. ``points``: int64[G, N]; ``held``: int64[N], pods, and ``free``: int64[N, R], room that is left, both updated."""
+        found = np.zeros_like(self.limits)
+        for part in self.parts:
+            for alike in part.alike or ():
+                taken = np.zeros(self.cluster.n_nodes, dtype=bool)
+                slots = _unfold(part.classes, alike, solution)
+                for slot in sorted(slots, key=lambda slot: -sum(slot.values())):
+                    classes, pods = np.array(list(slot)), np.array(list(slot.values()))
+                    need = pods @ self.cluster.demand[classes]
+                    nodes = alike.nodes[~taken[alike.nodes]]
+                    fits = ((free[nodes] >= need) | (need == 0)).all(axis=1) & (held[nodes] + pods.sum() <= self.cluster.slots[nodes])
+                    nodes = nodes[fits & (self.limits[np.ix_(classes, nodes)] >= pods[:, None]).all(axis=0)]
+                    if len(nodes):
+                        n = int(nodes[np.argmax(pods @ points[np.ix_(classes, nodes)])])
+                        found[classes, n] += pods
+                        taken[n] = True
+                        held[n] += pods.sum()
+                        free[n] -= need
+        return found
+
+    def _high(self, alike: Alike, g: int) -> int:
+        """The most pods of a class that one of these nodes holds."""
+        return min(int(self.limits[g, alike.firsts].max()), self.encoding.fits[g])
+
+    def _size(self, alike: Alike) -> int:
+        high = {g: self._high(alike, g) for g in {*alike.own, *(g for pair in alike.cross for g in pair)}}
+        return sum(high.values()) + sum(high[g] * high[h] for g, h in alike.cross)
+
+    def encode(self, points: Points) -> None:
+        """Add the variables, their rows, and what they are worth."""
+        for part in self.parts:
+            for alike in part.alike or ():
+                for g in part.classes:
+                    self._held(alike, g, points)
+                for pair, weight in alike.cross.items():
+                    self._both(alike, pair, weight, points)
+                for g in part.classes:
+                    self._room(alike, g)
+
+    def join(self, key: str, graphs: Sequence[DomainGraph]) -> None:
+        """Tie what single nodes hold to what their domain of a wider key holds, where pods of a class repel or attract others there."""
+        codes, _ = self.cluster.domains(key)
+        for part in self.parts:
+            for d, graph in enumerate(graphs):
+                inside = [alike for alike in part.alike or () if codes[alike.nodes[0]] == d]
+                for g in part.classes:
+                    own = frozenset([g])
+                    total = graph.sums.get(own)
+                    if inside and total is not None and total.high <= LADDER and (own in graph.repels or total.steps):
+                        self._step(inside, g, total, graph.repels.get(own))
+
+    def _step(self, inside: Sequence[Alike], g: int, total: DomainSum, repels: tuple[int, cp_model.IntVar] | None) -> None:
+        model = self.encoding.model
+        units = total.units(model)
+        if repels is not None:
+            square = repels[1]
+            model.add(cp_model.LinearExpr.weighted_sum([square, *units], [1, *(-(2 * k + 1) for k in range(len(units)))]) >= 0)
+        for j in range(2, total.high + 1):
+            holding = [variable for alike in inside for (h, a), variable in alike.held.items() if h == g and a >= j]
+            if holding:  # each such node has j pods in the domain
+                steps = units[j - 1 :: j]
+                model.add(cp_model.LinearExpr.weighted_sum([*holding, *steps], [1] * len(holding) + [-1] * len(steps)) <= 0)
+        size = sum(len(alike.nodes) for alike in inside)
+        if total.high > size:  # pairs on nodes that cannot be avoided
+            held = [(variable, a * (a - 1)) for alike in inside for (h, a), variable in alike.held.items() if h == g and a > 1]
+            steps = units[size:]
+            weights = [w for _, w in held] + [-2 * ((size + k) // size) for k in range(len(steps))]
+            model.add(cp_model.LinearExpr.weighted_sum([*(v for v, _ in held), *steps], weights) >= 0)
+
+    def _held(self, alike: Alike, g: int, points: Points) -> None:
+        model, size, high = self.encoding.model, len(alike.nodes), self._high(alike, g)
+        if not high:
+            return
+        for a in range(1, high + 1):
+            alike.held[g, a] = variable = model.new_int_var(0, min(size, self.encoding.fits[g] // a), "")
+            points.add(variable, alike.own.get(g, 0) * a * (a - 1), 0, size)
+        held = [alike.held[g, a] for a in range(1, high + 1)]
+        if sum(self.encoding.fits[g] // a for a in range(1, high + 1)) > size:
+            model.add(cp_model.LinearExpr.sum(held) <= size)
+        placed = self.encoding.variables(g, alike.firsts)
+        model.add(cp_model.LinearExpr.weighted_sum(held, list(range(1, high + 1))) == cp_model.LinearExpr.sum(placed))
+
+    def _both(self, alike: Alike, pair: Pair, weight: int, points: Points) -> None:
+        model, (g, h) = self.encoding.model, pair
+        free, slots = self.cluster.free[alike.nodes].max(axis=0), int(self.cluster.slots[alike.nodes].max())
+        rows: dict[int, list[cp_model.IntVar]] = {}
+        columns: dict[int, list[cp_model.IntVar]] = {}
+        for a in range(1, self._high(alike, g) + 1):
+            for b in range(1, self._high(alike, h) + 1):
+                used = a * self.cluster.demand[g] + b * self.cluster.demand[h]
+                if a + b > slots or ((used > free) & (used > 0)).any():
+                    break
+                most = min(len(alike.nodes), self.encoding.fits[g] // a, self.encoding.fits[h] // b)
+                alike.both[pair, a, b] = variable = model.new_int_var(0, most, "")
+                points.add(variable, weight * a * b, 0, most)
+                rows.setdefault(a, []).append(variable)
+                columns.setdefault(b, []).append(variable)
+        for a, variables in rows.items():
+            model.add(cp_model.LinearExpr.sum(variables) <= alike.held[g, a])
+        for b, variables in columns.items():
+            model.add(cp_model.LinearExpr.sum(variables) <= alike.held[h, b])
+        held = [variable for (k, _), variable in alike.held.items() if k in pair]
+        both = [variable for variables in rows.values() for variable in variables]
+        if held:  # nodes with pods of one or the other
+            weights = [1] * len(held) + [-1] * len(both)
+            model.add(cp_model.LinearExpr.weighted_sum([*held, *both], weights) <= len(alike.nodes))
+
+    def _room(self, alike: Alike, g: int) -> None:
+        """Room of nodes with a pods of g for all that g is paired with."""
+        partners = [pair for pair in alike.cross if g in pair]
+        if len(partners) < 2:
+            return
+        resources = [(self.cluster.free[alike.nodes, r].max(), self.cluster.demand[:, r]) for r in np.flatnonzero(self.cluster.demand[g])]
+        resources.append((self.cluster.slots[alike.nodes].max(), np.ones(self.cluster.n_classes, dtype=np.int64)))
+        for a in range(1, self._high(alike, g) + 1):
+            beside = [
+                (variable, q if pair[0] == g else p, pair[1] if pair[0] == g else pair[0])
+                for (pair, p, q), variable in alike.both.items()
+                if (p if pair[0] == g else q if pair[1] == g else -1) == a
+            ]
+            for free, demand in resources:
+                weights = [k * int(demand[h]) for _, k, h in beside]
+                rest = int(free) - a * int(demand[g])
+                if sum(self._high(alike, h) * int(demand[h]) for h in {h for _, _, h in beside}) > rest:
+                    self.encoding.model.add(
+                        cp_model.LinearExpr.weighted_sum([*(v for v, _, _ in beside), alike.held[g, a]], [*weights, -rest]) <= 0
+                    )
+
+
+def _terms(objective: Objective) -> list[tuple[Bools, dict[int, int], dict[Pair, int]]]:
+    """Of each term over single nodes: bool[N], where it counts; points of a pair of pods of a class, and of a pair of classes."""
+    found = []
+    for t in objective.pairs:
+        term = objective.terms[t]
+        if not single(term.codes, term.size):
+            continue
+        own: dict[int, int] = {}
+        cross: dict[Pair, int] = {}
+        for g, weight in sorted(term.own.items()):
+            points = weight * objective.multipliers[term.family]
+            for h in sorted(term.matches):
+                if g == h:
+                    own[g] = own.get(g, 0) + points
+                else:
+                    pair = min(g, h), max(g, h)
+                    cross[pair] = cross.get(pair, 0) + points
+        found.append((term.codes >= 0, own, cross))
+    return found
+
+
+def _unfold(classes: Sequence[int], alike: Alike, solution: Sequence[int]) -> list[dict[int, int]]:
+    """Return pods by class for each of the alike nodes that has some: pairs are followed from class to class."""
+    nodes: list[dict[int, int]] = []
+    done: set[int] = set()
+    for root in classes:
+        waiting: list[tuple[int, int | None]] = [(root, None)]
+        while waiting:
+            g, before = waiting.pop()
+            if g in done:
+                continue
+            done.add(g)
+            rest = {a: solution[variable.index] for (h, a), variable in alike.held.items() if h == g}
+            for node in list(nodes) if before is not None else ():
+                pair = (min(g, before), max(g, before)) if before is not None else (g, g)
+                for a in sorted(rest, reverse=True):
+                    beside = node.get(before, 0) if before is not None else 0
+                    key = (pair, a, beside) if pair[0] == g else (pair, beside, a)
+                    both = alike.both.get(key)
+                    used = sum(1 for other in nodes if other.get(g) == a and other.get(before or 0) == beside)
+                    if beside and rest[a] and both is not None and used < solution[both.index]:
+                        node[g] = a
+                        rest[a] -= 1
+                        break
+            nodes += [{g: a} for a, k in rest.items() for _ in range(k)]
+            waiting += [(p if h == g else h, g) for p, h in alike.cross if g in (p, h)]
+    return nodes

@@ -1,0 +1,110 @@
+"""What single nodes see, over alike nodes: its optimum is that of the plain model or above it, and mostly comes back from single nodes."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+
+from models.cluster.cluster import Cluster
+from solver import rules
+from solver.bounds import component_bounds
+from solver.bounds.coarse_model import Coarse
+from solver.bounds.component_bounds import Components
+from solver.objective.preferences import Objective
+from solver.objective.sparse_placement import Placed
+from solver.rules.eligibility import fits, possible
+from tests.objects import Object, node, pod
+from tests.solver.bounds.test_coarse_model import HOST, ZONE, best, compiled, cpsat, near, terms
+
+
+def flocks(seed: int) -> list[Object]:
+    """Classes that attract and repel each other on nodes and in zones: nodes of two sizes, soft spread, a fixed pod now and then."""
+    rng = random.Random(f"flocks-{seed}")
+    objects: list[Object] = []
+    for i in range(rng.randint(4, 8)):
+        size = rng.choice(("2", "2", "4"))
+        objects.append(node(f"n{i}", cpu=size, memory=rng.choice(("4Gi", "8Gi")), pods=rng.choice(("10", "3")), labels={ZONE: f"z{i % 2}"}))
+    apps = "abcd"[: rng.randint(1, 4)]
+    if rng.random() < 0.3:
+        fixed = terms(pulls=[near(rng.choice(apps), HOST, 5)])
+        objects.append(pod("f", cpu="500m", labels={"app": rng.choice(apps)}, affinity=fixed, node_name="n1"))
+    for app in apps:
+        pulls = [near(rng.choice(apps), rng.choice((HOST, HOST, ZONE)), rng.choice((1, 10, 50))) for _ in range(rng.randint(0, 2))]
+        repels = [
+            near(rng.choice((app, rng.choice(apps))), rng.choice((HOST, ZONE)), rng.choice((1, 10, 50))) for _ in range(rng.randint(0, 2))
+        ]
+        apart = [near(app, HOST)] if rng.random() < 0.1 else []
+        affinity = terms(pulls, repels, apart)
+        if rng.random() < 0.3:
+            wish = {"weight": rng.choice((1, 9)), "preference": {"matchExpressions": [{"key": ZONE, "operator": "In", "values": ["z0"]}]}}
+            affinity["nodeAffinity"] = {"preferredDuringSchedulingIgnoredDuringExecution": [wish]}
+        spread = []
+        if rng.random() < 0.3:
+            selector = {"matchLabels": {"app": app}}
+            spread = [{"maxSkew": 1, "topologyKey": ZONE, "whenUnsatisfiable": "ScheduleAnyway", "labelSelector": selector}]
+        shape: dict[str, Any] = {"cpu": rng.choice(("500m", "1")), "memory": rng.choice(("1Gi", "2Gi")), "labels": {"app": app}}
+        objects += [pod(f"{app}{i}", **shape, affinity=affinity, spread=spread) for i in range(rng.randint(1, 5))]
+    return objects
+
+
+def coarse_bounds(cluster: Cluster, most: int) -> list[tuple[list[int], int, int | None, bool]]:
+    """Of each group: its classes, the bound by its coarse model, what the model's solution is worth on single nodes (None: it finds no room
+    there), and whether a part was left out."""
+    active = rules.build(cluster)
+    limits, objective = possible(cluster, active), Objective(cluster, active)
+    left = dict.fromkeys(np.unique(cluster.priority).tolist(), 0)
+    found = Components(cluster, objective, limits, left)
+    made = []
+    for component in found.found:
+        classes = component.classes
+        sub = cluster.restricted(classes)
+        kinds, pools = component_bounds._kinds(sub, objective, classes, limits[classes])
+        coarse = Coarse(sub, np.stack([objective.node_points(g) for g in classes]), limits[classes], kinds, left)
+        omitted = coarse.add_patterns(Objective(sub, rules.build(sub)), pools, most)
+        answer = cpsat().run(coarse.encoding.model, 20.0, quick=True)
+        if answer.solution is None or answer.bound is None:
+            continue  # not all pods fit
+        counts = coarse.deal(answer.solution, pools)
+        worth = None
+        if (counts.sum(axis=1) == cluster.count[classes]).all():
+            assert (counts <= limits[classes]).all()
+            assert (counts.T @ sub.demand <= np.maximum(sub.free, 0)).all()
+            worth = objective.total(objective.families(Placed(counts, classes), classes))
+        beside = found._pairs_ceiling([classes[g] for g in omitted], single_nodes=True)
+        made.append((classes, answer.bound + beside, worth, bool(omitted)))
+    return made
+
+
+def check(seed: int, most: int) -> tuple[int, int]:
+    """Assert on one cluster; (groups, those whose bound is met on single nodes)."""
+    cluster = compiled(flocks(seed))
+    limits = possible(cluster, rules.build(cluster))
+    if int(fits(cluster, limits).sum()) < int(cluster.count.sum()):
+        return 0, 0
+    met = 0
+    made = coarse_bounds(cluster, most)
+    for classes, bound, worth, _ in made:
+        _, optimum = best(cluster.restricted(classes), dict.fromkeys(np.unique(cluster.priority).tolist(), 0))
+        assert optimum is not None
+        assert bound >= optimum, f"seed {seed}, {most} variables: classes {classes}: {bound} < {optimum}"
+        if worth is not None:
+            apart = any(cls.anti for cls in cluster.restricted(classes).classes)
+            assert worth <= optimum or apart, f"seed {seed}: classes {classes}"
+            met += worth == bound
+    return len(made), met
+
+
+def test_coarse_models_bound_a_few_groups_that_attract_each_other_on_nodes() -> None:
+    found = [check(seed, most) for seed in range(4) for most in (0, 40, 5_000)]
+    assert sum(groups for groups, _ in found) > 4
+
+
+@pytest.mark.full
+def test_coarse_models_bound_groups_that_attract_each_other_on_nodes() -> None:
+    for most in (0, 25, 80):
+        assert sum(check(seed, most)[0] for seed in range(4, 18)) > 8
+    found = [check(seed, 5_000) for seed in range(18, 44)]
+    assert sum(met for _, met in found) > 0.7 * sum(groups for groups, _ in found)
