@@ -33,6 +33,8 @@ from solver.rules.placement_model import build_model
 
 #: Seconds that a group gets first; each time it comes up again, twice as many.
 GLANCE = 0.25
+#: While its coarse models have more to say, every so manieth look at a group is for its full model.
+FULL_EVERY = 3
 #: A pull towards more classes than this is not bounded by what a domain can hold.
 MANY = 50
 #: Larger groups are not solved alone: they are nearly the whole model.
@@ -199,7 +201,7 @@ class Components:
             component.looked = True
             if self._merge(component):
                 component.coarse = self._coarse(component)
-        if component.coarse is not None and (component.turns % 2 == 0 or component.large):
+        if component.coarse is not None and ((component.turns + 1) % FULL_EVERY or component.large):
             self._coarsely(component, component.coarse, cpsat, seconds, hint)
         elif component.encoding is not None or self._encode(component):
             self._fully(component, cpsat, seconds, hint, worth)
