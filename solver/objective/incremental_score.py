@@ -32,6 +32,12 @@ class _Layer:
                 np.array([objective.multipliers[objective.terms[t].family] * objective.terms[t].own[g] for t in own], dtype=np.int64)
             )
             self.matching.append(np.array([at[t] for t in objective.matching[g] if t in at], dtype=np.int32))
+        #: Per class, points of a pair of its pods in one domain.
+        self.itself = [
+            2 * int(weights[np.isin(own, matching)].sum())
+            for own, weights, matching in zip(self.own, self.weights, self.matching, strict=True)
+        ]
+        self.single = single(self.codes, first.size)
 
     def touches(self, g: int) -> bool:
         return bool(len(self.own[g]) or len(self.matching[g]))
@@ -79,6 +85,22 @@ class SoftState:
         points = self.steady(g)
         for i in self.objective.feeds[g]:
             points = points + self._skew_gain(i)
+        return points
+
+    def away(self, g: int, home: int) -> Ints:
+        """Return int64[N]: weighted points of a pod of class g on each node, once it is taken from its home."""
+        points = self.objective.node_points(g)
+        for layer in self._layers[g]:
+            points = points + layer.gain(g)
+            if layer.itself[g] and (d := layer.codes[home]) >= 0:
+                points[home if layer.single else layer.codes == d] -= layer.itself[g]
+        for i in self.objective.feeds[g]:
+            counts, d = self.counted(i), self.objective.tallies[i].codes[home]
+            if d >= 0:
+                counts[d] -= 1
+            points = points + self._skew_gain(i)
+            if d >= 0:
+                counts[d] += 1
         return points
 
     def _skew_gain(self, i: int) -> Ints:

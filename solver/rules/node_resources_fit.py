@@ -40,6 +40,11 @@ class NodeResourcesFit(Rule):
             full |= (self.free[:, asks] < self.cluster.demand[g, asks]).any(axis=1)
         return full
 
+    def admits(self, g: int, n: int) -> bool:
+        """Return whether node n takes one more pod of class g."""
+        asks = self._asks[g]
+        return bool(self.slots[n] >= 1 and (self.free[n, asks] >= self.cluster.demand[g, asks]).all())
+
     def never(self, g: int) -> Bools:
         asks = self._asks[g]
         full: Bools = self.cluster.slots < 1

@@ -9,9 +9,11 @@ Source: Geman and Geman, Gibbs sampling, doi:10.1109/TPAMI.1984.4767596; Kirkpat
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from models.cluster.cluster import Cluster, Ints
 from models.cluster.image_scores import MAX_SCORE
@@ -26,6 +28,7 @@ from solver.objective.preferences import (
     TOPOLOGY_SPREAD,
     Objective,
 )
+from solver.objective.sparse_placement import Placed
 from solver.objective.tie_break import PodCosts
 from solver.rules.base import Rule
 from solver.rules.dynamic_resources import DynamicResources
@@ -39,8 +42,14 @@ from solver.rules.pod_topology_spread import PodTopologySpread
 HOT = 0.5
 #: Temperature at the end, as such a share.
 COLD = 0.003
-#: Random numbers are drawn in blocks of this many moves.
+#: Moves between two looks at the clock.
 BLOCK = 256
+#: Random numbers that a search draws from, each time some in a row from anywhere: so many at least, ...
+NOISE_LEAST = 2**16
+#: ... at most, ...
+NOISE_MOST = 2**20
+#: ... and for each node in between.
+NOISE_EACH = 2**11
 
 
 class LocalSearch:
@@ -65,9 +74,23 @@ class LocalSearch:
         self.spread = PodTopologySpread.of(active)
         self.pods = InterPodAffinity.of(active)
         self._possible = limits > 0
+        self._since: dict[tuple[int, int], int] = {}  # pods more (or fewer) than at the best placement met, by (class, node)
         self._dynamic = [self._watchers(g) for g in range(self.cluster.n_classes)]
         self.mobile = {g for g in range(self.cluster.n_classes) if self._movable(g)}
         self.pairs = self._list()
+        self._next = 0
+
+    @cached_property
+    def _noise(self) -> NDArray[np.float32]:
+        """Numbers of a Gumbel distribution."""
+        nodes = self.cluster.n_nodes
+        size = max(NOISE_LEAST, min(NOISE_MOST, NOISE_EACH * nodes), 2 * nodes)
+        return self.rng.gumbel(size=size).astype(np.float32)
+
+    @cached_property
+    def _starts(self) -> Ints:
+        """Where in them each draw begins, in turns."""
+        return self.rng.integers(len(self._noise) - self.cluster.n_nodes, size=2**16)
 
     def _list(self) -> list[tuple[int, int]]:
         """(class, node) of every pod that may be moved."""
@@ -120,39 +143,77 @@ class LocalSearch:
         return max(found)
 
     def run(
-        self, progress: Callable[[], float], *, hot: float = HOT, cold: float = COLD, on_better: Callable[[int], None] | None = None
+        self,
+        progress: Callable[[], float],
+        *,
+        hot: float = HOT,
+        cold: float = COLD,
+        only: Collection[int] | None = None,
+        on_better: Callable[[int], None] | None = None,
     ) -> int:
         """Anneal until ``progress`` (0 to 1) says 1, from temperature ``hot`` to ``cold`` (shares of :meth:`scale`), and stay at the best
-        placement met; gives its gain over the start."""
-        best, gained, best_counts = 0, 0, self.counts.copy()
-        if not self.pairs:
+        placement met; gives its gain over the start. ``only``: classes whose pods move, of those that are mobile."""
+        pods = [pod for pod, (g, _) in enumerate(self.pairs) if only is None or g in only]
+        if not pods:
             return 0
-        scale, size = self.scale(), self.cluster.n_nodes
-        order = np.arange(len(self.pairs))
-        position = len(order)
+        best, gained, since = 0, 0, self._since
+        scale, order, position = self.scale(), np.array(pods), len(pods)
         while (share := progress()) < 1:
             temperature = scale * hot * (cold / hot) ** share
-            noise = self.rng.gumbel(size=(BLOCK, size)) * temperature
-            for i in range(BLOCK):
+            for _ in range(self.block):
                 if position == len(order):
                     self.rng.shuffle(order)
                     position = 0
                 pod = int(order[position])
                 position += 1
                 g, home = self.pairs[pod]
-                self._put(g, home, -1)
-                points = self.soft.gain(g)
-                target = int(np.argmax(np.where(self._allowed(g, home), points + noise[i], -np.inf)))
-                self._put(g, target, 1)
+                target, gain = self._draw(g, home, temperature)
                 if target != home:
                     self.pairs[pod] = (g, target)
-                    gained += int(points[target] - points[home])
+                    gained += gain
+                    since[g, home] = since.get((g, home), 0) - 1
+                    since[g, target] = since.get((g, target), 0) + 1
             if gained > best:
-                best, best_counts = gained, self.counts.copy()
+                best = gained
+                since.clear()
                 if on_better is not None:
                     on_better(best)
-        self.go_to(best_counts)
+        self._undo()
         return best
+
+    def _draw(self, g: int, home: int, temperature: float) -> tuple[int, int]:
+        """Move a pod to a node that is drawn for it; that node, and the points gained."""
+        size = self.cluster.n_nodes
+        start = int(self._starts[self._next % len(self._starts)])
+        self._next += 1
+        noise = self._noise[start : start + size] * temperature
+        if self._dynamic[g]:
+            self._put(g, home, -1)
+            points = self.soft.gain(g)
+            draws = points + noise
+            draws[~self._allowed(g, home)] = -np.inf
+            target = int(draws.argmax())
+            self._put(g, target, 1)
+        else:
+            points = self.soft.away(g, home)
+            draws = points + noise
+            stay = draws[home]
+            draws[~self._possible[g] | self.fit.rejects(g)] = -np.inf
+            draws[home] = stay
+            target = int(draws.argmax())
+            if target != home:
+                self._put(g, home, -1)
+                self._put(g, target, 1)
+        return target, int(points[target] - points[home])
+
+    def _undo(self) -> None:
+        """Go back to the best placement met."""
+        for sign in (1, -1):
+            for (g, n), k in self._since.items():
+                if k * sign > 0:
+                    self._put(g, n, -k)
+        self._since = {}
+        self.pairs = self._list()
 
     def even_out(self, costs: PodCosts | None, progress: Callable[[], float], *, domains: bool = False) -> bool:
         """Move pods one by one to where they cost less and no preference loses, until nothing moves or ``progress`` says 1;
@@ -222,22 +283,27 @@ class LocalSearch:
         """Move all pods of some classes to where they would like to be, int64[len(classes), N], or near it, if they gain by that and
         nobody else has to go: the points gained, or None (and nothing changed). The classes must be loose and tied to no others."""
         cells = {(g, n): int(self.counts[g, n]) for g in classes for n in np.flatnonzero(self.counts[g]).tolist()}
-        before = self.take_out(cells)
+        before = self._points(classes)
+        self._put_all(cells, -1)
         put: dict[tuple[int, int], int] = {}
-        points = 0
 
-        def place(g: int, n: int) -> None:
-            nonlocal points
-            points += int(self.soft.gain(g)[n])
-            self._put(g, n, 1)
-            put[g, n] = put.get((g, n), 0) + 1
+        def place(g: int, n: int, k: int = 1) -> None:
+            self._put(g, n, k)
+            put[g, n] = put.get((g, n), 0) + k
 
-        waiting = [(g, n) for g, row in zip(classes, target, strict=True) for n in np.flatnonzero(row).tolist() for _ in range(int(row[n]))]
+        waiting = []
+        for g, row in zip(classes, target, strict=True):
+            room = self.fit.room(g)
+            for n in np.flatnonzero(row).tolist():
+                k = min(int(row[n]), int(room[n])) if not self._dynamic[g] else 0
+                if k:
+                    place(g, n, k)
+                waiting += [(g, n)] * (int(row[n]) - k)
         moved = True
         while waiting and moved:  # constraints of spread may admit a pod only after others
             left = []
             for g, n in waiting:
-                if self._allowed(g, None)[n]:
+                if self.fit.admits(g, n) and self._allowed(g, None)[n]:
                     place(g, n)
                 else:
                     left.append((g, n))
@@ -245,14 +311,22 @@ class LocalSearch:
         for g, _ in waiting:
             allowed = self._allowed(g, None)
             if not allowed.any():
-                points = before
                 break
             place(g, int(np.argmax(np.where(allowed, self.soft.gain(g), np.iinfo(np.int64).min))))
-        if points > before:
-            return points - before
-        self.take_out(put)
-        self.put_back(cells)
+        else:
+            if (gain := self._points(classes) - before) > 0:
+                return gain
+        self._put_all(put, -1)
+        self._put_all(cells, 1)
         return None
+
+    def _points(self, classes: Sequence[int]) -> int:
+        """Weighted points of classes that nothing ties to others."""
+        return self.objective.total(self.objective.families(Placed(self.counts[list(classes)], classes), classes))
+
+    def _put_all(self, pods: Mapping[tuple[int, int], int], sign: int) -> None:
+        for (g, n), k in pods.items():
+            self._put(g, n, sign * k)
 
     def refresh(self) -> None:
         """List the pods again after whole groups have moved."""

@@ -52,7 +52,9 @@ class PreferenceSearchParameters:
         other_every: Every so manieth turn is not for groups, as long as there are some; ...
         second_every: ... of those, every so manieth is not for the best.
         many_pods: A turn is twice as long for so many pods more: taking its result over costs time as well. With more pods groups come
-            before annealing.
+            before annealing, ...
+        groups_of_many: ... get such a share of their turn, ...
+        warm_of_many: ... and the pods of those that could have more are annealed in the rest of it, from such a share of the temperature.
         crowded_nodes: Nodes up to which a group that finds no room makes others give way.
     """
 
@@ -70,6 +72,8 @@ class PreferenceSearchParameters:
     other_every: int = 3
     second_every: int = 5
     many_pods: int = 20_000
+    groups_of_many: float = 0.6
+    warm_of_many: float = 0.04
     crowded_nodes: int = 1_000
 
 
@@ -87,6 +91,7 @@ class PreferenceSearch:
         self.engine: str | None = None  # by which CP-SAT was asked, at last
         # per priority, pods that fit somewhere and are left unplaced, which stay as many
         self._left_out = self.cluster.per_priority(fits(self.cluster, limits) - start.counts.sum(axis=1))
+        self._many = int(self.cluster.count.sum()) > self.parameters.many_pods
         self._start, self._state = start, start.state
         self._sound = True
         self._made: tuple[PlacementModel, Points] | None = None
@@ -111,7 +116,7 @@ class PreferenceSearch:
         if not self._finished(best):
             keep = self._left() * reserve
             search = self._search(best)
-            if int(self.cluster.count.sum()) <= self.parameters.many_pods:
+            if not self._many:
                 self._anneal(best, search)
             until = (self._left() - keep) * (1 - self.parameters.groups) + keep if whole else keep
             if engine == "auto" and not whole and not self._finished(best):
@@ -214,14 +219,11 @@ class PreferenceSearch:
         nothing to do any more."""
         lns = Lns(search, self.cpsat)
 
-        def anneal(seconds: float, _: float) -> bool:
-            base = best.value
-            search.run(
-                self._clock(search, seconds, self.parameters.sweeps),
-                hot=HOT / 10,
-                cold=COLD,
-                on_better=lambda gain: self._report(base + gain, best.bound),
-            )
+        def settle(seconds: float, hot: float, only: set[int] | None = None) -> bool:
+            total, families = self.objective.total, self.objective.families
+            base = best.value + total(families(search.counts)) - total(families(best.counts))
+            clock = self._clock(search, seconds, self.parameters.sweeps)
+            search.run(clock, hot=hot, cold=COLD, only=only, on_better=lambda gain: self._report(base + gain, best.bound))
             return bool(search.pairs)
 
         def neighbourhoods(seconds: float, _: float) -> bool:
@@ -229,9 +231,19 @@ class PreferenceSearch:
             lns.improve(lambda: self._left() <= floor, lambda gain: self._report(base + gain, best.bound))
             return bool(search.pairs)
 
-        found: dict[str, Turn] = {"groups": lambda seconds, most: self._groups(best, components, search, seconds, most)}
+        def groups(seconds: float, most: float) -> bool:
+            if not self._many:
+                return self._groups(best, components, search, seconds, most)
+            until = self._left() - min(seconds, most)  # taking a result over takes long: pods settle in the same turn
+            more = self._groups(best, components, search, seconds * self.parameters.groups_of_many, most)
+            placed, o = Placed(search.counts), self.objective
+            only = {g for c in components.found if c.bound > o.total(o.families(placed, c.classes)) for g in c.classes}
+            settle(self._left() - until, HOT * self.parameters.warm_of_many, only)
+            return more
+
+        found: dict[str, Turn] = {"groups": groups}
         if self.engine == "lns" and search.pairs:
-            found |= {"anneal": anneal, "neighbourhoods": neighbourhoods}
+            found |= {"anneal": lambda seconds, _: settle(seconds, HOT / 10), "neighbourhoods": neighbourhoods}
         return found
 
     def _groups(self, best: SoftOutcome, components: Components, search: LocalSearch, seconds: float, most: float) -> bool:
