@@ -29,6 +29,7 @@ from solver.rules.eligibility import fits
 from solver.rules.placement_model import build_model
 from solver.runtime.run_context import RunContext
 from solver.search.annealing import COLD, HOT, LocalSearch
+from solver.search.group_alone import look_alone
 from solver.search.lns import Lns
 from solver.search.outcome import LARGE, SoftOutcome, Start
 
@@ -262,6 +263,8 @@ class PreferenceSearch:
             value = o.total(o.families(Placed(rows, component.classes), component.classes))
             looked = component.looked
             components.solve(component, self.cpsat, min(component.slice, most - (started - self._left())), rows, value)
+            if not self._many:
+                look_alone(component, search, self.options.seed + int(component.slice), self._clock)
             component.slice *= 2 if looked else 1
             more = self._move(component, search, value)
             gained += more
