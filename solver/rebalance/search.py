@@ -39,6 +39,7 @@ def search(problem: RebalanceProblem, values: PlanObjective, goals: Sequence[str
     best = construct(builder, values, goals)
     found = PlanSearchResult(best, values.of_steps(best), values.bounds())
     _straighten(values, found, builder.state.counts, context)
+    _bound_moves(found, values)
     _report(found, values, context)
     if found.proved or options.engine == "greedy" or context.over():
         return found
@@ -60,7 +61,14 @@ def search(problem: RebalanceProblem, values: PlanObjective, goals: Sequence[str
         return found
     if options.engine == "auto":
         found.notes.append(f"engine auto chose lns: an exact model would have {pairs:,} variables (limit {EXACT_LIMIT})")
-    return Lns(values, goals, context).run(found)
+    found = Lns(values, goals, context).run(found)
+    _bound_moves(found, values)
+    return found
+
+
+def _bound_moves(found: PlanSearchResult, values: PlanObjective) -> None:
+    """Say how many moves it takes at least to reach what the other tiers reached."""
+    found.bounds[-1] = min(found.bounds[-1], values.bound_of_moves(found.values))
 
 
 def _straighten(values: PlanObjective, found: PlanSearchResult, counts: Ints, context: RunContext) -> None:
@@ -111,5 +119,6 @@ def _better(found: PlanSearchResult, result: PlanSearchResult, values: PlanObjec
         steps, reached = found.steps, found.values
     lower = [min(a, b) for a, b in zip(found.bounds, result.bounds, strict=True)] if reached[:-1] == found.values[:-1] else result.bounds
     better = PlanSearchResult(steps, reached, lower, "exact", [*found.notes, *result.notes], result.stuck)
+    _bound_moves(better, values)
     _report(better, values, context)
     return better

@@ -26,7 +26,7 @@ class Freed(Tier):
 
     def bound(self, measures: Measures) -> int:
         """Return the value where the running pods take up the nodes that cannot be freed, then as few (or cheap) of the others as hold
-        the rest of their demand."""
+        the rest of their demand, by each resource alone, and by all of them and the kinds of nodes that take each pod."""
         problem, cluster = measures.problem, measures.problem.cluster
         gone = np.where(problem.evictable, 0, problem.start.sum(axis=1))  # evicted pods need no room
         kept = ~problem.freeable | problem.closed
@@ -40,9 +40,9 @@ class Freed(Tier):
         for want, room in zip(wanted, rooms, strict=True):
             need = want - int(room[kept].sum())
             most = max(most, cheapest(measures.worth[~kept], room[~kept], need))
-        if measures.price is None:
-            return min(int(np.count_nonzero(problem.freeable)) - most, measures.enough)
-        return -(int(measures.price[~problem.freeable].sum()) + most)
+        known = int(measures.worth[problem.freeable].sum())
+        free = min(known - most, measures.packing.most(measures.worth))
+        return min(free, measures.enough) if measures.price is None else free - int(measures.price.sum())
 
     def encode(self, measures: Measures, rules: TargetRules) -> Points:
         """Say that a node is free or has room: rows of capacity say it for the relaxation, cells say it for sure."""

@@ -13,6 +13,7 @@ from solver.objective.preferences import Objective
 from solver.objective.tie_break import Pack, Spread
 from solver.rebalance.problem.problem import RebalanceProblem
 from solver.rebalance.problem.reachable_nodes import reach
+from solver.rebalance.tiers.packing import Packing
 
 
 class Measures:
@@ -50,6 +51,11 @@ class Measures:
         """int64[G, N]: the most pods of each class that a node can come to hold
         (:func:`solver.rebalance.problem.reachable_nodes.reach`)."""
         return reach(self.problem, rules.build(self.problem.cluster))
+
+    @cached_property
+    def packing(self) -> Packing:
+        """Which nodes can be free at once."""
+        return Packing(self.problem, self.room)
 
     @cached_property
     def enough(self) -> int:

@@ -70,6 +70,12 @@ class PlanObjective(Measures):
         """Return for each tier a value that no plan exceeds: nothing left to do, everything placed, all demand on the fewest nodes."""
         return [tier.bound(self) for tier in self.tiers]
 
+    def bound_of_moves(self, values: Sequence[int]) -> int:
+        """Return a value of the last tier, moves, that no plan exceeds that reaches these values of the tiers before."""
+        *before, moves = self.tiers
+        assert isinstance(moves, Moves)
+        return moves.bound_at(self, {tier.name: value for tier, value in zip(before, values, strict=False)})
+
     def encode(self, rules: TargetRules) -> list[Points]:
         """Return each tier as a sum over the model, to be maximised; for a part of the cluster up to what the rest adds.
 

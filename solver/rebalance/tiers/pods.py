@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from models.kube.selectors import Bools
@@ -122,6 +124,23 @@ class Moves(Tier):
 
     def value(self, measures: Measures, end: EndState) -> int:
         return -end.cost
+
+    def bound_at(self, measures: Measures, reached: Mapping[str, int]) -> int:
+        """Return a value that no plan exceeds that is worth as much as ``reached`` in tiers before, by their names: as many nodes as are to
+        be drained or freed have to be emptied."""
+        problem = measures.problem
+        leaving = problem.movable & ~problem.evictable  # evictions for good are no moves
+        cost = (problem.cost * leaving) @ problem.start
+        total = 0
+        if "drained" in reached:
+            closed = problem.start[np.ix_(leaving, problem.closed)].sum(axis=1)
+            each = np.sort(np.repeat(problem.cost[leaving], closed))
+            total = int(each[: max(0, len(each) - (-len(problem.left_over) - reached["drained"]))].sum())
+            cost[problem.closed] = 0
+        if "freed" in reached:
+            enough = reached["freed"] + (0 if measures.price is None else int(measures.price.sum()))
+            total += measures.packing.least_cost(measures.worth, enough, cost)
+        return -total
 
     def encode(self, measures: Measures, rules: TargetRules) -> Points:
         problem, model, points = measures.problem, rules.model, Points()

@@ -122,6 +122,12 @@ def _hard() -> list[Object]:
     return [*nodes, *(running(f"{name}-{i}", name, cpu=cpu) for name, found in pods.items() for i, cpu in enumerate(found))]
 
 
+def _thirds() -> list[Object]:
+    """Two nodes have room for the sums of all pods, but none has for two of them."""
+    sizes = {"n0": "1200m", "n1": "1200m", "n2": "1300m"}
+    return [*(node(name, cpu="2") for name in sizes), *(running(f"p-{name}", name, cpu=cpu) for name, cpu in sizes.items())]
+
+
 def test_the_greedy_engine_searches_no_further() -> None:
     found, tell = _search(_hard(), ["consolidate"], engine="greedy")
     assert found.engine == "greedy"
@@ -139,7 +145,7 @@ def test_what_is_proved_at_once_needs_no_other_engine() -> None:
 def test_the_size_decides_which_engine_auto_takes(monkeypatch: pytest.MonkeyPatch, engine: str, limit: int, used: str) -> None:
     monkeypatch.setattr(searching, "EXACT_LIMIT", limit)
     monkeypatch.setattr("solver.rebalance.lns.PATIENCE", 5)
-    found, _ = _search(_puzzle(), ["consolidate"], engine=engine, time_limit=2.0)
+    found, _ = _search(_thirds(), ["consolidate"], engine=engine, time_limit=2.0)
     assert found.engine == used
     assert [note for note in found.notes if "auto chose lns" in note] == (
         ["engine auto chose lns: an exact model would have 6 variables (limit 0)"] if (engine, limit) == ("auto", 0) else []

@@ -192,3 +192,65 @@ def test_brute_force_never_exceeds_the_bound_of_preferences_and_balance(kind: st
         close += known - found.tiers[0][2] <= 10 * POINT
     assert compared >= 5
     assert 2 * close >= compared
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("kind", tiny.KINDS)
+def test_no_plan_reaches_as_much_with_fewer_moves_than_the_bound(kind: str) -> None:
+    compared = 0
+    for seed in range(25):
+        objects = tiny.cluster(seed, kind)
+        _, drain, limits = tiny.asked(seed, kind)
+        for goals in ([], ["consolidate"]):
+            if not (goals or drain):
+                continue
+            try:
+                found = best(objects, goals, drain, allow_eviction=limits.allowEviction, limits=limits)
+            except TooLarge:
+                continue
+            problem = case_of(objects, goals, drain, limits)
+            if (problem.cost != 1).any():
+                continue
+            values = PlanObjective(problem, goals)
+            names = [(name, priority) for name, priority, _ in found.tiers]
+            reached = [
+                found.tiers[names.index((t.name, t.priority))][2] if (t.name, t.priority) in names else t.bound(values)
+                for t in values.tiers[:-1]
+            ]
+            assert -values.bound_of_moves(reached) <= found.moves, (seed, goals, drain)
+            compared += 1
+    assert compared > 10
+
+
+def _pools(count: int) -> list[Object]:
+    """In each of two pools so many nodes with a pod of 1 CPU each that only they take; the nodes of pool b are larger."""
+    nodes = [node(f"{pool}{i}", cpu=cpu, labels={"pool": pool}) for pool, cpu in (("a", "2"), ("b", "8")) for i in range(count)]
+    pods = [
+        running(f"{pool}-{i}", f"{pool}{i}", cpu="1", nodeSelector={"pool": pool}) for pool in ("a", "b") for i in range(count)
+    ]  # fmt: skip
+    return [*nodes, *pods]
+
+
+def test_pods_take_up_nodes_of_their_own_pool() -> None:
+    """By sums alone the two large nodes would do for all sixteen CPUs."""
+    problem = case_of(_pools(8), ["consolidate"])
+    values = PlanObjective(problem, ["consolidate"])
+    assert values.bounds()[0] == 16 - 4 - 1
+    assert values.bound_of_moves([11]) == -11
+    assert values.bound_of_moves([3]) == -3
+
+
+def test_pods_that_keep_apart_need_a_node_each() -> None:
+    apart = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
+        {"labelSelector": {"matchLabels": {"app": "web"}}, "topologyKey": "kubernetes.io/hostname"}
+    ]}}  # fmt: skip
+    nodes = [node(f"n{i}", cpu="8") for i in range(12)]
+    pods = [running(f"web-{i}", f"n{i}", cpu="1", labels={"app": "web"}, affinity=apart) for i in range(9)]
+    assert _bounds([*nodes, *pods], ["consolidate"])["freed", None] == 3
+
+
+def test_a_drain_moves_the_pods_of_the_drained_nodes_at_least() -> None:
+    problem = case_of(_pools(3), [], ["a0", "b1"])
+    values = PlanObjective(problem, [])
+    assert values.bound_of_moves([0]) == -2
+    assert values.bound_of_moves([-1]) == -1
