@@ -90,7 +90,7 @@ def construct(builder: MoveBuilder, values: PlanObjective, goals: Sequence[str])
         "repair": repair.repair,
         "admit": admit.admit,
         "consolidate": lambda builder: drain_and_consolidate.consolidate(
-            builder, values.worth, problem.limits.maxFreed if values.price is None else None
+            builder, values.worth, problem.limits.maxFreed if values.price is None else None, values.packing
         ),
         "improve": improve.improve,
     }

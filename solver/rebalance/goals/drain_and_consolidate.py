@@ -8,6 +8,7 @@ from models.cluster.cluster import Ints
 from models.kube.selectors import Bools
 from solver.rebalance.goals.move_builder import MoveBuilder
 from solver.rebalance.problem.problem import Step
+from solver.rebalance.tiers.packing import Packing
 
 #: Times that consolidation begins again, knowing which nodes were freed.
 PASSES = 3
@@ -84,9 +85,9 @@ def make_room(builder: MoveBuilder, g: int, a: int, allowed: Bools | None = None
     return False
 
 
-def consolidate(builder: MoveBuilder, price: Ints, most: int | None = None) -> None:
+def consolidate(builder: MoveBuilder, price: Ints, most: int | None = None, packing: Packing | None = None) -> None:
     """Free nodes one after the other, those first that cost least moves for their price; ``price``: int64[N], what a freed node is worth;
-    ``most``: how many at most.
+    ``most``: how many at most; ``packing``: tells which are to be freed at first, where there is no such limit.
 
     Pods that went to a node which was freed later moved twice. So once it is known which nodes can be freed, all is done again with those
     closed from the beginning, as long as that frees as many.
@@ -99,21 +100,40 @@ def consolidate(builder: MoveBuilder, price: Ints, most: int | None = None) -> N
     worth = (problem.movable * problem.cost) @ builder.state.counts
     order = np.flatnonzero(used)
     order = order[np.lexsort((order, (worth[order] * 1000) // np.maximum(price[order], 1)))]
-    best = _pass(builder, order, open_, _guess(builder, order, open_, most), most)
+    firsts = [_guess(builder, order, open_, most)]
+    if packing is not None and most is None and len(order):
+        chosen = packing.chosen(price, worth)
+        firsts += [] if chosen is None else [chosen & used]
+    best, steps = _freed_from(builder, order, open_, firsts[0], price, most)
+    for first in firsts[1:]:
+        if builder.over():
+            break
+        builder.back_to(begin)
+        found, made = _freed_from(builder, order, open_, first, price, most)
+        if (int(price[found].sum()), -_moves(made)) > (int(price[best].sum()), -_moves(steps)):
+            best, steps = found, made
+    builder.back_to(begin)
+    for step in steps:
+        builder.take(step)
+    if best.any():
+        _push(builder, order, open_ & ~best, best, most)
+
+
+def _freed_from(builder: MoveBuilder, order: Ints, open_: Bools, first: Bools, price: Ints, most: int | None) -> tuple[Bools, list[Step]]:
+    """Empty nodes, expecting that the ``first`` (bool[N]) can be freed; then again, knowing which were; gives those and the steps."""
+    begin = len(builder.steps)
+    best = _pass(builder, order, open_, first, most)
     steps = builder.steps[begin:]
     for _ in range(PASSES):
         if builder.over() or not best.any():
-            return
+            break
         builder.back_to(begin)
         found = _pass(builder, order, open_, best, most)
         gained = int(price[found].sum()) - int(price[best].sum())
         if gained < 0 or (not gained and _moves(builder.steps[begin:]) >= _moves(steps)):
-            builder.back_to(begin)
-            for step in steps:
-                builder.take(step)
             break
         best, steps = found, builder.steps[begin:]
-    _push(builder, order, open_ & ~best, best, most)
+    return best, steps
 
 
 def _guess(builder: MoveBuilder, order: Ints, open_: Bools, most: int | None) -> Bools:

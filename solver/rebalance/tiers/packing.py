@@ -7,14 +7,14 @@ exact (:mod:`solver.bounds.safe_dual_bounds`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from models.cluster.cluster import Ints
 from models.kube.selectors import Bools
-from solver.bounds.safe_dual_bounds import Program, best_bound
+from solver.bounds.safe_dual_bounds import Program, best_bound, best_point
 from solver.rebalance.problem.problem import RebalanceProblem
 
 #: Above so many (group, kind) pairs all nodes are taken for one kind.
@@ -22,6 +22,11 @@ PAIRS = 60_000
 #: Classes of which a node takes few pods have rows of their own: those that need most nodes, so many of them, and no fewer nodes than this.
 SPARSE = 64
 SPARSE_NODES = 8
+#: Percent of the room that is counted on when nodes are chosen: whole pods leave some of it over, and so do rules that are not known here.
+FULL = 96
+#: Moves that one wave less may cost, and the most waves that are reckoned with.
+WAVE = 3
+MOST_WAVES = 2**20
 
 
 @dataclass
@@ -99,6 +104,7 @@ class Packing:
             [np.ones(len(self.nodes), dtype=np.int64), np.bincount(kind, minlength=size), total[self._group]]
         )  # fmt: skip
         self._rows = _Nonzeros([], [], [], [])
+        self._rooms_at: list[int] = []  # rows
         every = np.arange(len(self.nodes))
         rooms = self._rooms()
         asks = np.concatenate([demand, np.ones((len(total), 1), dtype=np.int64)], axis=1)
@@ -108,6 +114,7 @@ class Packing:
                 columns = np.concatenate([self._pairs[pairs], every[here]])
                 values = np.concatenate([asks[self._group[pairs], r], rooms[self.nodes[here], r]])
                 if asks[self._group[pairs], r].any():
+                    self._rooms_at.append(len(self._rows.limit))
                     self._rows.add(columns, values, int(rooms[inside, r].sum()))
             freed = np.append(every[here], len(self.nodes) + k)
             self._rows.add(freed, np.append(np.ones(len(freed) - 1, dtype=np.int64), -1), 0)
@@ -145,6 +152,47 @@ class Packing:
         row = (np.arange(len(self.nodes)), -worth[self.nodes], -enough)
         objective = self._objective(-cost[self.nodes], len(self.upper))
         return -best_bound(self._with([row], self.upper), objective, seconds=None, deterministic=True)
+
+    # --- a choice of nodes ----------------------------------------------------------------------------------------------------
+
+    def chosen(self, worth: Ints, cost: Ints) -> Bools | None:
+        """Return bool[N]: nodes that are worth most together of those that can be free at once, with few moves and such that few waves do
+        for the PodDisruptionBudgets; None where the program has no solution. A choice that need not come true; ``cost``: int64[N], of
+        emptying each node."""
+        rows = self._filled()
+        objective = self._objective(worth[self.nodes], len(self.upper))
+        point = best_point(rows.program(self.upper), objective)
+        if point is None:
+            return None
+        every, waves = np.arange(len(self.nodes)), len(self.upper)
+        rows.add(every, -worth[self.nodes], -int(point[every] @ worth[self.nodes]))
+        for allowed, pods in self._guarded():
+            rows.add(np.append(every, waves), np.append(pods, -allowed), 0)
+        upper = np.append(self.upper, MOST_WAVES)
+        objective = np.append(self._objective(-cost[self.nodes], waves), -WAVE)
+        better = best_point(rows.program(upper), objective)
+        found = np.zeros(self.problem.cluster.n_nodes, dtype=bool)
+        found[self.nodes[(point if better is None else better)[every] > 0.5]] = True
+        return found
+
+    def _filled(self) -> _Nonzeros:
+        """The rows, with so much less room on every node as whole pods are expected to leave over."""
+        found = _Nonzeros(list(self._rows.rows), list(self._rows.columns), list(self._rows.values), list(self._rows.limit))
+        for row in self._rooms_at:
+            values, nodes = found.values[row].copy(), found.columns[row] < len(self.nodes)
+            values[nodes] = values[nodes] * FULL // 100
+            found.values[row], found.limit[row] = values, found.limit[row] * FULL // 100
+        return found
+
+    def _guarded(self) -> Iterator[tuple[int, Ints]]:
+        """Yield, by budget, what it allows at a time and its pods that may go on each node; without budgets that one wave does for."""
+        problem = self.problem
+        owner = np.array([-1 if b is None else b for b in problem.budget], dtype=np.int64)
+        for b, budget in enumerate(problem.budgets):
+            classes = np.flatnonzero((owner == b) & problem.movable)
+            pods = problem.start[np.ix_(classes, self.nodes)].sum(axis=0)
+            if budget.allowed and int(pods.sum()) > budget.allowed:
+                yield budget.allowed, pods
 
 
 def _sparse(count: Ints, most: Ints) -> Ints:
