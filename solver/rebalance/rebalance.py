@@ -26,6 +26,7 @@ from solver.rebalance.result import PlanSearchResult
 from solver.rebalance.search import search
 from solver.rebalance.tiers.objective import PlanObjective
 from solver.rebalance.unmet_goals import obstacles
+from solver.rebalance.waves.least_waves import least_waves
 from solver.rebalance.waves.schedule import waves as group
 from solver.runtime.deadline import Deadline
 from solver.runtime.options import OnProgress
@@ -34,6 +35,8 @@ from solver.runtime.run_context import RunContext
 
 #: What comes after the search (waves, check, writing) takes so many times as long as compiling.
 AFTER = 6.0
+#: Waves that need no explanation.
+FEW_WAVES = 10
 
 
 def rebalance(
@@ -121,7 +124,7 @@ def _document(
             *_unknown(problem),
         ],
         policy=options.policy if options.policy != DEFAULT else None,
-        notes=[*found.notes, *_notes(problem, asked)],
+        notes=[*found.notes, *_notes(problem, asked), *_many_waves(problem, waves)],
     )  # fmt: skip
 
 
@@ -174,3 +177,15 @@ def _notes(problem: RebalanceProblem, asked: PlanOptions) -> list[str]:
             "is carried out; --goal admit plans for them"
         )
     return found
+
+
+def _many_waves(problem: RebalanceProblem, waves: Sequence[Sequence[Step]]) -> list[str]:
+    """Say which PodDisruptionBudget asks for so many waves."""
+    least = least_waves(problem, (step for wave in waves for step in wave)) if len(waves) > FEW_WAVES else None
+    if least is None or least.waves <= FEW_WAVES:
+        return []
+    budget = problem.budgets[least.budget]
+    return [
+        f"{least.waves} waves at least: PodDisruptionBudget {budget.name} allows {budget.allowed} "
+        f"disruption{'s' if budget.allowed != 1 else ''} at a time, and {least.pods} of its pods move"
+    ]

@@ -23,7 +23,7 @@ from solver.runtime.options import Options, Progress
 from tests.objects import node, pod
 from tests.plans import tiny
 from tests.solver.rebalance.goals.test_improve import preferring
-from tests.solver.rebalance.problem.test_problem import gang, near, running
+from tests.solver.rebalance.problem.test_problem import budget, gang, near, running
 from tests.tiers import sampled
 
 Object = dict[str, Any]
@@ -83,6 +83,14 @@ def test_pods_that_wait_are_noted_unless_the_plan_is_about_them() -> None:
     assert plan_of(objects, "repair").notes == [note]
     assert plan_of(objects, "admit").notes == []
     assert plan_of(_pair(), "repair").notes == []
+
+
+def test_a_budget_that_asks_for_many_waves_is_named() -> None:
+    pods = [running(f"web-{i}", "n0", cpu="10m", labels={"app": "web"}) for i in range(11)]
+    objects = [node("n0"), node("n1"), *pods]
+    (note,) = plan_of([*objects, budget("web", "web", minAvailable=10)], drain=["n0"], engine="greedy").notes
+    assert note == "11 waves at least: PodDisruptionBudget default/web allows 1 disruption at a time, and 11 of its pods move"
+    assert plan_of([*objects, budget("web", "web", minAvailable=9)], drain=["n0"], engine="greedy").notes == []
 
 
 def test_members_that_bind_as_a_unit_share_step_and_wave() -> None:

@@ -16,6 +16,7 @@ from solver.rebalance.problem.options import PlanOptions
 from solver.rebalance.problem.problem import RebalanceProblem, Step, read_problem
 from solver.rebalance.problem.state import PlanState
 from solver.rebalance.sequencing.gang_binding import bind_gang
+from solver.rebalance.waves.least_waves import least_waves
 from solver.rebalance.waves.schedule import waves
 from tests import numa_clusters
 from tests.objects import node, pod
@@ -58,6 +59,8 @@ def _check(problem: RebalanceProblem, steps: Sequence[Step], found: list[list[St
     assert Counter(single(steps)) == Counter(single(step for wave in found for step in wave))
     judge = Judge(problem)
     assert not list(judge.over_budget(found))
+    least = least_waves(problem, steps)
+    assert least is None or least.waves <= len(found)
     position = judge.start
     for wave in found:
         pods = single(wave)
