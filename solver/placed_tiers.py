@@ -51,7 +51,8 @@ class PlacedParameters:
         tight_limit: Variables of that model up to which it gets the full linear relaxation.
         few_pods: Pods up to which the exact model is sooner done than gangs are packed one by one, ...
         few_pairs: ... and (class, node) pairs up to which it is.
-        tighten: Share of the time for bounds and repacking where pods want about as much as there is.
+        tighten: Share of the time for bounds and repacking where pods want about as much as there is, ...
+        tighten_early: ... and before the repair, where there may be room for all.
         relax: Share of the time for the linear relaxation, ...
         relax_long: ... of so many seconds at most.
     """
@@ -75,6 +76,7 @@ class PlacedParameters:
     few_pods: int = 50
     few_pairs: int = 500
     tighten: float = 0.7
+    tighten_early: float = 0.35
     relax: float = 0.15
     relax_long: float = 60.0
 
@@ -118,7 +120,7 @@ class PlacedSearch:
             self._relax(answer)
         tight = self._tight(answer)
         if tight is not None and not tight.tied:
-            self._tighten(answer, tight)
+            self._tighten(answer, tight, self.parameters.tighten if short(cluster, self.limits) else self.parameters.tighten_early)
         if not self._complete(answer) and self.cluster.devices is not None:
             self._fill(answer)
         if not self._complete(answer):
@@ -136,7 +138,7 @@ class PlacedSearch:
             return answer
         pairs = int(np.count_nonzero(self.limits))
         if tight is not None:
-            self._tighten(answer, tight)
+            self._tighten(answer, tight, self.parameters.tighten)
             if self._complete(answer):
                 return self._proved(answer, "repacking placed every pod that can be placed: the placed tiers are proved")
         if options.engine == "exact" or (options.engine == "auto" and pairs <= self.parameters.exact_limit):
@@ -302,9 +304,9 @@ class PlacedSearch:
 
         return TightPacking(self.cluster, rules.build(self.cluster), self.limits, self.context)
 
-    def _tighten(self, answer: Answer, tight: TightPacking) -> None:
+    def _tighten(self, answer: Answer, tight: TightPacking, share: float) -> None:
         """Bound the tiers by the sets of pods that fill nodes, choose which pods stay out, and pack the others: tier after tier."""
-        end = self.deadline.left() - min(self.deadline.left(), self.parameters.long) * self.parameters.tighten
+        end = self.deadline.left() - min(self.deadline.left(), self.parameters.long) * share
         for p in sorted(answer.bounds, reverse=True):
             placed = self.cluster.per_priority(answer.counts.sum(axis=1))
             seconds = self.deadline.left() - end

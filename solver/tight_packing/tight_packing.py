@@ -34,9 +34,9 @@ class TightParameters:
     choose: float = 0.1
     cover: float = 0.7
     patience: int = 300
-    choices: int = 6
-    step: float = 5e-3
-    listing: float = 0.2
+    choices: int = 40
+    step: float = 1.5e-3
+    listing: float = 0.05
     pods: int = 5_000
 
 
@@ -51,6 +51,7 @@ class TightPacking:
         self.all = relaxed(cluster, limits)
         self.tied = len(untied(cluster, active, limits, np.zeros_like(limits)).classes) < len(self.all.classes)
         self.cpsat = CpSat(context)
+        self.seed = context.options.seed
 
     def bound(self, priority: int, placed: dict[int, int], bound: int, seconds: float) -> tuple[int, Ints | None]:
         """Return a bound of a tier, which is above what is ``placed`` of it, over all placements with so many pods of the tiers above; and
@@ -86,11 +87,12 @@ class TightPacking:
             return None
         over = self._until(seconds)
         choices = LeftOut(kept, rest, self.cpsat)
-        for attempt in range(PARAMETERS.choices):
+        for _ in range(PARAMETERS.choices):
             chosen = None if over() else choices.next(seconds * PARAMETERS.choose)
             if chosen is None:
                 return None
-            repacking = Repacking(kept, chosen, seed=self.context.options.seed + attempt)
+            self.seed += 1
+            repacking = Repacking(kept, chosen, seed=self.seed)
             if repacking.run(self._patience(repacking, over)):
                 return others + self._whole(kept, repacking.counts())
         return None
