@@ -319,7 +319,7 @@ class PlacedSearch:
             above = {q: n for q, n in placed.items() if q > p}
             # one less than the bound is nearly always found in moments, the bound itself not always
             for wanted in (*range(answer.bounds[p] - 1, placed[p], -1), answer.bounds[p]):
-                if found is None and self._placed(answer, p) < wanted:
+                if found is None and self._of_priority(answer, p) < wanted:
                     share = 1 if wanted == answer.bounds[p] else 2
                     found = tight.pack(answer.counts, above | {p: wanted}, (self.deadline.left() - end) / share)
                 if found is not None:
@@ -327,10 +327,10 @@ class PlacedSearch:
                     answer.counts, answer.sequence = complete(self.cluster, self.limits, answer.counts, answer.sequence)
                     answer.state, found = None, None
                     self._report("repacking", answer)
-            if self._placed(answer, p) > placed[p] and not self._complete(answer):
+            if self._of_priority(answer, p) > placed[p] and not self._complete(answer):
                 self._relax(answer)
 
-    def _placed(self, answer: Answer, priority: int) -> int:
+    def _of_priority(self, answer: Answer, priority: int) -> int:
         return int(answer.counts[self.cluster.priority == priority].sum())
 
     def _in_whole_gangs(self, priority: int, bound: int) -> int:

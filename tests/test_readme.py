@@ -39,7 +39,6 @@ spec:
 """
 
 
-@pytest.mark.full
 def test_the_commands_for_ones_own_cluster_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     quickstart = (ROOT / "instances" / "quickstart.yaml").read_text()
