@@ -10,7 +10,6 @@ Source: Geman and Geman, Gibbs sampling, doi:10.1109/TPAMI.1984.4767596; Kirkpat
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,14 +41,10 @@ from solver.rules.pod_topology_spread import PodTopologySpread
 HOT = 0.5
 #: Temperature at the end, as such a share.
 COLD = 0.003
-#: Moves between two looks at the clock.
+#: Random numbers are drawn in blocks of this many moves.
 BLOCK = 256
-#: Random numbers that a search draws from, each time some in a row from anywhere: so many at least, ...
-NOISE_LEAST = 2**16
-#: ... at most, ...
-NOISE_MOST = 2**20
-#: ... and for each node in between.
-NOISE_EACH = 2**11
+#: So that no logarithm is infinite.
+TINY = np.float32(1e-30)
 
 
 class LocalSearch:
@@ -78,19 +73,6 @@ class LocalSearch:
         self._dynamic = [self._watchers(g) for g in range(self.cluster.n_classes)]
         self.mobile = {g for g in range(self.cluster.n_classes) if self._movable(g)}
         self.pairs = self._list()
-        self._next = 0
-
-    @cached_property
-    def _noise(self) -> NDArray[np.float32]:
-        """Numbers of a Gumbel distribution."""
-        nodes = self.cluster.n_nodes
-        size = max(NOISE_LEAST, min(NOISE_MOST, NOISE_EACH * nodes), 2 * nodes)
-        return self.rng.gumbel(size=size).astype(np.float32)
-
-    @cached_property
-    def _starts(self) -> Ints:
-        """Where in them each draw begins, in turns."""
-        return self.rng.integers(len(self._noise) - self.cluster.n_nodes, size=2**16)
 
     def _list(self) -> list[tuple[int, int]]:
         """(class, node) of every pod that may be moved."""
@@ -160,14 +142,15 @@ class LocalSearch:
         scale, order, position = self.scale(), np.array(pods), len(pods)
         while (share := progress()) < 1:
             temperature = scale * hot * (cold / hot) ** share
-            for _ in range(self.block):
+            exponential = self.rng.standard_exponential((self.block, self.cluster.n_nodes), dtype=np.float32)
+            for noise in np.log(exponential + TINY) * -temperature:  # Gumbel's distribution
                 if position == len(order):
                     self.rng.shuffle(order)
                     position = 0
                 pod = int(order[position])
                 position += 1
                 g, home = self.pairs[pod]
-                target, gain = self._draw(g, home, temperature)
+                target, gain = self._draw(g, home, noise)
                 if target != home:
                     self.pairs[pod] = (g, target)
                     gained += gain
@@ -181,12 +164,8 @@ class LocalSearch:
         self._undo()
         return best
 
-    def _draw(self, g: int, home: int, temperature: float) -> tuple[int, int]:
+    def _draw(self, g: int, home: int, noise: NDArray[np.float32]) -> tuple[int, int]:
         """Move a pod to a node that is drawn for it; that node, and the points gained."""
-        size = self.cluster.n_nodes
-        start = int(self._starts[self._next % len(self._starts)])
-        self._next += 1
-        noise = self._noise[start : start + size] * temperature
         if self._dynamic[g]:
             self._put(g, home, -1)
             points = self.soft.gain(g)
