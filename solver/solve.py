@@ -22,6 +22,7 @@ from models.edits.binding import bound_as
 from models.kube.objects import Pod, pod_key
 from models.kube.pod_spec import required_terms
 from models.numa.containers import running
+from models.snapshot.gc_pause import no_gc
 from models.snapshot.scope import Scope, select
 from models.snapshot.snapshot import InputError, Snapshot
 from solver import rules
@@ -77,7 +78,8 @@ def place(
     scope = select(snapshot, from_scratch=options.from_scratch, include_gated=options.include_gated)
     if options.policy.refuseAllNamespacesAntiAffinity:
         refuse_domain_blocking(snapshot, scope)
-    cluster = compile_cluster(snapshot, scope, daemon_namespaces=options.exempt, policy=options.policy)
+    with no_gc():
+        cluster = compile_cluster(snapshot, scope, daemon_namespaces=options.exempt, policy=options.policy)
     kinds = len(np.unique(cluster.node_classes()))
     report("compile", detail=f"{len(scope.pending)} pods in {cluster.n_classes} classes, {cluster.n_nodes} nodes in {kinds} classes")
     compiled = time.monotonic()
@@ -95,7 +97,8 @@ def place(
         improve_later(objective, limits, answer, strategy, context.until(Deadline(options, clock - kept)))
     solved = time.monotonic()
     causes = _causes(cluster, answer, limits, compiled - started, context) if options.causes else []
-    result = document(cluster, options, answer)
+    with no_gc():
+        result = document(cluster, options, answer)
     result.causes = causes
     report("verify")
     insist(verify(snapshot, result))

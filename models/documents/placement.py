@@ -15,6 +15,7 @@ from msgspec import Meta
 from models.documents.catalogue import Shape
 from models.documents.policy import Policy
 from models.kube.lenient_decode import shorten
+from models.snapshot.gc_pause import no_gc
 
 API_VERSION: Final = "kubestow.dev/v1alpha1"
 
@@ -332,8 +333,9 @@ _ORDER: Final = (
 def to_builtins(placement: Placement) -> dict[str, Any]:
     """Return plain dicts and lists, in the document's order. What a run does not have (``seconds`` and ``search`` of a deterministic one,
     ``preferences``, ``policy``, ``rollout``) is left out, and so are the devices of pods that get none."""
-    plain = msgspec.to_builtins(placement)
-    leave_out_no_devices(plain["assignments"])
+    with no_gc():
+        plain = msgspec.to_builtins(placement)
+        leave_out_no_devices(plain["assignments"])
     return {key: plain[key] for key in _ORDER if plain[key] is not None and (key != "search" or plain[key])}
 
 
