@@ -124,6 +124,15 @@ class SoftState:
                 cost -= 2 * (codes == codes[home])
         return cost
 
+    def crowding_at(self, g: int, n: int) -> int:
+        """Return :meth:`crowding` of one node, nothing taken away first."""
+        cost = 0
+        for i in self.objective.feeds[g] if self.crowds else ():
+            d = self.objective.tallies[i].codes[n]
+            if d >= 0:
+                cost += 2 * int(self.counted(i)[d]) + 1
+        return cost
+
     def place(self, g: int, n: int, k: int = 1) -> None:
         """Put k pods of class g on node n (k < 0: take them away)."""
         for layer in self._layers[g]:

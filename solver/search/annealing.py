@@ -199,11 +199,18 @@ class LocalSearch:
         whether anything moved. An emptier domain of a soft spread constraint comes before what ``costs`` says; ``domains``: only pods
         move that find one."""
         moved_ever, moved = False, True
+        least: dict[int, int | None] = {}  # by class: the least crowding where there is room; good until a pod moves
         while moved:
             moved = False
             for pod, (g, home) in enumerate(self.pairs):
                 if pod % BLOCK == 0 and progress() >= 1:
                     return moved_ever
+                if domains:
+                    if g not in least:
+                        least[g] = self._least_crowded(g)
+                    bound = least[g]
+                    if bound is None or bound >= self.soft.crowding_at(g, home) - 2:
+                        continue
                 crowded = self.soft.crowding(g, home)
                 emptier = crowded < crowded[home]
                 if domains and not (emptier.any() and (emptier & self._possible[g] & ~self.fit.rejects(g)).any()):
@@ -217,7 +224,17 @@ class LocalSearch:
                         costs.put(g, target, 1)
                     self.pairs[pod] = (g, target)
                     moved = moved_ever = True
+                    least.clear()
         return moved_ever
+
+    def _least_crowded(self, g: int) -> int | None:
+        """Return the least crowding of the nodes that have room for a pod of the class, None if there is none.
+
+        Taking a pod away lowers the crowding of its node by 2 for each constraint that counts it there, and that of a node of other domains
+        for one of them by 2 less at least: unless a node is less crowded by more than 2 before, it is not less crowded after.
+        """
+        roomy = self._possible[g] & ~self.fit.rejects(g)
+        return int(self.soft.crowding(g)[roomy].min()) if roomy.any() else None
 
     def _emptiest(self, g: int, home: int, crowded: Ints, costs: PodCosts | None, *, domains: bool) -> int:
         """Where a pod goes that was taken from its node: where it loses no points, to the least crowded domains, and there to the node of
