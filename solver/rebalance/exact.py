@@ -163,7 +163,8 @@ class Exact:
                 target = self._expression(attempt, points)
                 if floor is not None:
                     attempt.add(target >= floor)
-                attempt.add(target <= ceiling)
+                if ceiling < self._ceilings[t]:  # a bound that is known anyway leads the search astray
+                    attempt.add(target <= ceiling)
                 attempt.maximize(target)
                 if solution is not None:
                     add_hint(attempt, solution)
