@@ -79,5 +79,5 @@ def _rows(rules: TargetRules, n: int, classes: list[int]) -> list[tuple[list[int
     rows = [([1] * len(classes), max(int(cluster.slots[n]), int(start.sum())))]
     for r in range(len(cluster.resources)):
         demand = cluster.demand[:, r]
-        rows.append(([int(demand[g]) for g in classes], max(int(cluster.free[n, r]), int(start @ demand))))
+        rows.append(([int(demand[g]) for g in classes], max(int(cluster.free[n, r]) + int(rules.problem.spare[n, r]), int(start @ demand))))
     return rows
