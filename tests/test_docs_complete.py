@@ -171,7 +171,7 @@ def test_options_named_anywhere_exist() -> None:
 
 
 #: Options of pytest and of scripts under tests/, which pages speak of.
-_OF_OTHERS: Final = ("--write", "--runs", "--sizes", "--most")
+_OF_OTHERS: Final = ("--write", "--runs", "--sizes", "--most", "--cpu", "--seeds")
 
 
 # --- the index ----------------------------------------------------------------------------------------------------------

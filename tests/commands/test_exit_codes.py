@@ -39,7 +39,7 @@ _LONG = {
     "fit": ["-", "-w", "x.json"],
     "generate": ["--nodes", "20000", "--pods", "600000", "-o", "big.json"],
     "rebalance": ["-", "--goal", "repair"],
-    "size": ["-", "--catalogue", "x.json"],
+    "size": ["-", "--catalogue", str(ROOT / "instances/catalogue.yaml")],
     "survive": ["-", "--fail", "node"],
     "upgrade": ["-", "--pool", "pool=old"],
     "verify": ["-", "--result", "x.json"],

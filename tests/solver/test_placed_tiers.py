@@ -138,7 +138,9 @@ def searched(snapshot: Snapshot, chosen: Options, told: list[Progress] | None = 
 
 @pytest.mark.full
 def test_auto_leaves_large_models_to_neighbourhoods_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(PlacedSearch, "_relax", lambda *_: None)  # no bound but that of room: nothing is proved before the engines
+    # no bound but that of room: nothing is proved before the engines
+    monkeypatch.setattr(PlacedSearch, "_relax", lambda *_: None)
+    monkeypatch.setattr(PlacedSearch, "_tight", lambda *_: None)
     assert searched(crowded(), options("auto")).engine == "exact"
     told: list[Progress] = []
     found = searched(crowded(), options("auto"), told, PlacedParameters(exact_limit=0))
