@@ -368,7 +368,7 @@ class PlacedSearch:
         keep = self.deadline.left() - min(self.deadline.left(), self.parameters.long) * (0.9 if self.objective.empty else 0.5)
         lns = Lns(search, CpSat(self.context))
         lns.place(fits(self.cluster, self.limits), lambda: self.deadline.left() <= keep)
-        self._adopt(answer, search.counts.copy())
+        self._adopt(answer, search.counts)
         self._report("lns", answer)
         answer.interrupted = self.stop.is_set()
 

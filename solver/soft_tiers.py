@@ -213,4 +213,4 @@ class _LaterTiersSearch:
 
             value, zones = value_of(self.objective, search.counts, found.sequence)
         if value >= best.value:
-            best.counts, best.sequence, best.zones, best.value = search.counts.copy(), found.sequence, zones, value
+            best.counts, best.sequence, best.zones, best.value = search.counts, found.sequence, zones, value

@@ -188,7 +188,7 @@ class PreferenceSearch:
         search = self._search(best)
         seconds = min(self.parameters.settle_seconds, self._left() * self.parameters.anneal)
         search.run(self._clock(search, seconds, sweeps), hot=HOT / 10, cold=COLD)
-        self._adopt(best, search.counts.copy())
+        self._adopt(best, search.counts)
 
     # --- groups ------------------------------------------------------------------------------------------------------------------
 
