@@ -46,8 +46,8 @@ if TYPE_CHECKING:
     from models.numa.node_topology import NumaTree
     from solver.objective.container_affinity import Pools
 
-#: What comes after the search (reasons, report, check, writing) takes up to so many times as long as compiling.
-CHECKING = 3.5
+#: What comes after the search (reasons, evening out, report, check, writing) takes up to so many times as long as compiling.
+CHECKING = 5.0
 #: Seconds for causes at most.
 CAUSES = 20.0
 #: Causes are begun only where they can take so many times as long as compiling.
