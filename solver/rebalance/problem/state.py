@@ -96,8 +96,7 @@ class PlanState:
         mask = ~self.never(g)
         for rule in self._moving[g]:
             mask &= ~rule.rejects(g)
-        for h, nodes in self._waiting.items():
-            mask[self._left_short(g, h, nodes)] = False
+        mask &= ~self.crowded(g)
         for fine in (self.providers.landing(g), self.skews.landing(g)):
             if fine is not None:
                 mask &= fine
@@ -105,6 +104,18 @@ class PlanState:
             mask[a] = False
             self._put(g, a, 1, back)
         return np.asarray(mask, dtype=bool)
+
+    @property
+    def waits(self) -> bool:
+        """Whether there are pods that hold less than they ask for, and would be accepted again at the start."""
+        return any(len(nodes) for nodes in self._waiting.values())
+
+    def crowded(self, g: int) -> Bools:
+        """Return bool[N]: where pods that hold less than they ask for would not be accepted again beside one more pod of class g."""
+        found = np.zeros(self.problem.cluster.n_nodes, dtype=bool)
+        for h, nodes in self._waiting.items():
+            found[self._left_short(g, h, nodes)] = True
+        return found
 
     def _fitting(self, h: int) -> Ints:
         """Nodes on which pods of class h, which hold less than they ask for, would be accepted again now."""

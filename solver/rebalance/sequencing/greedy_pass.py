@@ -138,7 +138,7 @@ class GreedyPass:
             if not sources or not remaining.sinks(g):
                 break
             sinks = self._open_sinks(g, self.state.landing(g, sources[0]))
-            room = self.fit.room(g) if self.links.simple[g] and sinks else None
+            room = self.fit.room(g) if self.links.simple[g] and sinks and not self.state.waits else None
             for b in sinks:
                 space = 1 if room is None else int(room[b])
                 while space and sources and remaining.of[g].get(b, 0) > 0:
