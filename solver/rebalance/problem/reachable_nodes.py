@@ -12,12 +12,13 @@ from solver.rebalance.problem.problem import RebalanceProblem
 from solver.rules.base import Rule
 from solver.rules.eligibility import possible
 from solver.rules.inter_pod_affinity import InterPodAffinity
+from solver.rules.node_resources_fit import NodeResourcesFit
 
 
 def reach(problem: RebalanceProblem, rules: Sequence[Rule]) -> Ints:
     """Return int64[G, N]: the most pods of each class that a node can hold once one of them arrived there by a step; 0: none ever can.
     ``rules``: in the state of the fixed pods."""
-    asked = [_WithRunning(problem) if isinstance(rule, InterPodAffinity) else rule for rule in rules if not rule.arrivals_only]
+    asked = [_with_running(rule, problem) for rule in rules if not rule.arrivals_only]
     room = possible(problem.cluster, asked)
     for rule in rules:
         if rule.arrivals_only:
@@ -26,6 +27,20 @@ def reach(problem: RebalanceProblem, rules: Sequence[Rule]) -> Ints:
     room[:, problem.closed] = 0
     room[~(problem.movable | problem.pending)] = 0
     return room
+
+
+def _with_running(rule: Rule, problem: RebalanceProblem) -> Rule:
+    if isinstance(rule, InterPodAffinity):
+        return _WithRunning(problem)
+    return _WithWaiting(problem) if isinstance(rule, NodeResourcesFit) and problem.spare.any() else rule
+
+
+class _WithWaiting(NodeResourcesFit):
+    """Beside pods that hold less than they ask for, as a resize waits, there is room for more."""
+
+    def __init__(self, problem: RebalanceProblem) -> None:
+        super().__init__(problem.cluster)
+        self.free += problem.spare
 
 
 class _WithRunning(InterPodAffinity):

@@ -13,7 +13,8 @@ import pytest
 from models.documents.policy import Policy
 from models.documents.rebalance_plan import Limits
 from models.kube.objects import pod_key
-from solver.rebalance.problem.problem import RebalanceProblem
+from solver.rebalance.problem.problem import RebalanceProblem, Step
+from solver.rebalance.problem.state import PlanState
 from solver.rebalance.tiers.improvement import POINT
 from solver.rebalance.tiers.measures import Measures
 from solver.rebalance.tiers.objective import PlanObjective
@@ -88,6 +89,25 @@ def test_pods_that_may_be_evicted_need_no_node() -> None:
     for allowed, freed in ((True, 2), (False, 0)):
         known = _bounds(objects, ["admit", "consolidate"], limits=Limits(allowEviction=allowed))
         assert known["freed", None] == freed
+
+
+def test_more_pods_than_a_node_has_room_for_while_resizes_wait() -> None:
+    """Nodes of 7 CPUs with two pods that ask for 3 and hold half a CPU take a third one, and none of the two would be refused after it."""
+    objects = [node(f"n{i}", cpu="7") for i in range(9)]
+    objects += [running(f"p{i}", f"n{i // 2}", cpu="3") for i in range(17)]
+    for thing in objects[9:]:
+        thing["status"]["conditions"] = [{"type": "PodResizePending", "status": "True", "reason": "Infeasible"}]
+        thing["status"]["containerStatuses"] = [{"name": "c", "resources": {"requests": {"cpu": "500m", "memory": "128Mi"}}}]
+    problem = case_of(objects, ["consolidate"])
+    state, values, resized = PlanState(problem), PlanObjective(problem, ["consolidate"]), 0
+    for a, b in ((8, 0), (7, 1), (7, 2), (6, 3), (6, 4)):
+        assert state.landing(resized, a)[b]
+        state.apply(Step(resized, a, b))
+    reached = values.of(state.counts)
+    assert reached == (3, -5)
+    assert values.bounds()[0] >= 3
+    assert values.bound_of_moves(reached) >= -5
+    assert (values.room[resized, :5] >= 3).all()
 
 
 # --- prices -----------------------------------------------------------------------------------------------------------------------------
