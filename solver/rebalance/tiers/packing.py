@@ -27,6 +27,8 @@ FULL = 96
 #: Moves that one wave less may cost, and the most waves that are reckoned with.
 WAVE = 3
 MOST_WAVES = 2**20
+#: Where all nodes of a kind have so much room of a resource, it is left out.
+LARGEST = 2**62
 
 
 @dataclass
@@ -113,9 +115,10 @@ class Packing:
             for r in range(rooms.shape[1]):
                 columns = np.concatenate([self._pairs[pairs], every[here]])
                 values = np.concatenate([asks[self._group[pairs], r], rooms[self.nodes[here], r]])
-                if asks[self._group[pairs], r].any():
+                limit = sum(rooms[inside, r].tolist())  # in Python's integers, which do not overflow
+                if limit < LARGEST and asks[self._group[pairs], r].any():
                     self._rooms_at.append(len(self._rows.limit))
-                    self._rows.add(columns, values, int(rooms[inside, r].sum()))
+                    self._rows.add(columns, values, limit)
             freed = np.append(every[here], len(self.nodes) + k)
             self._rows.add(freed, np.append(np.ones(len(freed) - 1, dtype=np.int64), -1), 0)
         for q in range(len(total)):

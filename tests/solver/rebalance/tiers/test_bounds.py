@@ -91,6 +91,14 @@ def test_pods_that_may_be_evicted_need_no_node() -> None:
         assert known["freed", None] == freed
 
 
+def test_room_of_many_nodes_does_not_overflow() -> None:
+    """Together they have more than 2**64 bytes, of which next to nothing is asked for: one node has CPUs for all pods."""
+    nodes = [node(f"n{i}", cpu="8", memory=f"{2**55 + 1}") for i in range(520)]
+    problem = case_of([*nodes, *(running(f"p{i}", f"n{i}", cpu="1", memory="1") for i in range(8))], ["consolidate"])
+    values = PlanObjective(problem, ["consolidate"])
+    assert values.packing.most(values.worth) == 519
+
+
 def test_more_pods_than_a_node_has_room_for_while_resizes_wait() -> None:
     """Nodes of 7 CPUs with two pods that ask for 3 and hold half a CPU take a third one, and none of the two would be refused after it."""
     objects = [node(f"n{i}", cpu="7") for i in range(9)]
