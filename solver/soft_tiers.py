@@ -10,7 +10,6 @@ import numpy as np
 
 from models.cluster.cluster import Ints
 from models.documents import placement as doc
-from solver import rules
 from solver.bind_order.order import Sequence_, find_order
 from solver.objective.container_affinity import Zones
 from solver.objective.domain_evenness import DOMAINS, DomainEvenness, counting
@@ -95,7 +94,7 @@ class _LaterTiersSearch:
 
     def __init__(self, objective: Objective, limits: Ints, start: Start, context: RunContext) -> None:
         self.objective, self.limits, self.context, self.cluster = objective, limits, context, objective.cluster
-        self.best = SoftOutcome(start.counts, start.sequence, Zones(), 0, 0)
+        self.best = SoftOutcome(start.counts, start.sequence, Zones(), 0, 0, state=start.state)
         self.engine: str | None = None
         self._start = start
         self._search: PreferenceSearch | None = None
@@ -186,12 +185,8 @@ class _LaterTiersSearch:
 
     def _even_out(self, costs: PodCosts | None, most_seconds: float, *, domains: bool = False) -> None:
         """Move one pod after the other to emptier nodes, or only to emptier domains, no preference losing."""
-        from solver.search.annealing import LocalSearch
-
         best = self.best
-        search = LocalSearch(
-            self.objective, rules.replay(self.cluster, best.sequence), self.limits, best.counts, seed=self.context.options.seed
-        )
+        search = best.local_search(self.objective, self.limits, seed=self.context.options.seed)
         seconds = min(max(PARAMETERS.moves * self.context.deadline.left(), 0.01), most_seconds)
         started, looks = time.monotonic(), 0
         most = 3 * len(search.pairs) // search.block + 2
@@ -213,4 +208,5 @@ class _LaterTiersSearch:
 
             value, zones = value_of(self.objective, search.counts, found.sequence)
         if value >= best.value:
-            best.counts, best.sequence, best.zones, best.value = search.counts, found.sequence, zones, value
+            best.adopt(search.counts, found.sequence)
+            best.zones, best.value = zones, value

@@ -74,6 +74,24 @@ def place(
     """
     started = time.monotonic()
     report = ProgressReporter(on_progress, started)
+    began = started if began is None else began
+    result, compiled, solved = _search(snapshot, options, report, stop or threading.Event(), began=began)
+    report("verify")
+    insist(verify(snapshot, result))
+    if not options.deterministic:
+        result.seconds = doc.Seconds(
+            compile=round(compiled - started, 3), solve=round(solved - compiled, 3), verify=round(time.monotonic() - solved, 3)
+        )
+        result.search = report.trace.finish(result.objective, solved - started)
+    return result
+
+
+def _search(
+    snapshot: Snapshot, options: Options, report: ProgressReporter, stop: threading.Event, *, began: float
+) -> tuple[doc.Placement, float, float]:
+    """Return the result as it is to be judged, and when compiling and searching ended. What a search holds is many times what the snapshot
+    and its result take: nothing of it is left when the checker begins."""
+    started = time.monotonic()
     report("compile")
     scope = select(snapshot, from_scratch=options.from_scratch, include_gated=options.include_gated)
     if options.policy.refuseAllNamespacesAntiAffinity:
@@ -84,12 +102,12 @@ def place(
     report("compile", detail=f"{len(scope.pending)} pods in {cluster.n_classes} classes, {cluster.n_nodes} nodes in {kinds} classes")
     compiled = time.monotonic()
     checking = min(CHECKING * (compiled - started), (options.time_limit or 0.0) / 3)
-    clock = (started if began is None else began) - checking  # from here the search's time runs
+    clock = began - checking  # from here the search's time runs
     active = rules.build(cluster)
     limits = possible(cluster, active)
     strategy = choose(cluster, options.policy.strategy)  # bad prices are bad input: known before the work
     objective = Objective(cluster, active)
-    context = RunContext(options, Deadline(options, clock), stop or threading.Event(), report)
+    context = RunContext(options, Deadline(options, clock), stop, report)
     answer = PlacedSearch(objective, active, limits, context).run()
     if answer.counts.any():
         left = options.causes and int(answer.counts.sum()) < len(scope.pending)
@@ -100,14 +118,7 @@ def place(
     with no_gc():
         result = document(cluster, options, answer)
     result.causes = causes
-    report("verify")
-    insist(verify(snapshot, result))
-    if not options.deterministic:
-        result.seconds = doc.Seconds(
-            compile=round(compiled - started, 3), solve=round(solved - compiled, 3), verify=round(time.monotonic() - solved, 3)
-        )
-        result.search = report.trace.finish(result.objective, solved - started)
-    return result
+    return result, compiled, solved
 
 
 def _causes(cluster: Cluster, answer: Answer, limits: Ints, compiling: float, context: RunContext) -> list[doc.Cause]:
@@ -165,6 +176,7 @@ def improve_later(objective: Objective, limits: Ints, answer: Answer, strategy: 
     from solver.soft_tiers import improve
 
     start = Start(answer.counts, answer.sequence, answer.encoding, answer.state)
+    answer.state = None  # what is improved brings it out of step
     answer.later = improve(objective, limits, start, strategy, context)
     answer.counts, answer.sequence = answer.later.counts, answer.later.sequence
     answer.notes += answer.later.notes

@@ -93,7 +93,7 @@ class PreferenceSearch:
         # per priority, pods that fit somewhere and are left unplaced, which stay as many
         self._left_out = self.cluster.per_priority(fits(self.cluster, limits) - start.counts.sum(axis=1))
         self._many = int(self.cluster.count.sum()) > self.parameters.many_pods
-        self._start, self._state = start, start.state
+        self._start = start
         self._sound = True
         self._made: tuple[PlacementModel, Points] | None = None
         self._encoded: dict[Strategy, Points] = {}
@@ -103,7 +103,7 @@ class PreferenceSearch:
         start = self._start
         value, zones = value_of(self.objective, start.counts, start.sequence)
         components = Components(self.cluster, self.objective, self.limits, self._left_out)
-        best = SoftOutcome(start.counts, start.sequence, zones, value, max(value, components.bound))
+        best = SoftOutcome(start.counts, start.sequence, zones, value, max(value, components.bound), state=start.state)
         self._tell(best)
         size = int(np.count_nonzero(self.limits))
         if self.options.engine == "greedy":
@@ -113,10 +113,9 @@ class PreferenceSearch:
         whole = engine != "lns" and size <= (LARGE if engine == "exact" else self.parameters.whole)
         if size <= self.parameters.small and whole and not self._finished(best):
             self._whole(best, self._left() * self.parameters.first)
-            self._state = None
         if not self._finished(best):
             keep = self._left() * reserve
-            search = self._search(best)
+            search = self._local_search(best)
             if not self._many:
                 self._anneal(best, search)
             until = (self._left() - keep) * (1 - self.parameters.groups) + keep if whole else keep
@@ -145,7 +144,8 @@ class PreferenceSearch:
         value, zones = value_of(self.objective, counts, found.sequence)
         if value <= best.value:
             return False
-        best.counts, best.sequence, best.value, best.zones = counts, found.sequence, value, zones
+        best.adopt(counts, found.sequence)
+        best.value, best.zones = value, zones
         self._tell(best)
         return True
 
@@ -154,10 +154,8 @@ class PreferenceSearch:
 
     # --- local search ------------------------------------------------------------------------------------------------------------
 
-    def _search(self, best: SoftOutcome) -> LocalSearch:
-        state, self._state = self._state, None
-        active, soft = state or (rules.replay(self.cluster, best.sequence), None)
-        return LocalSearch(self.objective, active, self.limits, best.counts, seed=self.options.seed, soft=soft)
+    def _local_search(self, best: SoftOutcome) -> LocalSearch:
+        return best.local_search(self.objective, self.limits, seed=self.options.seed)
 
     def _clock(self, search: LocalSearch, seconds: float, sweeps: float) -> Callable[[], float]:
         """The share of a search that is over: by the clock, or by moves alone in a deterministic run."""
@@ -182,10 +180,10 @@ class PreferenceSearch:
         base = best.value
 
         search.run(self._clock(search, seconds, self.parameters.sweeps), on_better=lambda gain: self._report(base + gain, best.bound))
-        self._adopt(best, search.counts.copy())
+        self._adopt(best, search.counts)
 
     def _settle(self, best: SoftOutcome, sweeps: int) -> None:
-        search = self._search(best)
+        search = self._local_search(best)
         seconds = min(self.parameters.settle_seconds, self._left() * self.parameters.anneal)
         search.run(self._clock(search, seconds, sweeps), hot=HOT / 10, cold=COLD)
         self._adopt(best, search.counts)
@@ -211,7 +209,7 @@ class PreferenceSearch:
             if not kinds[name](min(length, rest), rest):
                 del rates[name]
                 continue
-            if not self._adopt(best, search.counts.copy()):
+            if not self._adopt(best, search.counts):
                 search.go_to(best.counts)
             rates[name] = (gap - best.bound + best.value) / max(started - self._left(), 1e-3)
 
@@ -370,7 +368,8 @@ class PreferenceSearch:
         if found.sequence is not None and kept and strategy.value(counts) > strategy.value(best.counts):
             value, zones = value_of(self.objective, counts, found.sequence)
             if value >= best.value:
-                best.counts, best.sequence, best.zones, best.value = counts, found.sequence, zones, value
+                best.adopt(counts, found.sequence)
+                best.zones, best.value = zones, value
         return bound
 
     def _points(self, tier: Strategy, encoding: PlacementModel) -> Points:
