@@ -72,9 +72,10 @@ def find_order(cluster: Cluster, counts: Ints, *, seed: int = 0, known: dict[int
         for g in by_priority
         if g not in tied
     ]
+    search = _Search(cluster, rules)
     tangled = [{g: {int(n): int(counts[g, n]) for n in np.flatnonzero(counts[g])} for g in group if counts[g].any()} for group in groups]
     for left in filter(None, tangled):
-        found = _order_group(cluster, rules, left, seed)
+        found = _order_group(search, left, seed)
         if found.sequence is None:
             return found
         pieces.append((-max(int(cluster.priority[g]) for g in left), 0, found.sequence))
@@ -82,7 +83,7 @@ def find_order(cluster: Cluster, counts: Ints, *, seed: int = 0, known: dict[int
     for left in alone:
         node = next(n for nodes in left.values() for n in nodes)
         if _pods(orders.get(node, ())) != {g: nodes[node] for g, nodes in left.items()}:
-            found = _order_node(cluster, rules, left, seed)
+            found = _order_node(search, left, seed)
             if found.sequence is None:  # with a pod of another of these classes there may be one
                 stuck = [g for g in range(cluster.n_classes) if any(rule.concerned(g) for rule in firsts)]
                 return Ordering(None, stuck, found.exhausted, node)
@@ -148,24 +149,22 @@ def _groups(rules: Sequence[Rule]) -> list[list[int]]:
     return connected(links, {g for link in links for g in link})
 
 
-def _order_node(cluster: Cluster, rules: Sequence[Rule], left: _Left, seed: int) -> Ordering:
+def _order_node(search: _Search, left: _Left, seed: int) -> Ordering:
     """Order the pods of one node: a guided pass, then one that looks ahead where devices are concerned, else as any group."""
     node = next(n for nodes in left.values() for n in nodes)
-    firsts = [rule for rule in rules if isinstance(rule, NodeResourceTopologyMatch | DynamicResources)]
-    if not any(isinstance(rule, DynamicResources) and any(rule.concerned(g) for g in left) for rule in firsts):
-        found = _order_group(cluster, rules, left, seed)
+    if not any(isinstance(rule, DynamicResources) and any(rule.concerned(g) for g in left) for rule in search.firsts):
+        found = _order_group(search, left, seed)
         return Ordering(found.sequence, found.stuck, found.exhausted, node)
-    sequence = _Search(cluster, rules).attempt({g: dict(nodes) for g, nodes in left.items()}, None)
+    sequence = search.attempt({g: dict(nodes) for g, nodes in left.items()}, None)
     if sequence is not None:
         return Ordering(sequence, [])
-    order, sure = DeviceOrder(cluster, firsts).find(node, {g: nodes[node] for g, nodes in left.items()})
+    order, sure = DeviceOrder(search.cluster, search.firsts).find(node, {g: nodes[node] for g, nodes in left.items()})
     if order is None:
         return Ordering(None, sorted(left), sure, node)
     return Ordering([(g, node, 1) for g in order], [])
 
 
-def _order_group(cluster: Cluster, rules: Sequence[Rule], left: _Left, seed: int) -> Ordering:
-    search = _Search(cluster, rules)
+def _order_group(search: _Search, left: _Left, seed: int) -> Ordering:
     rng = random.Random(seed)
     sizes = sum(len(nodes) for nodes in left.values())
     levels = search.levels(sorted(left))
@@ -184,8 +183,8 @@ class _Search:
         self.cluster, self.rules = cluster, rules
         self.affinity, self.spread = InterPodAffinity.of(rules), PodTopologySpread.of(rules)
         self.binder = Binder(cluster, rules)
-        firsts = [rule for rule in rules if isinstance(rule, NodeResourceTopologyMatch | DynamicResources)]
-        self._aligned = {g for g in range(cluster.n_classes) if any(rule.concerned(g) for rule in firsts)}
+        self.firsts = [rule for rule in rules if isinstance(rule, NodeResourceTopologyMatch | DynamicResources)]
+        self._aligned = {g for g in range(cluster.n_classes) if any(rule.concerned(g) for rule in self.firsts)}
         asked, there = supply(cluster)
         self._share = (asked / np.maximum(there.max(axis=0, initial=1), 1)).sum(axis=1).tolist()
 
