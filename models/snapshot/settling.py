@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 from models.kube import defaults, objects
 from models.kube.feature_gates import DEFAULT_VERSION, FeatureGates, GateError, feature_gates, nearest, newest
-from models.kube.lenient_decode import shorten
+from models.kube.lenient_decode import plain, shorten
 from models.kube.storage_objects import PersistentVolumeClaim, StorageClass
 from models.snapshot.capture_info import Capture
 
@@ -70,3 +71,19 @@ def some(names: Sequence[str]) -> str:
     """Return the first names of a list, and how many more there are."""
     more = len(names) - _LISTED
     return ", ".join(names[:_LISTED]) + (f" and {more} more" if more > 0 else "")
+
+
+def without_pods(foreign: Mapping[tuple[str, str], int], ignored: Mapping[str, int]) -> list[str]:
+    """Say which objects of manifests make no pods here, though a controller may make some of them in a cluster. ``foreign``: numbers by
+    apiVersion and kind, of kinds that Kubernetes lacks; ``ignored``: numbers by kind, of kinds that are not read."""
+    counts: Counter[str] = Counter()
+    for (_, kind), count in foreign.items():
+        counts[plain(kind)] += count
+    found = []
+    if counts:
+        listed = ", ".join(f"{kind} {count}" for kind, count in sorted(counts.items()))
+        found.append(f"{counts.total()} object{'s' if counts.total() > 1 else ''} of kinds that create no pods here: {listed}")
+    scalers = ignored.get("HorizontalPodAutoscaler", 0)
+    if scalers:
+        found.append(f"how many pods {scalers} HorizontalPodAutoscaler{'s' if scalers > 1 else ''} would ask for: spec.replicas counts")
+    return found

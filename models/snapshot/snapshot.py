@@ -342,7 +342,8 @@ class _Intake:
         """
         if self._taken_by is not None:
             self._snapshot.gates = self._taken_by
-            self._name_foreign()
+            for sentence in settling.without_pods(self._foreign, self._snapshot.ignored):
+                self.omit(sentence)
             self._snapshot.sources = {identity_of(kinds.KINDS[n], o): s for n, seen in self._seen.items() for o, s in seen.values()}
         else:
             self._priorities()
@@ -365,15 +366,6 @@ class _Intake:
         if self._problems:
             raise InputError(self._problems)
         return self._snapshot
-
-    def _name_foreign(self) -> None:
-        """Say which objects of manifests make no pods here, though a controller may make some of them in a cluster."""
-        counts: Counter[str] = Counter()
-        for (_, kind), count in self._foreign.items():
-            counts[plain(kind)] += count
-        if counts:
-            listed = ", ".join(f"{kind} {count}" for kind, count in sorted(counts.items()))
-            self.omit(f"{counts.total()} object{'s' if counts.total() > 1 else ''} of kinds that create no pods here: {listed}")
 
     def _priorities(self) -> None:
         classes = self._snapshot.priority_classes

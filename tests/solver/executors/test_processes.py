@@ -136,7 +136,7 @@ def test_running_tasks_are_ended_when_all_is_stopped(processes: Processes, tmp_p
     pool = list((processes._pool._processes or {}).values())
     processes.close(now=True)
     while any(process.is_alive() for process in pool) and time.monotonic() - started < 20:
-        time.sleep(0.05)  # the pool's own thread may have waited for one already and not yet written it down: it passes for alive until then
+        time.sleep(0.05)  # one that the pool's own thread has just waited for passes for alive until that is written down
     assert left == []
     assert not any(process.is_alive() for process in pool)
     assert list(tmp_path.iterdir()) == []
