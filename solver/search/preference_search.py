@@ -107,7 +107,8 @@ class PreferenceSearch:
         self._tell(best)
         size = int(np.count_nonzero(self.limits))
         if self.options.engine == "greedy":
-            self._settle(best, 2 * self.parameters.settle_sweeps)
+            if not self._many:  # of many pods a few hundredths of the gap would go, for a sixth of the whole time
+                self._settle(best, 2 * self.parameters.settle_sweeps)
             return best
         engine = self.options.engine
         whole = engine != "lns" and size <= (LARGE if engine == "exact" else self.parameters.whole)
