@@ -66,11 +66,12 @@ class Result(msgspec.Struct):
 
 @dataclass
 class Run:
-    """One process of ``kubestow solve``: wall-clock seconds, the most memory it held (MiB), and its result."""
+    """One process of ``kubestow solve``: wall-clock seconds, the most memory it held (MiB), its result, and its CPU seconds."""
 
     seconds: float
     peak: float
     result: Result
+    cpu: float = 0.0
 
     @property
     def phases(self) -> dict[str, float]:
@@ -108,7 +109,8 @@ def run(snapshot: Path, options: Sequence[str] = ()) -> Run:
         if process.returncode not in WRITTEN:
             last = complaints.read_text(errors="replace").strip().splitlines()[-1:]
             raise RuntimeError(f"{snapshot.name}: exit {process.returncode}: {''.join(last)}")
-        return Run(seconds, usage.ru_maxrss / 1024, msgspec.json.decode(target.read_bytes(), type=Result))
+        result = msgspec.json.decode(target.read_bytes(), type=Result)
+        return Run(seconds, usage.ru_maxrss / 1024, result, usage.ru_utime + usage.ru_stime)
 
 
 def exponent(sizes: Sequence[float], seconds: Sequence[float]) -> float | None:
