@@ -173,21 +173,22 @@ class Spread(Strategy):
         pods = min(int(cluster.count[chosen].sum()), max(0, int(cluster.slots[n])))
         return pods * int(cluster.supposed[chosen, r].max(initial=0))
 
-    def encode(self, encoding: Encodes, rest: Ints | None = None, start: Ints | None = None) -> Points:
+    def encode(self, encoding: Encodes, rest: Ints | None = None, fullest: Ints | None = None) -> Points:
         """Return the value as a linear expression: utilisation above its row, cost above the tangents of f. ``rest``: int64[G, N], pods
-        that stay where the model does not move any; ``start``: int64[G, N], running pods, which may be more than nodes have room for."""
+        that stay where the model does not move any; ``fullest``: [N, 2], integers, what each node can come to count for, without what is
+        supposed of pods that come, where pods may ask for more than nodes have room for."""
         from solver.cpsat.linear_sum import Points
 
         points, model = Points(), encoding.model
         held = self.used if rest is None else self.used + rest.T @ self.demand
-        before = held if start is None else self.used + start.T @ self.demand
+        before = held if fullest is None else fullest
         supposed = self.cluster.fixed_supposed if rest is None else self.cluster.fixed_supposed + rest.T @ self.cluster.supposed
         for n, r in np.argwhere(self.total > 0).tolist():
             total, used = int(self.total[n, r]), int(held[n, r])
             now = min(-(-1000 * used // total), CAP)
             lowest = int(bend(np.array([now]))[0])
             asking = [g for g in encoding.classes_on(n) if self.demand[g, r]]
-            if not asking or (now == CAP and start is None):  # nothing comes to such a node that asks for more
+            if not asking or (now == CAP and fullest is None):  # nothing comes to such a node that asks for more
                 points.constant -= lowest
                 continue
             more = -(-1000 * (self._supposed(n, r, asking) + int(supposed[n, r])) // total)

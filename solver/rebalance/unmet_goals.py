@@ -145,6 +145,9 @@ def _rejections(state: PlanState, g: int, nodes: Bools) -> str:
         mask = rule.rejects(g) & nodes
         if mask.any():
             words.append(f"{rule.name} on {int(mask.sum())} of {total} ({rule.message(g, mask)})")
+    crowded = state.crowded(g) & nodes & ~np.logical_or.reduce([rule.rejects(g) for rule in state.rules])
+    if crowded.any():
+        words.append(f"{state.fit.name} on {int(crowded.sum())} of {total} (a resize of another pod waits for what is free)")
     if not words:
         return "a rule of pods that run would be broken without it, or more than before"
     return "; ".join(words)
@@ -153,16 +156,16 @@ def _rejections(state: PlanState, g: int, nodes: Bools) -> str:
 def _broken(problem: RebalanceProblem, state: PlanState) -> list[Obstacle]:
     names = problem.cluster.nodes.names
 
-    def describe(g: int, n: int, rule: str) -> list[Obstacle]:
+    def describe(g: int, n: int, rule: str, k: int) -> list[Obstacle]:
         why = _nowhere(problem, state, g, n) if problem.movable[g] else "it is not moved"
-        here = _named(problem, g, n, int(state.counts[g, n]))
+        here = _named(problem, g, n, k)
         return [Obstacle("repair", f"{key} on {names[n]} still breaks {rule}: {why}", key, names[n]) for key in here]
 
     found: list[_Described] = []
     for g in np.flatnonzero(problem.subjects).tolist():
         nodes = np.flatnonzero(state.counts[g])
-        for rule, mask in state.breaks(g, nodes).items():
-            found += [(int(state.counts[g, n]), partial(describe, g, n, rule)) for n in nodes[mask].tolist()]
+        for rule, pods in state.breaking(g, nodes).items():
+            found += [(k, partial(describe, g, n, rule, k)) for n, k in zip(nodes.tolist(), pods.tolist(), strict=True) if k]
     return _short("repair", found)
 
 

@@ -144,7 +144,7 @@ class Accepting:
             pod = self.world.pods[i]
             spec = {key: value for key, value in pod.spec.items() if key != "nodeName"}
             metadata = {key: value for key, value in pod.raw["metadata"].items() if key != "name"}
-            groups.setdefault(repr((spec, metadata, i in self.pending, i in self._once, i in self.evictable)), []).append(i)
+            groups.setdefault(repr((spec, metadata, pod.held, i in self.pending, i in self._once, i in self.evictable)), []).append(i)
         return [group for group in groups.values() if len(group) > 1]
 
     # --- steps ------------------------------------------------------------------------------------------------------
@@ -161,7 +161,7 @@ class Accepting:
             return None
         if i in self._once and i in position.done:
             return None  # its replacement is Ready, and was not when the budget was read
-        if n != ABSENT and (self.world.rejecting(i, n, at) or not self._joins(i, n, at)):
+        if n != ABSENT and (self.world.rejecting(i, n, at, position.done) or not self._joins(i, n, at)):
             return None
         after = Position((*at[:i], n, *at[i + 1 :]), position.done | {i})
         if after not in self._valid:
@@ -182,7 +182,7 @@ class Accepting:
         for i, n in enumerate(at):
             if n == ABSENT or world.pods[i].terminating:
                 continue
-            broken = world.breaks(i, at)
+            broken = world.breaks(i, at, position.done)
             if i in position.done:
                 if broken:
                     return False
@@ -201,10 +201,10 @@ class Accepting:
             return True
         return guard.allowed - len([j for j in guard.pods - guard.free if position.at[j] == ABSENT]) >= 1
 
-    def broken(self, at: State) -> dict[str, int]:
+    def broken(self, position: Position) -> dict[str, int]:
         """How many subjects break each rule."""
         found: dict[str, int] = {}
         for i in self.subjects:
-            for rule in self.world.broken(i, at) if at[i] != ABSENT else ():
+            for rule in self.world.broken(i, position.at, position.done) if position.at[i] != ABSENT else ():
                 found[rule] = found.get(rule, 0) + 1
         return found

@@ -53,8 +53,9 @@ class Brute(Accepting):
 
     # --- goals ------------------------------------------------------------------------------------------------------
 
-    def tiers(self, at: State, moves: int) -> tuple[Tier, ...] | None:
+    def tiers(self, position: Position, moves: int) -> tuple[Tier, ...] | None:
         """What a plan is worth that ends here after so many moves; None: it may not end here."""
+        at = position.at
         for members, needed, _ in self.gangs:
             if 0 < len([i for i in members if at[i] != ABSENT]) < needed:
                 return None
@@ -67,7 +68,7 @@ class Brute(Accepting):
         for goal in self.goals:
             match goal:
                 case "repair":
-                    found.append(("rules", None, -sum(self.broken(at).values())))
+                    found.append(("rules", None, -sum(self.broken(position).values())))
                 case "admit":
                     gone = [self.world.pods[i].priority for i in self.movable if at[i] == ABSENT]
                     placed = [self.rank[i] for i in self.pending if at[i] != ABSENT]
@@ -160,7 +161,7 @@ class Brute(Accepting):
             following = []
             for position, spent, steps in level:
                 moves = sum(step.source is not None and step.to is not None for step in steps)
-                tiers = self.tiers(position.at, moves)
+                tiers = self.tiers(position, moves)
                 if tiers is not None:
                     evictions = sum(step.to is None for step in steps)
                     value = (*(tier[2] for tier in tiers), -moves)

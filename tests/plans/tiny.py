@@ -53,6 +53,24 @@ def asked(seed: int, kind: str) -> tuple[tuple[str, ...], tuple[str, ...], Limit
     return chosen, drain, limits
 
 
+def resized(objects: list[Object], seed: int, *, share: float = 0.4) -> list[Object]:
+    """The same cluster with pods that hold other than they ask for: a resize in place waits, mostly to more, sometimes to less."""
+    rng, found = random.Random(f"resized-{seed}"), list[Object]()
+    for thing in objects:
+        asked = thing["spec"]["containers"][0].get("resources", {}).get("requests", {}) if thing["kind"] == "Pod" else {}
+        if "cpu" in asked and "nodeName" in thing["spec"] and rng.random() < share:
+            held = {**asked, "cpu": f"{max(1, int(asked['cpu'][:-1]) * rng.choice((1, 1, 2, 6)) // 4)}m"}
+            waits = {"type": "PodResizePending", "status": "True", "reason": "Infeasible"}
+            status = {
+                **thing["status"],
+                "conditions": [*thing["status"].get("conditions", ()), waits],
+                "containerStatuses": [{"name": "c", "resources": {"requests": held}}],
+            }
+            thing = {**thing, "status": status}
+        found.append(thing)
+    return found
+
+
 class _Maker:
     def __init__(self, rng: random.Random, kind: str) -> None:
         self.rng, self.kind = rng, kind

@@ -3,12 +3,13 @@
 Only what :mod:`tests.plans.tiny` makes of Kubernetes' fields is known here; a test compares every answer with the checker of placements.
 Sources of the rules: spec/kubernetes-rules.md; kube-scheduler plugins interpodaffinity and podtopologyspread (filtering.go).
 
-A pod is an index into ``World.pods``, a node one into ``World.nodes``; a state says for each pod on which node it is, or ABSENT.
+A pod is an index into ``World.pods``, a node one into ``World.nodes``; a state says for each pod on which node it is, or ABSENT. ``moved``
+are the pods that a plan has placed: what they hold is what their specs ask for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -66,13 +67,14 @@ def matches_node(terms: Sequence[Object], labels: Mapping[str, str]) -> bool:
 
 @dataclass
 class Pod:
-    """``home``: node in the snapshot, or ABSENT. ``affinity``: keys of its terms; ``wanted``: pods that match all; ``foes``: by other
-    pod the keys of anti-affinity, this pod's or the other's."""
+    """``home``: node in the snapshot, or ABSENT. ``held``: what it holds there, as a resize may wait. ``affinity``: keys of its
+    terms; ``wanted``: pods that match all; ``foes``: by other pod the keys of anti-affinity, this pod's or the other's."""
 
     index: int
     raw: Object
     home: int
     requests: dict[str, int]
+    held: dict[str, int]
     ports: list[tuple[str, str, int]]
     key: str = ""
     labels: Mapping[str, str] = field(default_factory=dict)
@@ -143,15 +145,22 @@ class World:
     def _pod(self, index: int, raw: Object) -> Pod:
         metadata, spec = raw["metadata"], raw["spec"]
         home = self.names.index(spec["nodeName"]) if "nodeName" in spec else ABSENT
-        requests: dict[str, int] = {}
+        requests, held = dict[str, int](), dict[str, int]()
         ports = []
+        status = raw.get("status", {})
+        has = {each["name"]: each["resources"]["requests"] for each in status.get("containerStatuses", ())}
+        infeasible = any(each["type"] == "PodResizePending" and each["reason"] == "Infeasible" for each in status.get("conditions", ()))
         for container in spec["containers"]:
-            for name, value in container.get("resources", {}).get("requests", {}).items():
-                requests[name] = requests.get(name, 0) + _amount(name, value)
+            asked = {name: _amount(name, value) for name, value in container.get("resources", {}).get("requests", {}).items()}
+            actual = {name: _amount(name, value) for name, value in has.get(container["name"], {}).items()}
+            wants = {} if infeasible and container["name"] in has else asked
+            for name in (*asked, *(name for name in actual if name not in asked)):
+                requests[name] = requests.get(name, 0) + asked.get(name, 0)
+                held[name] = held.get(name, 0) + max(wants.get(name, 0), actual.get(name, 0))
             mapped = [port for port in container.get("ports", ()) if port.get("hostPort")]
             ports += [(port.get("hostIP", "0.0.0.0"), port.get("protocol", "TCP"), port["hostPort"]) for port in mapped]
         key = f"{metadata.get('namespace', 'default')}/{metadata['name']}"
-        return Pod(index, raw, home, requests, ports, key, metadata.get("labels", {}))
+        return Pod(index, raw, home, requests, held, ports, key, metadata.get("labels", {}))
 
     def _static(self, pod: Pod, n: int) -> set[str]:
         found = set()
@@ -212,20 +221,20 @@ class World:
 
     # --- asking -----------------------------------------------------------------------------------------------------
 
-    def rejecting(self, i: int, n: int, state: State) -> set[str]:
+    def rejecting(self, i: int, n: int, state: State, moved: Collection[int] = ()) -> set[str]:
         """The rules that reject pod ``i`` on node ``n``, itself left out of the state."""
-        return {_RULES.get(part, part) for part in self.pods[i].static[n] | self.dynamic(i, n, state)}
+        return {_RULES.get(part, part) for part in self.pods[i].static[n] | self.dynamic(i, n, state, moved)}
 
-    def breaks(self, i: int, state: State) -> set[str]:
+    def breaks(self, i: int, state: State, moved: Collection[int] = ()) -> set[str]:
         """The rules that a running pod breaks where it is, affinity and anti-affinity apart; a cordon breaks none."""
         n = state[i]
-        return (self.pods[i].static[n] - CORDONS) | self.dynamic(i, n, state)
+        return (self.pods[i].static[n] - CORDONS) | self.dynamic(i, n, state, moved)
 
-    def broken(self, i: int, state: State) -> set[str]:
+    def broken(self, i: int, state: State, moved: Collection[int] = ()) -> set[str]:
         """The rules that a running pod breaks where it is, by their names."""
-        return {_RULES.get(part, part) for part in self.breaks(i, state)}
+        return {_RULES.get(part, part) for part in self.breaks(i, state, moved)}
 
-    def dynamic(self, i: int, n: int, state: State) -> set[str]:
+    def dynamic(self, i: int, n: int, state: State, moved: Collection[int] = ()) -> set[str]:
         """The rules about other pods that reject pod ``i`` on node ``n``, itself left out; required affinity is ``lacking``."""
         pod = self.pods[i]
         mates = [j for j, at in enumerate(state) if at == n and j != i]
@@ -236,7 +245,8 @@ class World:
         if len(mates) + 1 > room.get("pods", 0):
             found.add("NodeResourcesFit")
         for name, amount in pod.requests.items():
-            if amount and amount + sum(self.pods[j].requests.get(name, 0) for j in mates) > room.get(name, 0):
+            holding = (self.pods[j].requests if j in moved or self.pods[j].home == ABSENT else self.pods[j].held for j in mates)
+            if amount and amount + sum(each.get(name, 0) for each in holding) > room.get(name, 0):
                 found.add("NodeResourcesFit")
         if any(depth is None or depth > 0 for depth in self.excess(i, n, state)):
             found.add("PodTopologySpread")

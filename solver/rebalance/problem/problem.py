@@ -9,7 +9,7 @@ Shapes: G classes, N nodes, R resources, as of models.cluster.cluster.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Hashable, Iterable
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -22,8 +22,7 @@ from models.disruption import move_cost, node_selection
 from models.disruption.evictable import exclusions
 from models.disruption.pod_disruption_budgets import DisruptionBudget, budgets
 from models.documents.rebalance_plan import Excluded, Exclusion, Limits
-from models.kube import objects, pod_requests
-from models.kube.feature_gates import FeatureGates
+from models.kube import objects
 from models.kube.objects import Pod, is_terminating
 from models.kube.pod_spec import required_terms
 from models.kube.selectors import Bools
@@ -31,6 +30,7 @@ from models.snapshot.scope import Scope, select
 from models.snapshot.snapshot import Snapshot
 from models.workloads.ownership import Owners
 from solver.objective.tie_break import occupies
+from solver.rebalance.problem import waiting_resizes
 from solver.rebalance.problem.execution_violators import Enforced
 from solver.rebalance.problem.options import PlanOptions
 
@@ -60,9 +60,10 @@ class RebalanceProblem:
     ``workloads``: int64[G], ids for the limits per namespace and per workload, which mean something only where there is such a limit.
     ``subjects``: bool[G], classes that count in the tier of rules: movable ones and those with required terms or constraints.
     ``left_over``: pods on drained nodes that no plan moves. ``extra``: int64[G, R], what a running pod holds beyond what it asks for (it
-    was resized in place), as long as it stays. ``once``: bool[G], pods that may go without their budget now; they move once only, as their
-    replacement is Ready. ``leaving``: pods (indices into ``snapshot.pods``) that would have to go for rules that hold during execution, in
-    their order, each with the pod for which it goes.
+    was resized in place), as long as it stays. ``reserve``: int64[N, R], what stays free for resizes of pods that no class has.
+    ``once``: bool[G], pods that may go without their budget now; they move once only, as their replacement is Ready. ``leaving``: pods
+    (indices into ``snapshot.pods``) that would have to go for rules that hold during execution, in their order, each with the pod for which
+    it goes.
     """
 
     cluster: Cluster
@@ -83,6 +84,7 @@ class RebalanceProblem:
     drain: list[int]  # node indices
     left_over: list[int]  # indices into snapshot.pods
     extra: Ints  # [G, R]
+    reserve: Ints  # [N, R]
     once: Bools  # [G]
     leaving: dict[int, int]
 
@@ -105,9 +107,11 @@ class RebalanceProblem:
         return turns[gone] if gone < len(turns) else len(self.leaving)
 
     @cached_property
-    def spare(self) -> Ints:
-        """int64[N, R]: what pods that run hold less than they ask for, as a resize waits: models of end states take it for free."""
-        return np.asarray(self.start.T @ np.maximum(-self.extra, 0), dtype=np.int64)
+    def room(self) -> Ints:
+        """int64[N, R]: no more than this do pods on a node ask for once one that asks for the resource has arrived there. It is what fixed
+        pods leave, and what running pods hold less than they ask for, those that may move as long as they stay."""
+        less = np.where(self.movable[:, None], np.maximum(-self.extra, 0), -self.extra)
+        return np.asarray(self.cluster.free + self.start.T @ less - self.reserve, dtype=np.int64)
 
     @cached_property
     def held(self) -> Bools:
@@ -191,6 +195,7 @@ class _Reader:
         stays = [i for i in scope.fixed if i in self.refused and occupies(pods[i])]
         occupied = np.zeros(len(self.index), dtype=bool)
         occupied[[self._node(i) for i in stays]] = True
+        extra = waiting_resizes.extra(cluster, apart)
         return RebalanceProblem(
             cluster=cluster,
             start=start,
@@ -210,7 +215,8 @@ class _Reader:
             limits=self.asked.limits,
             excluded=_excluded(snapshot, self.refused),
             drain=self.drain,
-            extra=_extra(cluster, apart),
+            extra=extra,
+            reserve=waiting_resizes.reserved(cluster, *_left(cluster, start, extra), (i for i in scope.fixed if i not in apart)),
             once=np.array([i in self.free for i in first], dtype=bool),
             leaving=self.leaving,
             left_over=[i for i in stays if self.closed[self._node(i)] and not is_terminating(pods[i])],
@@ -230,7 +236,8 @@ class _Reader:
                 owner = self.workloads.setdefault(self.owners.of(pod), len(self.workloads))
             space = pod.metadata.namespace if self.asked.limits.maxMovesPerNamespace is not None else None
             budget = self.budget_of.get(i), i in self.free
-            kind = (i in moving, *budget, self.costs.get(i, 1), i in self.evictable, owner, space, _resized(pod, self.snapshot.gates))
+            held = waiting_resizes.resized(pod, self.snapshot.gates)
+            kind = (i in moving, *budget, self.costs.get(i, 1), i in self.evictable, owner, space, held)
             found[i] = numbers.setdefault(kind, len(numbers))
         return found
 
@@ -268,23 +275,9 @@ def _holds_rules(pod: Pod) -> bool:
     return any(c.whenUnsatisfiable == "DoNotSchedule" for c in pod.spec.topologySpreadConstraints or ())
 
 
-def _resized(pod: Pod, gates: FeatureGates) -> tuple[tuple[str, int], ...] | None:
-    """Return what a pod holds, where its status says other than its spec."""
-    if not pod_requests.is_resized(pod):
-        return None
-    held = pod_requests.pod_request(pod, gates)
-    asked = pod_requests.pod_request(msgspec.structs.replace(pod, status=None), gates)
-    return None if held == asked else tuple(sorted(held.items()))
-
-
-def _extra(cluster: Cluster, running: Container[int]) -> Ints:
-    found = np.zeros_like(cluster.demand)
-    for g, cls in enumerate(cluster.classes):
-        held = _resized(cluster.snapshot.pods[cls.pods[0]], cluster.snapshot.gates) if cls.pods[0] in running else None
-        if held is not None:
-            amounts = dict(held)
-            found[g] = [amounts.get(name, 0) - int(cluster.demand[g, r]) for r, name in enumerate(cluster.resources)]
-    return found
+def _left(cluster: Cluster, start: Ints, extra: Ints) -> tuple[Ints, Ints]:
+    """Return int64[N, R] and int64[N]: what is free of resources and pod slots at the start."""
+    return cluster.free - start.T @ (cluster.demand + extra), cluster.slots - start.sum(axis=0)
 
 
 def _freeable(node: objects.Node) -> bool:

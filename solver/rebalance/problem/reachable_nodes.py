@@ -32,15 +32,15 @@ def reach(problem: RebalanceProblem, rules: Sequence[Rule]) -> Ints:
 def _with_running(rule: Rule, problem: RebalanceProblem) -> Rule:
     if isinstance(rule, InterPodAffinity):
         return _WithRunning(problem)
-    return _WithWaiting(problem) if isinstance(rule, NodeResourcesFit) and problem.spare.any() else rule
+    return _WithResized(problem) if isinstance(rule, NodeResourcesFit) else rule
 
 
-class _WithWaiting(NodeResourcesFit):
-    """Beside pods that hold less than they ask for, as a resize waits, there is room for more."""
+class _WithResized(NodeResourcesFit):
+    """Beside pods that hold less than they ask for, as a resize waits, there is room for more; where no class has them, for less."""
 
     def __init__(self, problem: RebalanceProblem) -> None:
         super().__init__(problem.cluster)
-        self.free += problem.spare
+        self.free = problem.room.copy()
 
 
 class _WithRunning(InterPodAffinity):

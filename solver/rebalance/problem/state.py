@@ -50,6 +50,7 @@ class PlanState:
         self.skews.begin()
         self.providers = Providers(problem, self._affinity, self.counts, self.arrived)
         self._done: list[_Done] = []
+        self._reserved = np.flatnonzero(problem.reserve.any(axis=1))
         self._waiting = {g: self._fitting(g) for g in np.flatnonzero((problem.extra < 0).any(axis=1)).tolist()}
 
     def _watchers(self, g: int) -> list[Rule]:
@@ -108,13 +109,22 @@ class PlanState:
     @property
     def waits(self) -> bool:
         """Whether there are pods that hold less than they ask for, and would be accepted again at the start."""
-        return any(len(nodes) for nodes in self._waiting.values())
+        return bool(len(self._reserved)) or any(len(nodes) for nodes in self._waiting.values())
 
     def crowded(self, g: int) -> Bools:
         """Return bool[N]: where pods that hold less than they ask for would not be accepted again beside one more pod of class g."""
+        return self._short_with(self.problem.cluster.demand[g])
+
+    def _short_with(self, demand: Ints) -> Bools:
         found = np.zeros(self.problem.cluster.n_nodes, dtype=bool)
         for h, nodes in self._waiting.items():
-            found[self._left_short(g, h, nodes)] = True
+            here = nodes[self.counts[h, nodes] > self.arrived[h, nodes]]
+            asks = self.problem.cluster.demand[h] > 0
+            free = self.fit.free[here] - demand + self.problem.extra[h]
+            found[here[(free[:, asks] < 0).any(axis=1)]] = True
+        if len(self._reserved):
+            left, reserve = self.fit.free[self._reserved] - demand, self.problem.reserve[self._reserved]
+            found[self._reserved[((reserve > 0) & (left < reserve)).any(axis=1)]] = True
         return found
 
     def _fitting(self, h: int) -> Ints:
@@ -122,13 +132,6 @@ class PlanState:
         nodes = np.flatnonzero(self.counts[h])
         refused = self.breaks(h, nodes).get(self.fit.name)
         return nodes if refused is None else nodes[~refused]
-
-    def _left_short(self, g: int, h: int, nodes: Ints) -> Ints:
-        """Those of the nodes where pods of class h that never moved would not be accepted again beside one more pod of class g."""
-        here = nodes[self.counts[h, nodes] > self.arrived[h, nodes]]
-        asks = self.problem.cluster.demand[h] > 0
-        free = self.fit.free[here] - self.problem.cluster.demand[g] + self.problem.extra[h]
-        return np.asarray(here[(free[:, asks] < 0).any(axis=1)])
 
     def may_go(self, g: int, a: int) -> bool:
         """Return whether a pod of class g may be evicted for good from node a: no pod is worse off without it."""
@@ -160,8 +163,9 @@ class PlanState:
         steps = [Step(g, -1, n) for g, n, k in part for _ in range(k)]
         for step in steps:
             self.apply(step)
-        if all(self.providers.gone(g) and self.skews.gone(g) for g in {g for g, _, _ in part}):  # no pod at rest is worse off
-            return steps
+        crowded = self.waits and self._short_with(np.zeros_like(self.problem.cluster.demand[0])).any()
+        if not crowded and all(self.providers.gone(g) and self.skews.gone(g) for g in {g for g, _, _ in part}):
+            return steps  # no pod at rest is worse off
         for step in reversed(steps):
             self.undo(step)
         return None
@@ -192,10 +196,7 @@ class PlanState:
         found: dict[str, Bools] = {}
         for rule in self.rules:
             if rule is self.fit:
-                asks = self.fit.cluster.demand[g] > 0
-                # taken out, a pod gives back all that it holds, and asks for what its spec says
-                free = self.fit.free[nodes] + self.problem.extra[g]
-                mask = (free[:, asks] < 0).any(axis=1) | (self.fit.slots[nodes] < 0)
+                mask = self._unfit(g, nodes) > 0
             elif rule is self._affinity:
                 mask = self._affinity.repelled(g, nodes) | self.providers.lacking(g, nodes)
             elif rule is self._spread:
@@ -206,11 +207,28 @@ class PlanState:
                 found[rule.name] = np.asarray(mask, dtype=bool)
         return found
 
+    def breaking(self, g: int, nodes: Ints) -> dict[str, Ints]:
+        """Return by rule int64[len(nodes)]: how many pods of class g that run on these nodes, each without itself, are rejected there."""
+        found = {name: np.where(mask, self.counts[g, nodes], 0) for name, mask in self.breaks(g, nodes).items()}
+        if self.fit.name in found:
+            found[self.fit.name] = self._unfit(g, nodes)
+        return found
+
+    def _unfit(self, g: int, nodes: Ints) -> Ints:
+        """Return int64[len(nodes)]: of the pods of class g those that do not fit. Taken out, a pod gives back all that it holds, and asks
+        for what its spec says; what the plan placed holds just that."""
+        asks, came = self.fit.cluster.demand[g] > 0, self.arrived[g, nodes]
+        free, full = self.fit.free[nodes][:, asks], self.fit.slots[nodes] < 0
+        unfit = full | (free < 0).any(axis=1)
+        if not self._extra[g]:
+            return np.where(unfit, self.counts[g, nodes], 0)
+        short = full | (free + self.problem.extra[g, asks] < 0).any(axis=1)
+        return np.where(unfit, came, 0) + np.where(short, self.counts[g, nodes] - came, 0)
+
     def broken(self) -> dict[str, int]:
         """Return by rule how many running pods break it, of the classes that count."""
         found: dict[str, int] = {}
         for g in np.flatnonzero(self.problem.subjects).tolist():
-            nodes = np.flatnonzero(self.counts[g])
-            for name, mask in self.breaks(g, nodes).items():
-                found[name] = found.get(name, 0) + int(self.counts[g, nodes[mask]].sum())
+            for name, pods in self.breaking(g, np.flatnonzero(self.counts[g])).items():
+                found[name] = found.get(name, 0) + int(pods.sum())
         return dict(sorted(found.items()))

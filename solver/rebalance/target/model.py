@@ -53,6 +53,8 @@ class TargetModel(PlacementModel):
         self.y: dict[tuple[int, int], cp_model.IntVar] = {}  # arrivals, where there can be any
         self.rest_came = np.maximum(self.rest - problem.start, 0)
         self._clear: dict[tuple[int, int], cp_model.IntVar] = {}  # (node, resource or -1): not overcommitted
+        self._over: set[tuple[int, int]] = set()  # the same, where nothing that the model moves asks for any
+        self._met: dict[tuple[int, int, int], cp_model.IntVar | None] = {}  # (node, resource, the most that pods ask for)
         self._arrivals()
         for g, variable in self.left.items():
             if not (problem.pending[g] or problem.evictable[g]):
@@ -119,10 +121,40 @@ class TargetModel(PlacementModel):
     # --- capacity and limits ------------------------------------------------------------------------------------------------
 
     def fits_on(self, n: int, g: int) -> list[cp_model.IntVar]:
-        """Return literals that have to hold so that the node is not overcommitted in anything that class g asks for; where it was not at
-        the start it never is."""
-        asks = [r for r in range(len(self.cluster.resources)) if self.cluster.demand[g, r]]
-        return [literal for r in (-1, *asks) if (literal := self._clear.get((n, r))) is not None]
+        """Return literals that have to hold so that pods of class g on the node do not break NodeResourcesFit; none if they do anyway."""
+        problem, demand = self.problem, self.cluster.demand
+        found = []
+        for r in (-1, *np.flatnonzero(demand[g]).tolist()):
+            own = int(problem.extra[g, r]) if r >= 0 else 0
+            most = 0 if r < 0 else int(problem.room[n, r] + problem.reserve[n, r]) + (min(own, 0) if problem.movable[g] else own)
+            literal = self._at_most(n, r, most) if own else self._clear.get((n, r))
+            if literal is not None:
+                found.append(literal)
+            elif not own and (n, r) in self._over:
+                return []
+        return found or [self.true]
+
+    def _at_most(self, n: int, r: int, most: int) -> cp_model.IntVar | None:
+        """Return a literal that has to hold so that pods on the node ask for no more than ``most`` of a resource; None if they never do."""
+        key = n, r, most
+        if key not in self._met:
+            here, demand = self.classes_on(n), self.cluster.demand[:, r]
+            rest = int(self.rest[:, n] @ demand)
+            self._met[key] = None
+            if max(int(self.problem.room[n, r]), int(self.problem.start[:, n] @ demand)) > most:
+                literal = self._met[key] = self.model.new_bool_var("")
+                used = self.weighted_sum([self.x[g, n] for g in here], [int(demand[g]) for g in here])
+                self.model.add(used <= most - rest).only_enforce_if(literal)
+        return self._met[key]
+
+    def staying(self, g: int, n: int) -> cp_model.IntVar:
+        """Return how many pods of class g have never left the node: as many as can be."""
+        start = int(self.problem.start[g, n])
+        if self.upper(g, n) <= start:
+            return self.x[g, n]
+        found = self.model.new_int_var(0, start, "")
+        self.model.add_min_equality(found, [self.x[g, n], start])
+        return found
 
     def _capacity(self, n: int) -> None:
         here = self.classes_on(n)
@@ -132,10 +164,12 @@ class TargetModel(PlacementModel):
         for r in range(len(self.cluster.resources)):
             demand = self.cluster.demand[:, r]
             loads = int(self.problem.start[:, n] @ demand), int(self.rest[:, n] @ demand)
-            columns.append((r, [int(demand[g]) for g in here], int(self.cluster.free[n, r]) + int(self.problem.spare[n, r]), *loads))
+            columns.append((r, [int(demand[g]) for g in here], int(self.problem.room[n, r]), *loads))
         for r, weights, free, start, rest in columns:
             unit = gcd(*weights)
             if not unit:
+                if rest > free:
+                    self._over.add((n, r))
                 continue
             used = self.weighted_sum(variables, [w // unit for w in weights])
             least = sum(w * u for w, u in zip(weights, upper, strict=True))

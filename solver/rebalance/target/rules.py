@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -85,6 +86,11 @@ class TargetRules:
     def _fit(self, rule: NodeResourcesFit) -> None:
         for g, n in self._cells(rule.name):
             self.broken[g, n, rule.name] = self.model.fits_on(n, g)
+        for g in np.flatnonzero((self.problem.extra < 0).any(axis=1)).tolist():  # what a resize asks for that waits is not taken
+            for n in np.flatnonzero(self.problem.start[g]).tolist():
+                if not self._was_broken(rule.name, g, n):
+                    for literal, clear in product(self.model.present([g], np.array([n])), self.model.fits_on(n, g)):
+                        self.model.model.add_implication(literal, clear)
 
     def _inter_pod_affinity(self, rule: InterPodAffinity) -> None:
         self._anti(rule.name)

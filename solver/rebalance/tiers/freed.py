@@ -33,7 +33,7 @@ class Freed(Tier):
         wanted = [*(int(x) for x in cluster.demand.T @ gone), int(gone.sum())]
         # an overcommitted node keeps what it has
         rooms = [
-            *np.maximum(cluster.free + problem.spare, problem.start.T @ cluster.demand).T,
+            *np.maximum(problem.room, problem.start.T @ cluster.demand).T,
             np.maximum(cluster.slots, problem.start.sum(axis=0)),
         ]
         most = 0
@@ -79,5 +79,5 @@ def _rows(rules: TargetRules, n: int, classes: list[int]) -> list[tuple[list[int
     rows = [([1] * len(classes), max(int(cluster.slots[n]), int(start.sum())))]
     for r in range(len(cluster.resources)):
         demand = cluster.demand[:, r]
-        rows.append(([int(demand[g]) for g in classes], max(int(cluster.free[n, r]) + int(rules.problem.spare[n, r]), int(start @ demand))))
+        rows.append(([int(demand[g]) for g in classes], max(int(rules.problem.room[n, r]), int(start @ demand))))
     return rows

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from models.cluster.cluster import Ints
 from solver.bounds.component_bounds import Components
 from solver.cpsat.linear_sum import Points
 from solver.objective import encoding
@@ -44,7 +45,7 @@ class Improvement(Tier):
         """Raise OverflowError where utilisation is beyond what CP-SAT can sum."""
         problem, model, points = measures.problem, rules.model, Points()
         points.extend(encoding.encode(model, measures.preferences), POINT)
-        points.extend(measures.spread.encode(model, model.rest, problem.start))
+        points.extend(measures.spread.encode(model, model.rest, _fullest(measures)))
         points.constant -= self.per_move(problem) * int(model.rest_came[problem.movable].sum())
         for g, came in model.moved:
             points.add(came, -self.per_move(problem), 0, model.fits[g])
@@ -52,6 +53,14 @@ class Improvement(Tier):
 
     def per_move(self, problem: RebalanceProblem) -> int:
         return POINT * problem.limits.minGain
+
+
+def _fullest(measures: Measures) -> Ints:
+    """Return [N, 2], Python's integers: what each node counts for at most: at the start, or with what can come beside waiting resizes."""
+    problem, spread = measures.problem, measures.spread
+    used, width = spread.used.astype(object), spread.used.shape[1]
+    room, free = problem.room[:, :width], problem.cluster.free[:, :width]
+    return np.asarray(np.maximum(used + problem.start.T @ spread.demand, np.where(room > free, used + room, 0)))
 
 
 def _pairs(measures: Measures) -> int:

@@ -94,7 +94,7 @@ class Packing:
         fixed = problem.start[~(problem.movable | problem.pending)]
         held = fixed.T @ cluster.demand[~(problem.movable | problem.pending)]
         # an overcommitted node keeps what it has
-        room = np.maximum(cluster.free + problem.spare, problem.start.T @ cluster.demand) - held
+        room = np.maximum(problem.room, problem.start.T @ cluster.demand) - held
         slots = np.maximum(cluster.slots, problem.start.sum(axis=0)) - fixed.sum(axis=0)
         return np.concatenate([room, slots[:, None]], axis=1)
 

@@ -14,6 +14,7 @@ from solver.rebalance.target.rules import TargetRules
 from solver.rebalance.tiers.measures import Measures
 from solver.rebalance.tiers.tier import Tier
 from solver.rules.eligibility import fits
+from solver.rules.node_resources_fit import NodeResourcesFit
 
 
 class Drained(Tier):
@@ -47,8 +48,8 @@ class BrokenRules(Tier):
 
     def encode(self, measures: Measures, rules: TargetRules) -> Points:
         """Count all pods of a class on a node as breaking a rule, unless every literal of it holds."""
-        model, points = rules.model, Points()
-        for (g, n, _), literals in rules.broken.items():
+        problem, model, points = measures.problem, rules.model, Points()
+        for (g, n, name), literals in rules.broken.items():
             variable, resting = model.x.get((g, n)), int(model.rest[g, n])
             if variable is None:
                 points.constant -= 0 if literals else resting
@@ -61,6 +62,8 @@ class BrokenRules(Tier):
                 points.add(variable, -1, 0, model.upper(g, n))
             else:
                 most = model.upper(g, n)
+                if name == NodeResourcesFit.name and problem.extra[g].any():
+                    variable = model.staying(g, n)  # whatever arrives has what it asks for
                 pods = model.model.new_int_var(0, most, "")
                 for clear in literals:
                     model.model.add(pods >= variable - most * clear)

@@ -18,6 +18,7 @@ from tests.plans import tiny
 from tests.plans.brute import Best, Brute, Step, Tier, TooLarge, best
 from tests.plans.carried_out import carried_out
 from tests.plans.world import World
+from tests.tiers import sampled
 
 Object = dict[str, Any]
 RS = "ReplicaSet/web"
@@ -192,13 +193,14 @@ def _told(tiers: Sequence[Tier]) -> dict[tuple[str, int | None], int]:
     return {(name, priority): value for name, priority, value in tiers if value}
 
 
-def compare(seed: int, kind: str) -> Best:
-    """Asserts that the plan of a random cluster is as good as the best one, valid, and the last of its kind; returns the latter."""
+def compare(seed: int, kind: str, *, resized: bool = False) -> Best:
+    """Asserts that the plan of a random cluster is as good as the best one, valid, and the last of its kind; returns the best one.
+    ``resized``: pods hold other than they ask for, so that nodes are fuller after a move, and a second plan may be worth something."""
     from checker.plan.plan import verify_plan
     from solver.rebalance.problem.options import PlanOptions
     from solver.rebalance.rebalance import rebalance
 
-    objects = tiny.cluster(seed, kind)
+    objects = tiny.resized(tiny.cluster(seed, kind), seed) if resized else tiny.cluster(seed, kind)
     goals, drain, limits = tiny.asked(seed, kind)
     snapshot, options = from_objects(objects), Options(time_limit=20.0, workers=1)
     plan = rebalance(snapshot, PlanOptions(goals, drain, limits, options))
@@ -212,8 +214,8 @@ def compare(seed: int, kind: str) -> Best:
     assert (len(moves), len(plan.evictions), len(plan.moves) - len(moves)) == (
         known.moves, known.evictions, len(known.steps) - known.moves - known.evictions,
     )  # fmt: skip
-    assert plan.status == "optimal", plan.objective
-    if not plan.evictions and plan.limits == Limits(allowEviction=limits.allowEviction, alsoMove=limits.alsoMove):
+    assert plan.status == "optimal" or resized, plan.objective  # what may yet stay or come back is not told apart by counts
+    if not resized and not plan.evictions and plan.limits == Limits(allowEviction=limits.allowEviction, alsoMove=limits.alsoMove):
         again = rebalance(from_objects(carried_out(objects, plan)), PlanOptions(goals, drain, limits, options))
         assert not again.moves, "a second plan"
     return known
@@ -235,6 +237,12 @@ def test_plans_of_a_few_clusters_are_as_good_as_brute_force(kind: str) -> None:
 def test_plans_are_as_good_as_brute_force(kind: str, block: int) -> None:
     for seed in range(10 * block, 10 * block + 10):
         compare(seed, kind)
+
+
+@pytest.mark.parametrize("kind", sampled(tiny.KINDS, every=3))
+def test_plans_beside_resizes_that_wait_are_as_good_as_brute_force(kind: str) -> None:
+    for seed in range(12):
+        compare(seed, kind, resized=True)
 
 
 @pytest.mark.full

@@ -6,13 +6,19 @@ from typing import Any
 
 import numpy as np
 
+from models.documents.rebalance_plan import RebalancePlan
+from models.snapshot.snapshot import from_objects
+from solver.bind_order.gang_units import Binder
+from solver.rebalance.problem.options import PlanOptions
 from solver.rebalance.problem.problem import Step
+from solver.rebalance.problem.state import PlanState
+from solver.rebalance.rebalance import rebalance
 from solver.rebalance.sequencing.sequence import order
 from solver.rebalance.waves.schedule import waves
 from solver.runtime.options import Options
 from solver.runtime.run_context import RunContext
-from tests.objects import node
-from tests.solver.rebalance.problem.test_problem import case_of, class_of, running
+from tests.objects import node, pod
+from tests.solver.rebalance.problem.test_problem import case_of, class_of, gang, near, running
 
 Object = dict[str, Any]
 
@@ -23,6 +29,63 @@ def resized(name: str, where: str) -> Object:
     found["status"]["conditions"] = [{"type": "PodResizePending", "status": "True", "reason": "Infeasible"}]
     found["status"]["containerStatuses"] = [{"name": "c", "resources": {"requests": {"cpu": "500m", "memory": "128Mi"}}}]
     return found
+
+
+def plan_of(objects: list[Object], *goals: str) -> RebalancePlan:
+    return rebalance(from_objects(objects), PlanOptions(goals, options=Options(deterministic=True, workers=1)))
+
+
+def test_no_room_is_taken_that_a_pod_waits_for_which_may_not_move() -> None:
+    """A bare pod asks for 3 of 4 CPUs and holds half of one: what comes beside it leaves the rest of them free."""
+    bare = resized("waits", "n0")
+    del bare["metadata"]["ownerReferences"]
+    for cpu, bound in (("1", 1), ("1500m", 0)):
+        found = plan_of([node("n0"), node("full", cpu="1"), bare, running("p", "full", cpu="1"), pod("comes", cpu=cpu)], "admit")
+        assert (found.status, [move.to for move in found.moves]) == ("optimal", ["n0"] * bound)
+
+
+def test_what_a_fixed_pod_waits_for_and_could_not_get_anyway_is_free() -> None:
+    bare = resized("waits", "n0")
+    del bare["metadata"]["ownerReferences"]
+    others = [running("beside", "n0", cpu="1500m"), pod("comes", cpu="2")]
+    assert [move.to for move in plan_of([node("n0"), bare, *others], "admit").moves] == ["n0"]
+
+
+def test_members_of_a_gang_that_come_at_once_leave_what_a_pod_waits_for() -> None:
+    """Neither is accepted without the other: each has to be near it."""
+    members = [pod(f"m{i}", cpu="500m", labels={"app": f"m{i}"}, affinity=near(f"m{1 - i}")) for i in range(2)]
+    for cpu, bound in (("4", True), ("3900m", False)):
+        problem = case_of([node("n0", cpu=cpu), resized("waits", "n0"), *gang("g", *members)], ["admit"])
+        state = PlanState(problem)
+        part = [(class_of(problem, f"m{i}"), 0, 1) for i in range(2)]
+        assert (state.bind_unit(Binder(problem.cluster, state.rules), part) is not None) == bound
+
+
+def test_a_pod_that_moved_breaks_nothing_where_it_has_what_it_asks_for() -> None:
+    """It fills its new node, next to which one that still waits would be refused."""
+    problem = case_of([node("n0", cpu="3"), node("n1", cpu="3"), resized("p", "n0"), running("q", "n0", cpu="1")], ["repair"])
+    state, p = PlanState(problem), class_of(problem, "p")
+    assert state.broken() == {"NodeResourcesFit": 1}
+    state.apply(Step(p, 0, 1))
+    assert state.broken() == {}
+
+
+def test_a_resize_is_given_room_by_another_pod_that_goes() -> None:
+    """The pod that waits has nowhere to go, and breaks nothing once the other one has gone."""
+    label = {"disk": "ssd"}
+    waits = resized("waits", "n0")
+    waits["spec"]["nodeSelector"] = label
+    found = plan_of([node("n0", cpu="4", labels=label), node("n1", cpu="2"), waits, running("goes", "n0", cpu="2")], "repair")
+    assert [(tier.tier, tier.value, tier.bound) for tier in found.objective] == [("rules", 0, 0), ("moves", -1, -1)]
+
+
+def test_a_node_is_relieved_of_a_pod_that_holds_more_than_it_asks_for() -> None:
+    """By what they ask for, both fit; by what they hold, the other one would be refused. It is alone that may not go."""
+    greedy = running("greedy", "n0", cpu="1")
+    greedy["status"]["containerStatuses"] = [{"name": "c", "resources": {"requests": {"cpu": "3", "memory": "128Mi"}}}]
+    other = running("other", "n0", cpu="2", node_selector={"disk": "ssd"})
+    found = plan_of([node("n0", cpu="4", labels={"disk": "ssd"}), node("n1", cpu="2"), greedy, other], "repair")
+    assert [(tier.tier, tier.value) for tier in found.objective] == [("rules", 0), ("moves", -1)]
 
 
 def test_like_pods_do_not_arrive_together_where_only_one_of_them_may() -> None:

@@ -41,10 +41,11 @@ class _Both:
         self.history: list[tuple[Step, Position]] = []
 
     @classmethod
-    def random(cls, seed: int, kind: str) -> _Both:
+    def random(cls, seed: int, kind: str, *, resized: bool = False) -> _Both:
         """A random cluster; pods that wait are always there."""
         goals, drain, limits = tiny.asked(seed, kind)
-        return cls(tiny.cluster(seed, kind), goals if "admit" in goals else (*goals, "admit"), drain, limits)
+        objects = tiny.resized(tiny.cluster(seed, kind), seed) if resized else tiny.cluster(seed, kind)
+        return cls(objects, goals if "admit" in goals else (*goals, "admit"), drain, limits)
 
     def leaving(self) -> Iterator[tuple[int, int, int]]:
         """Class, node and the pod of that class that goes first: one that never moved, if there is any."""
@@ -71,14 +72,14 @@ class _Both:
                 assert self.state.may_go(g, a) is (gone is not None), f"eviction of {self.brute.world.pods[i].key}, {self.position}"
                 if gone is not None:
                     found.append((Step(g, a, ABSENT), i, gone))
-        broken = dict(sorted(self.brute.broken(self.position.at).items()))
+        broken = dict(sorted(self.brute.broken(self.position).items()))
         assert self.state.broken() == broken, self.position
         return found
 
 
-def builder(seed: int, kind: str, length: int = 7) -> int:
+def builder(seed: int, kind: str, length: int = 7, *, resized: bool = False) -> int:
     """Compares every state of a random walk; returns how many steps it took. Some steps are taken back."""
-    both, rng, taken = _Both.random(seed, kind), random.Random(f"walk-{kind}-{seed}"), 0
+    both, rng, taken = _Both.random(seed, kind, resized=resized), random.Random(f"walk-{kind}-{seed}"), 0
     for _ in range(length):
         choices = both.compare()
         if both.history and rng.random() < 0.15:
@@ -99,6 +100,11 @@ def builder(seed: int, kind: str, length: int = 7) -> int:
 @pytest.mark.parametrize("kind", tiny.KINDS)
 def test_steps_that_are_accepted_are_those_of_the_brute_force(kind: str) -> None:
     assert sum(builder(seed, kind) for seed in range(40)) > 80
+
+
+@pytest.mark.parametrize("kind", sampled(tiny.KINDS, every=6))
+def test_steps_beside_resizes_that_wait_are_those_of_the_brute_force(kind: str) -> None:
+    assert sum(builder(seed, kind, resized=True) for seed in range(40)) > 80
 
 
 @pytest.mark.slow
