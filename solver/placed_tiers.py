@@ -297,12 +297,14 @@ class PlacedSearch:
         self._report("bound", answer)
 
     def _tight(self, answer: Answer) -> TightPacking | None:
-        """The packing of pods that want about as much as there is; None where nothing is left to pack, or nothing may be asked."""
+        """The packing of pods that want about as much as there is; None where nothing is left to pack, or nothing may be asked, or amounts
+        are beyond what can be summed up."""
         if self._complete(answer) or self.options.engine == "greedy" or self.stop.is_set():
             return None
         from solver.tight_packing.tight_packing import TightPacking
 
-        return TightPacking(self.cluster, rules.build(self.cluster), self.limits, self.context)
+        tight = TightPacking(self.cluster, rules.build(self.cluster), self.limits, self.context)
+        return tight if tight.all.countable else None
 
     def _tighten(self, answer: Answer, tight: TightPacking, share: float) -> None:
         """Bound the tiers by the sets of pods that fill nodes, choose which pods stay out, and pack the others: tier after tier."""

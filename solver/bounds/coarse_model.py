@@ -79,7 +79,7 @@ class Coarse:
             self.encoding.model.add(self.encoding.sum(variables) <= int(np.maximum(sub.slots[kind], 0).sum()))
             for r in range(len(sub.resources)):
                 demand = [int(sub.demand[g, r]) for g in here]
-                free = int(np.maximum(sub.free[kind, r], 0).sum())
+                free = sum(np.maximum(sub.free[kind, r], 0).tolist())
                 if sum(d * self.encoding.upper(g, n) for d, g in zip(demand, here, strict=True)) > free:
                     self.encoding.model.add(self.encoding.weighted_sum(variables, demand) <= free)
 

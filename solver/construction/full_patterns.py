@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import gcd
+from math import gcd, prod
 from typing import TypeAlias
 
 import numpy as np
@@ -92,7 +92,7 @@ def full_patterns(sizes: Sizes, slots: Ints, listing: Listing, rng: np.random.Ge
         return None
     columns = _columns(sizes)
     top = sizes.room[:, columns].max(axis=0, initial=0)
-    if int(np.prod(top + 1)) > CELLS:
+    if prod(int(most) + 1 for most in top) > CELLS:
         return None
     tables = _reachable(sizes, columns, top, listing.spare[columns])
     known: dict[bytes, Ints] = {}

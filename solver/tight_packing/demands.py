@@ -13,6 +13,9 @@ from solver.rules.base import Rule
 from solver.rules.eligibility import demand_with_slots, fits, room_with_slots
 from solver.rules.node_resources_fit import NodeResourcesFit
 
+#: What nodes have and pods want of a resource, in all, is below this.
+LARGEST = 2**60
+
 
 @dataclass
 class Demands:
@@ -33,6 +36,12 @@ class Demands:
     priority: Ints
     room: Ints
     allowed: Bools
+
+    @property
+    def countable(self) -> bool:
+        """Whether sums over all nodes and over all pods stay far within 64 bits. Beyond that they would prove what is not so."""
+        wanted = [sum(d * k for d, k in zip(column, self.count.tolist(), strict=True)) for column in self.demand.T.tolist()]
+        return all(sum(room) + want < LARGEST for room, want in zip(self.room.T.tolist(), wanted, strict=True))
 
     def only(self, wanted: Bools) -> Demands:
         """Return the same of the classes that are ``wanted`` (bool[K])."""

@@ -34,7 +34,7 @@ class LeftOut:
                 pods[k].append(variable)
             for r, total in enumerate(room.tolist()):
                 unit = max(1, total // LARGEST)
-                asked = [-(-int(demands.demand[k, r]) // unit) * PARTS for k in of]
+                asked = [min(-(-int(demands.demand[k, r]) // unit), total // unit + 1) * PARTS for k in of]  # more than all is all the same
                 load = cp_model.LinearExpr.weighted_sum(list(of.values()), asked)
                 model.add(load + (total // unit) * spare <= (total // unit) * PARTS)
         self.left: list[cp_model.IntVar] = []

@@ -46,6 +46,12 @@ def drawn(seed: int, *, resources: int, spare: int) -> Sizes:
     return Sizes(demand, np.arange(len(demand)), room, np.repeat(count[:, None], len(on), axis=1) if most is None else most, count)
 
 
+def test_tables_of_more_cells_than_64_bits_count_are_not_made() -> None:
+    one = np.ones((1, 1), dtype=np.int64)
+    sizes = Sizes(np.array([[1, 1]]), np.array([0]), np.array([[2**45, 2**18]]), one, one[0])
+    assert full_patterns(sizes, np.array([PLENTY]), Listing(sizes.room[0], 10), np.random.default_rng(0)) is None
+
+
 def listed(sizes: Sizes, slots: Ints | None = None, *, spare: Ints | None = None, most: int = 100_000) -> list[Ints] | None:
     """What is listed; by default nodes may leave over what all of them waste."""
     room = np.full(len(sizes.room), PLENTY) if slots is None else slots

@@ -42,6 +42,13 @@ def test_nodes_that_take_other_pods_are_told_apart() -> None:
     assert LeftOut(demands, {0: 2}, CpSat(context())).next(2.0) is not None
 
 
+def test_pods_that_are_larger_than_all_room_stay_out() -> None:
+    demands = equal([[2**55], [1]], [1, 1], [[3], [2]], [0, 0])
+    chosen = LeftOut(demands, {0: 1}, CpSat(context())).next(2.0)
+    assert chosen is not None
+    assert chosen.tolist() == [0, 1]
+
+
 def test_amounts_of_terabytes() -> None:
     demands = equal([[2**50 + 1], [2**50 - 1]], [2, 2], [[2**51], [2**51]], [0, 0])
     chosen = LeftOut(demands, {0: 3}, CpSat(context())).next(2.0)

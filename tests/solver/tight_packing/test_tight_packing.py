@@ -62,6 +62,16 @@ def test_small_overfull_clusters_are_proved(cell: Setting, value: int) -> None:
     assert len(result.assignments) == value
 
 
+def test_amounts_that_64_bits_cannot_sum_prove_nothing() -> None:
+    """Two nodes of 2**62 bytes each: all but one of the pods that have no CPUs left."""
+    objects = [node(f"n{i}", cpu=str(3 - i), memory=str(2**62)) for i in range(2)]
+    objects += [
+        pod(f"p{i}", cpu=cpu, memory=memory) for i, (cpu, memory) in enumerate((("2", "4Ei"), ("1", "1Ki"), ("2", "1Ki"), ("2", "4Ei")))
+    ]
+    result = place(snapshots.from_objects(objects), Options(policy=PLACED_ONLY, workers=1, deterministic=True, causes=False))
+    assert [(tier.value, tier.bound) for tier in result.objective] == [(3, 3)]
+
+
 def test_the_same_bytes_each_time() -> None:
     options = Options(policy=PLACED_ONLY, time_limit=3, deterministic=True, workers=1, causes=False)
     cell = Setting(8, 4, 4, 105)
