@@ -7,6 +7,7 @@ Tests run in several processes by default (pytest-xdist), but a test that is nam
 from __future__ import annotations
 
 import os
+import signal
 from asyncio import events
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -22,6 +23,11 @@ settings.load_profile("repeatable")
 
 #: More processes than this wait for each other: every one collects all tests, and CP-SAT takes several cores in some.
 MOST_PROCESSES = 4
+
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # a shell that runs this in the background has ^C ignored, in all processes that tests start and interrupt as well
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 class AllCores:

@@ -53,5 +53,8 @@ def test_a_snapshot_is_served_until_it_is_interrupted(tmp_path: Path) -> None:
             capture_output=True, text=True, timeout=30, check=True,
         )  # fmt: skip
         process.send_signal(signal.SIGINT)
-        assert process.wait(timeout=30) == 0
+        try:
+            assert process.wait(timeout=30) == 0
+        finally:
+            process.kill()  # leaving the block waits for it without end
     assert json.loads(fetched.stdout)["items"][0]["spec"]["nodeName"] == "n1"
