@@ -324,13 +324,18 @@ class PlacedSearch:
                 if found is None and self._of_priority(answer, p) < wanted:
                     share = 1 if wanted == answer.bounds[p] else 2
                     found = tight.pack(answer.counts, above | {p: wanted}, (self.deadline.left() - end) / share)
-                if found is not None:
-                    self._adopt(answer, found)
-                    answer.counts, answer.sequence = complete(self.cluster, self.limits, answer.counts, answer.sequence)
-                    answer.state, found = None, None
-                    self._report("repacking", answer)
+                self._take_over(answer, found)
+                found = None
             if self._of_priority(answer, p) > placed[p] and not self._complete(answer):
                 self._relax(answer)
+
+    def _take_over(self, answer: Answer, counts: Ints | None) -> None:
+        """Take a packing over, and place what else there is room for."""
+        if counts is not None:
+            self._adopt(answer, counts)
+            answer.counts, answer.sequence = complete(self.cluster, self.limits, answer.counts, answer.sequence)
+            answer.state = None
+            self._report("repacking", answer)
 
     def _of_priority(self, answer: Answer, priority: int) -> int:
         return int(answer.counts[self.cluster.priority == priority].sum())

@@ -60,6 +60,13 @@ class Program:
     def bound(self, objective: Ints, multipliers: Floats) -> int:
         """Return ⌊an upper bound of ``objective`` (int64[J])⌋ from any float64[M]; negative, NaN and absurdly large ones count as 0.
         Exact."""
+        total, shift, _ = self.priced(objective, multipliers)
+        return total >> shift
+
+    def priced(self, objective: Ints, multipliers: Floats) -> tuple[int, int, Ints]:
+        """Return the bound of :meth:`bound` and what one unit of each column changes in it at most (int64[J]), both in parts of 2^shift:
+        (bound, shift, changes). A point with one unit of a column whose change is negative has no more than bound and change together.
+        """
         y = np.where((multipliers > 0) & (multipliers < 2.0**_BITS), multipliers, 0.0)
         sums = np.bincount(self.columns, weights=np.abs(self.values) * y[self.rows], minlength=len(self.upper))
         # The sums are floats: a factor of two covers their error.
@@ -73,7 +80,7 @@ class Program:
         gains = np.flatnonzero(reduced > 0)
         used = np.flatnonzero(whole)
         total = _dot(whole[used], self.limit[used]) + _dot(reduced[gains], self.upper[gains])
-        return total >> shift
+        return total, shift, reduced
 
 
 def _dot(a: Ints, b: Ints) -> int:
@@ -90,12 +97,10 @@ def best_bound(
     ``stop``: set from elsewhere, it ends the solve early.
     """
     started = time.monotonic()
-    scale = np.ones(len(program.limit))
-    np.maximum.at(scale, program.rows, np.abs(program.values).astype(np.float64))
     found = program.bound(objective, np.zeros(len(program.limit)))
     if not len(program.rows) or not len(program.upper):
         return found
-    model = mathopt.Model.from_model_proto(_proto(program, objective, scale))
+    model, scale = _scaled(program, objective)
     work = max(1, len(program.rows))
     limit = LONGEST if seconds is None else min(seconds, LONGEST)
     attempts: list[tuple[mathopt.SolverType, mathopt.SolveParameters]] = []
@@ -111,29 +116,45 @@ def best_bound(
             continue
         for solution in result.solutions:
             if solution.dual_solution is not None:
-                y = np.zeros(len(program.limit))
-                for row, value in solution.dual_solution.dual_values.items():
-                    y[row.id] = value
-                found = min(found, program.bound(objective, y / scale))
+                found = min(found, program.bound(objective, _by_row(solution.dual_solution, scale)))
         if result.termination.reason == mathopt.TerminationReason.OPTIMAL or (stop is not None and stop.is_set()):
             break
     return found
 
 
-def best_point(program: Program, objective: Ints) -> Floats | None:
-    """Return float64[J], where the LP has its maximum, as near as simplex comes in a fixed number of iterations: a hint that proves
-    nothing. None where it finds no point."""
-    scale = np.ones(len(program.limit))
-    np.maximum.at(scale, program.rows, np.abs(program.values).astype(np.float64))
-    model = mathopt.Model.from_model_proto(_proto(program, objective, scale))
+def optimum(program: Program, objective: Ints) -> tuple[Floats, Floats] | None:
+    """Return float64[J], where the LP has its maximum, and float64[M], its multipliers, as near as simplex comes in a fixed number of
+    iterations: hints that prove nothing. None where it finds none."""
+    model, scale = _scaled(program, objective)
     result = _solve(model, mathopt.SolverType.GLOP, mathopt.SolveParameters(iteration_limit=SIMPLEX_ITERATIONS), None)
     for solution in result.solutions if result is not None else ():
-        if solution.primal_solution is not None:
+        if solution.primal_solution is not None and solution.dual_solution is not None:
             found = np.zeros(len(program.upper))
             for column, value in solution.primal_solution.variable_values.items():
                 found[column.id] = value
-            return found
+            return found, _by_row(solution.dual_solution, scale)
     return None
+
+
+def best_point(program: Program, objective: Ints) -> Floats | None:
+    """Return the point of :func:`optimum`, or None."""
+    found = optimum(program, objective)
+    return None if found is None else found[0]
+
+
+def _scaled(program: Program, objective: Ints) -> tuple[mathopt.Model, Floats]:
+    """MathOpt's model, and what each of its rows is divided by."""
+    scale = np.ones(len(program.limit))
+    np.maximum.at(scale, program.rows, np.abs(program.values).astype(np.float64))
+    return mathopt.Model.from_model_proto(_proto(program, objective, scale)), scale
+
+
+def _by_row(solution: mathopt.DualSolution, scale: Floats) -> Floats:
+    """Multipliers of the program's own rows."""
+    y = np.zeros(len(scale))
+    for row, value in solution.dual_values.items():
+        y[row.id] = value
+    return y / scale
 
 
 def _proto(program: Program, objective: Ints, scale: Floats) -> model_pb2.ModelProto:

@@ -21,6 +21,7 @@ from models.kube.selectors import Bools
 from solver.cpsat.run import CpSat
 from solver.tight_packing.demands import Demands
 from solver.tight_packing.node_patterns import NodePatterns, NodeRoom
+from solver.tight_packing.pattern_program import PatternProgram
 
 #: Sums of weighted resources stay below this power of two, or are not looked at.
 _BITS = 60
@@ -32,11 +33,15 @@ class FullNodesParameters:
 
     Attributes:
         patterns: Columns of a model at most.
+        listed: Patterns that are listed at most, and ...
+        cells: ... numbers of pods in them.
         kinds: Kinds of nodes at most.
         nothing: Part of a node that counts as nothing: where more can be spared, large pods find company.
     """
 
     patterns: int = 4_000
+    listed: int = 300_000
+    cells: int = 16_000_000
     kinds: int = 64
     nothing: float = 1e-4
 
@@ -115,11 +120,12 @@ class FullNodes:
                 return False
         return True
 
-    def patterns(self) -> list[Ints] | None:
-        """Return int64[P, K] per kind of nodes: every set of pods that a node may have. None where they are too many to list."""
-        found, left = [], PARAMETERS.patterns
+    def patterns(self, seconds: float) -> list[Ints] | None:
+        """Return int64[P, K] per kind of nodes: every set of pods that a node may have. None where they are too many to list in some part
+        of so many seconds."""
+        found, left = [], min(PARAMETERS.listed, PARAMETERS.cells // max(1, len(self.demands.classes)))
         for nodes in self.kinds if len(self.kinds) <= PARAMETERS.kinds else ():
-            patterns = NodePatterns(self._node(int(nodes[0])), self.stopped).all()
+            patterns = NodePatterns(self._node(int(nodes[0])), self.stopped).all(seconds)
             if patterns is None:
                 return None
             waste = self.weights @ self.demands.room[nodes[0]] - patterns @ self.demands.demand @ self.weights.T
@@ -130,9 +136,21 @@ class FullNodes:
             found.append(patterns)
         return found or None
 
+    def narrowed(self, patterns: list[Ints], over: Callable[[], bool], *, dive: bool) -> tuple[list[Ints] | None, Ints | None]:
+        """Return those of all patterns that a placement can have, None where it is proved that there is no placement; and pods int64[K, N]
+        that a dive found, if it is to look for them. ``over``: asked before every linear program."""
+        tier = min(self.out)
+        wanted = int(self.demands.count[self.demands.priority == tier].sum()) - self.out[tier]
+        program = PatternProgram(self.demands, self.kinds, patterns, self.out)
+        few = program.narrowed(wanted, over)
+        return few, program.dive(wanted, over) if dive and few is not None else None
+
     def cover(self, patterns: list[Ints], cpsat: CpSat, seconds: float) -> tuple[bool, Ints | None]:
-        """Ask CP-SAT to fill the nodes with patterns: whether it is proved impossible, and pods int64[K, N] where it succeeded."""
+        """Ask CP-SAT to fill the nodes with patterns, if they are not too many: whether it is proved impossible, and pods int64[K, N] where
+        it succeeded."""
         demands, model = self.demands, cp_model.CpModel()
+        if sum(map(len, patterns)) > PARAMETERS.patterns:
+            return False, None
         rows: list[list[tuple[cp_model.IntVar, int]]] = [[] for _ in demands.classes]
         used: list[list[cp_model.IntVar]] = []
         for nodes, listed in zip(self.kinds, patterns, strict=True):

@@ -27,12 +27,16 @@ class PatternParameters:
 
     Attributes:
         states: Sets of pods of half of the classes at most, ...
-        patterns_states: ... and at most where the patterns themselves are wanted.
+        patterns_states: ... and at most where the patterns themselves are wanted, in any time, ...
+        most_states: ... however long there is, ...
+        states_per_second: ... and for each second.
         pairs: Pairs of such sets whose first resource is right, at most.
     """
 
     states: int = 4_000_000
     patterns_states: int = 30_000
+    most_states: int = 400_000
+    states_per_second: int = 150_000
     pairs: int = 2_000_000
 
 
@@ -88,9 +92,10 @@ class NodePatterns:
         found = self._search(PARAMETERS.states, keep=False)
         return None if found is None else len(found[0]) > 0
 
-    def all(self) -> Ints | None:
-        """Return int64[P, K], every pattern."""
-        found = self._search(PARAMETERS.patterns_states, keep=True)
+    def all(self, seconds: float) -> Ints | None:
+        """Return int64[P, K], every pattern, if that is a matter of some part of so many seconds."""
+        most = max(PARAMETERS.patterns_states, int(min(PARAMETERS.most_states, PARAMETERS.states_per_second * seconds)))
+        found = self._search(most, keep=True)
         if found is None:
             return None
         size = len(self.node.count)

@@ -27,7 +27,8 @@ class TightParameters:
         patience: Repackings after which another choice is made, where the node that is worst off is no better off.
         choices: Choices of pods that stay out.
         step: Deterministic seconds that a repacking counts.
-        listing: Deterministic seconds that listing patterns counts.
+        listing: Deterministic seconds that listing patterns counts, ...
+        pricing: ... and a linear program over some of them.
         pods: Pods above which the repacking has no chance to end.
     """
 
@@ -37,6 +38,7 @@ class TightParameters:
     choices: int = 40
     step: float = 1.5e-3
     listing: float = 0.05
+    pricing: float = 0.03
     pods: int = 5_000
 
 
@@ -62,10 +64,13 @@ class TightPacking:
             proof = self._proof(wanted, over)
             self.context.deadline.charge(PARAMETERS.listing)
             if not proof.impossible(self.cpsat, seconds * PARAMETERS.choose):
-                patterns = None if over() else proof.patterns()
+                patterns = None if over() else proof.patterns(seconds)
                 if patterns is None:
                     return bound, None
-                impossible, counts = proof.cover(patterns, self.cpsat, seconds * PARAMETERS.cover)
+                few, counts = proof.narrowed(patterns, self._charging(over), dive=not self.tied)
+                impossible = few is None
+                if few is not None and counts is None:
+                    impossible, counts = proof.cover(few, self.cpsat, seconds * PARAMETERS.cover)
                 if not impossible:
                     return bound, None if counts is None or self.tied else self._whole(proof.demands, counts)
             bound -= 1
@@ -109,6 +114,15 @@ class TightPacking:
         found = np.zeros_like(self.limits)
         found[demands.classes] = counts
         return found
+
+    def _charging(self, over: Callable[[], bool]) -> Callable[[], bool]:
+        """The same, asked before every linear program."""
+
+        def asked() -> bool:
+            self.context.deadline.charge(PARAMETERS.pricing)
+            return over()
+
+        return asked
 
     def _until(self, seconds: float) -> Callable[[], bool]:
         end = self.context.deadline.left() - seconds

@@ -37,15 +37,33 @@ def test_refutes_only_what_is_impossible_and_by_patterns_all_of_it(seed: int) ->
         cpsat = CpSat(context())
         real = possible(demands, out)
         assert not (proof.impossible(cpsat, 1.0) and real)
-        patterns = proof.patterns()
+        patterns = proof.patterns(1.0)
         if patterns is None:
             continue
-        impossible, counts = proof.cover(patterns, cpsat, 2.0)
+        few, dived = proof.narrowed(patterns, lambda: False, dive=True)
+        assert few is not None or not real
+        impossible, covered = (True, None) if few is None else proof.cover(few, cpsat, 2.0)
         assert impossible is not real
-        if counts is not None:
-            assert fits(demands, counts)
-            left = demands.count - counts.sum(axis=1)
-            assert all(int(left[demands.priority == p].sum()) <= n for p, n in out.items())
+        for counts in (dived, covered):
+            if counts is not None:
+                assert fits(demands, counts)
+                left = demands.count - counts.sum(axis=1)
+                assert all(int(left[demands.priority == p].sum()) <= n for p, n in out.items())
+
+
+def test_tight_packings_that_the_linear_program_refutes_or_a_dive_finds() -> None:
+    """Pods of three in ten: three to a node. Whole nodes say so to the linear program, sums do not."""
+    demand, count = np.array([[3], [4]], dtype=np.int64), np.array([14, 2])
+    demands = Demands(np.arange(2), count, demand, np.array([0, 10]), np.full((5, 1), 10), np.ones((2, 5), dtype=bool))
+    ways = {out: FullNodes(demands, {0: out, 10: 0}) for out in (0, 1)}
+    assert not ways[0].impossible(CpSat(context()), 1.0)
+    found = {out: proof.narrowed(proof.patterns(1.0) or [], lambda: False, dive=True) for out, proof in ways.items()}
+    assert found[0] == (None, None)
+    few, counts = found[1]
+    assert few is not None
+    assert counts is not None
+    assert counts.sum(axis=1).tolist() == [13, 2]
+    assert fits(demands, counts)
 
 
 def test_a_pod_that_finds_no_company() -> None:

@@ -1,0 +1,217 @@
+"""How many pods of a tier sets of pods that fill nodes (*patterns*) hold at most, all nodes together.
+
+The linear program has a column for every pattern: so many nodes of each kind have it. It is solved over few columns, the others are priced
+by its multipliers, and those that are worth most join (column generation). Every step ends in a bound that is exact in integers, whatever
+the multipliers are: no node is worth more than the best pattern. A pattern that costs more than lies between the bound and the number
+that is asked about is in no answer to it (reduced cost fixing), so that few are left to ask CP-SAT about.
+
+Sources: Gilmore and Gomory, doi:10.1287/opre.9.6.849; the bound in every step: Farley, doi:10.1287/opre.38.5.922; fixing: Crowder, Johnson
+and Padberg, doi:10.1287/opre.31.5.803.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from models.cluster.cluster import Ints
+from models.kube.selectors import Bools
+from solver.bounds.safe_dual_bounds import Floats, Program, optimum
+from solver.tight_packing.demands import Demands
+
+
+@dataclass(frozen=True)
+class PatternProgramParameters:
+    """How the columns join.
+
+    Attributes:
+        first: Columns at the start.
+        more: Columns that join at a time.
+        steps: Linear programs at most.
+        penalty: Pods that one which may not stay out counts for, as long as the columns cannot hold it.
+        margin: What a node's worth is raised by, against rounding.
+        joins: Times that columns join in a step of a dive.
+        whole: What passes for nothing, or for a whole.
+    """
+
+    first: int = 1_500
+    more: int = 750
+    steps: int = 60
+    penalty: int = 50
+    margin: float = 2.0**-28
+    joins: int = 3
+    whole: float = 0.05
+
+
+PARAMETERS = PatternProgramParameters()
+
+
+class PatternProgram:
+    """``kinds``: the nodes of each kind; ``patterns``: int64[P, K] for each kind, all that a node of it may have. ``out``: how many pods
+    of each priority may stay out at most, the lowest apart, which is the tier that is asked about.
+
+    Columns: the patterns, kind after kind; pods of each class that stay out; and the same of those that may not, which are 0.
+    Rows: every class has exactly as many pods as there are, as two rows; nodes of each kind; pods that stay out of each higher priority.
+    """
+
+    def __init__(self, demands: Demands, kinds: list[Ints], patterns: list[Ints], out: dict[int, int]) -> None:
+        self.demands, self.kinds, self.patterns, self.out = demands, kinds, patterns, out
+        self.tier = min(out)
+        self.size = [len(listed) for listed in patterns]
+        classes, listed = len(demands.classes), sum(self.size)
+        counted = np.arange(classes)
+        higher = [p for p in sorted(out) if p != self.tier]
+        rows, columns, values = [], [], []
+
+        def add(row: Ints, column: Ints, value: Ints) -> None:
+            rows.append(row)
+            columns.append(column)
+            values.append(value)
+
+        #: The pattern, the class and the number of pods, wherever there are some; and the kind of nodes of each pattern.
+        self._cells = pattern, of, pods = self._listed(patterns)
+        self._kind = np.repeat(np.arange(len(kinds)), self.size)
+        add(of, pattern, -pods)
+        add(classes + of, pattern, pods)
+        add(2 * classes + self._kind, np.arange(listed), np.ones(listed, dtype=np.int64))
+        for block in (listed, listed + classes):
+            add(counted, block + counted, np.full(classes, -1))
+            add(classes + counted, block + counted, np.ones(classes, dtype=np.int64))
+        for number, p in enumerate(higher):
+            members = np.flatnonzero(demands.priority == p)
+            add(np.full(len(members), 2 * classes + len(kinds) + number), listed + members, np.ones(len(members), dtype=np.int64))
+        limit = np.concatenate([-demands.count, demands.count, [len(nodes) for nodes in kinds], [out[p] for p in higher]])
+        may = np.array([out.get(int(p), 0) > 0 for p in demands.priority], dtype=bool)
+        upper = [np.full(n, len(nodes)) for n, nodes in zip(self.size, kinds, strict=True)]
+        upper += [np.where(may | (demands.priority == self.tier), demands.count, 0), np.zeros(classes, dtype=np.int64)]
+        matrix = [np.concatenate(part).astype(np.int64) for part in (rows, columns, values)]
+        self.program = Program(matrix[0], matrix[1], matrix[2], limit.astype(np.int64), np.concatenate(upper))
+        worth = np.zeros(listed + 2 * classes, dtype=np.int64)
+        worth[listed : listed + classes] = -(demands.priority == self.tier).astype(np.int64)
+        worth[listed + classes :] = -PARAMETERS.penalty
+        self.worth = worth
+        self.pods = int(demands.count[demands.priority == self.tier].sum())
+        self._nodes = np.array([len(nodes) for nodes in kinds], dtype=np.int64)
+        self._chosen: Bools = np.arange(len(worth)) >= listed
+
+    def narrowed(self, wanted: int, over: Callable[[], bool]) -> list[Ints] | None:
+        """Return the patterns of each kind that an answer with so many pods of the tier can have, those that cost least first; None where
+        it is proved that there is no such answer. ``over``: asked before every step."""
+        listed, goal = sum(self.size), wanted - self.pods
+        self._chosen[np.random.default_rng(0).permutation(listed)[: PARAMETERS.first]] = True
+        usable: Bools = np.ones(listed, dtype=bool)
+        gain = np.zeros(listed)
+        for _ in range(PARAMETERS.steps):
+            found = None if over() else self._solved(self.demands.count, self._nodes)
+            if found is None:
+                break
+            gain = self._gain(found[1])
+            total, shift, change = self.program.priced(self.worth, self._raised(found[1], gain))
+            if total >> shift < goal:
+                return None
+            usable &= change[:listed] >= max((goal << shift) - total, -(2**62))
+            if not self._join(gain, np.ones(listed, dtype=bool)):
+                break
+        order = np.argsort(-gain, kind="stable")
+        order = order[usable[order]]
+        last = np.cumsum(self.size)
+        return [
+            each[order[(order >= end - len(each)) & (order < end)] - (end - len(each))]
+            for each, end in zip(self.patterns, last, strict=True)
+        ]
+
+    def dive(self, wanted: int, over: Callable[[], bool]) -> Ints | None:
+        """Return int64[K, N] with so many pods of the tier, or None: nodes are given the patterns that the linear program gives them, whole
+        ones first, else the one that is nearest to a whole, and it is solved again for what is left (diving)."""
+        count, nodes = self.demands.count.copy(), self._nodes.copy()
+        every, kind = np.concatenate(self.patterns), self._kind
+        given: list[int] = []
+        while nodes.any():
+            alive = (nodes > 0)[kind]
+            alive[self._cells[0][self._cells[2] > count[self._cells[1]]]] = False
+            self._chosen[: len(every)] &= alive
+            point = self._point(count, nodes, alive, over)
+            if point is None or not (point > PARAMETERS.whole).any():
+                break
+            taken = np.flatnonzero(point > 1 - PARAMETERS.whole)
+            if not len(taken):
+                taken = np.array([point.argmax()])
+            for j in taken[np.argsort(-point[taken], kind="stable")].tolist():
+                for _ in range(max(1, int(point[j] + PARAMETERS.whole))):
+                    if nodes[kind[j]] and (every[j] <= count).all():
+                        given.append(j)
+                        nodes[kind[j]] -= 1
+                        count -= every[j]
+        return self._counts(every, kind, given) if self._done(count, wanted) else None
+
+    def _point(self, count: Ints, nodes: Ints, alive: Bools, over: Callable[[], bool]) -> Floats | None:
+        """float64[J']: how many nodes have each pattern, at the program's maximum or near it."""
+        found = None
+        for _ in range(PARAMETERS.joins):
+            found = None if over() else self._solved(count, nodes)
+            if found is None or not self._join(self._gain(found[1]), alive):
+                break
+        return None if found is None else found[0][: len(alive)]
+
+    @staticmethod
+    def _listed(patterns: list[Ints]) -> tuple[Ints, Ints, Ints]:
+        """Where patterns have pods: int64[C] each."""
+        found = [np.nonzero(each) for each in patterns]
+        starts = np.cumsum([0, *map(len, patterns)])
+        pattern = np.concatenate([start + j for (j, _), start in zip(found, starts, strict=False)])
+        pods = np.concatenate([each[cells] for each, cells in zip(patterns, found, strict=True)])
+        return pattern, np.concatenate([k for _, k in found]), pods
+
+    def _done(self, left: Ints, wanted: int) -> bool:
+        """Whether no more pods are left than may stay out."""
+        of = {p: int(left[self.demands.priority == p].sum()) for p in self.out}
+        return self.pods - of[self.tier] >= wanted and all(of[p] <= self.out[p] for p in self.out if p != self.tier)
+
+    def _counts(self, every: Ints, kind: Ints, given: list[int]) -> Ints:
+        """int64[K, N] of the patterns that nodes are given."""
+        found = np.zeros(self.demands.allowed.shape, dtype=np.int64)
+        free = [nodes.tolist() for nodes in self.kinds]
+        for j in given:
+            found[:, free[kind[j]].pop()] = every[j]
+        return found
+
+    def _solved(self, count: Ints, nodes: Ints) -> tuple[Floats, Floats] | None:
+        """Where the program over the chosen columns has its maximum, with so many pods of each class and nodes of each kind, and its
+        multipliers."""
+        program, classes, listed = self.program, len(count), sum(self.size)
+        limit, upper = program.limit.copy(), program.upper.copy()
+        limit[: 2 * classes + len(nodes)] = np.concatenate([-count, count, nodes])
+        upper[:listed] = np.minimum(upper[:listed], nodes.max(initial=0))
+        upper[listed : listed + classes] = np.minimum(upper[listed : listed + classes], count)
+        upper[listed + classes :] = count
+        few, columns = Program(program.rows, program.columns, program.values, limit, upper).only(self._chosen)
+        found = optimum(few, self.worth[columns])
+        if found is None:
+            return None
+        point = np.zeros(len(upper))
+        point[columns] = found[0]
+        return point, np.maximum(found[1], 0.0)
+
+    def _join(self, gain: Floats, alive: Bools) -> bool:
+        """Have the patterns that gain most join the columns, of those that are ``alive``; whether there were any."""
+        better = np.flatnonzero((gain > PARAMETERS.margin) & ~self._chosen[: len(gain)] & alive)
+        self._chosen[better[np.argsort(-gain[better], kind="stable")[: PARAMETERS.more]]] = True
+        return len(better) > 0
+
+    def _gain(self, multipliers: Floats) -> Floats:
+        """float64[J']: what a node gains by each pattern over its worth."""
+        classes, (pattern, of, pods) = len(self.demands.classes), self._cells
+        worth = multipliers[:classes] - multipliers[classes : 2 * classes]
+        gain = np.bincount(pattern, weights=pods * worth[of], minlength=len(self._kind))
+        return np.asarray(gain - multipliers[2 * classes + self._kind])
+
+    def _raised(self, multipliers: Floats, gain: Floats) -> Floats:
+        """The multipliers with every node worth as much as its best pattern: a bound in every step."""
+        found, start = multipliers.copy(), 0
+        for number, size in enumerate(self.size):
+            best = float(gain[start : start + size].max(initial=0.0))
+            found[2 * len(self.demands.classes) + number] += max(best, 0.0) + PARAMETERS.margin
+            start += size
+        return found
