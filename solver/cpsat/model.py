@@ -16,6 +16,7 @@ from ortools.sat.python import cp_model
 
 from models.cluster.cluster import Cluster, Ids, Ints
 from solver.cpsat.cells import Cells
+from solver.cpsat.solver import new_solver
 
 if TYPE_CHECKING:
     from solver.numa.zone_patterns import NodeZones
@@ -206,7 +207,7 @@ class PlacementModel:
         for (g, n), variable in self.x.items():
             k = counts[g, n] if isinstance(counts, np.ndarray) else counts.get((g, n), 0)
             model.add(model.get_int_var_from_proto_index(variable.index) == int(k))
-        solver = cp_model.CpSolver()
+        solver = new_solver()
         solver.parameters.num_workers = 1
         if deterministic:
             solver.parameters.max_deterministic_time = min(seconds, 2.0)

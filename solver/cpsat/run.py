@@ -12,6 +12,7 @@ import numpy as np
 from ortools.sat.python import cp_model
 
 from models.cluster.cluster import Ints
+from solver.cpsat.solver import new_solver
 from solver.runtime.run_context import RunContext
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ class CpSat:
         self.deadline, self.stop = context.deadline, context.stop
 
     def _solver(self, seconds: float, *, tight: bool, quick: bool, workers: int | None) -> cp_model.CpSolver:
-        solver = cp_model.CpSolver()
+        solver = new_solver()
         parameters = solver.parameters
         parameters.num_workers = workers or self.options.workers or _cores()
         parameters.random_seed = self.options.seed

@@ -14,6 +14,7 @@ from models.cluster.cluster import Cluster
 from models.numa.containers import INIT, WHOLE, ContainerClass
 from models.numa.node_topology import NumaTree
 from solver.cpsat.linear_sum import Points
+from solver.cpsat.solver import new_solver
 from solver.numa import zone_pools
 from solver.numa.zone_patterns import NodeZones, chosen_items
 from solver.numa.zone_pools import Free, Item
@@ -185,7 +186,7 @@ def _best(
     same = _kept(model, cluster, node, pods, start)
     weights = [*((len(pods) + 1) * w for w in points.weights), *(1 for _ in same)]
     model.maximize(cp_model.LinearExpr.weighted_sum([*points.variables, *same], weights))
-    solver = cp_model.CpSolver()
+    solver = new_solver()
     solver.parameters.num_workers = 1
     solver.parameters.max_deterministic_time = effort
     solver.parameters.catch_sigint_signal = False

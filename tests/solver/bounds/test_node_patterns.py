@@ -108,3 +108,31 @@ def test_coarse_models_bound_groups_that_attract_each_other_on_nodes() -> None:
         assert sum(check(seed, most)[0] for seed in range(4, 18)) > 8
     found = [check(seed, 5_000) for seed in range(18, 44)]
     assert sum(met for _, met in found) > 0.7 * sum(groups for groups, _ in found)
+
+
+def test_presolve_loses_no_best_solution() -> None:
+    """CP-SAT 9.15 by itself calls 166 optimal here: https://github.com/google/or-tools/issues/5293."""
+    rack = "rack"
+    objects: list[Object] = [
+        node(f"n{i}", cpu="3", memory="8Gi", pods=("10", "3")[i], labels={ZONE: f"z{i}", rack: "r0"}) for i in range(2)
+    ]
+    even = {"maxSkew": 1, "topologyKey": rack, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {"matchLabels": {"app": "b"}}}
+    shapes: dict[str, tuple[int, dict[str, Any]]] = {
+        "a": (3, {"cpu": "100m", "affinity": terms(repels=[near("a", rack, 10)])}),
+        "b": (
+            2,
+            {"cpu": "250m", "affinity": terms([near("c", HOST, 10), near("b", ZONE, 50)], together=[near("c", ZONE)]), "spread": [even]},
+        ),
+        "c": (5, {"cpu": "1", "affinity": terms([near("a", HOST, 10), near("d", HOST, 1)])}),
+        "d": (5, {"cpu": "250m", "affinity": terms([near("d", HOST, 10)], apart=[near("d", HOST)])}),
+    }
+    for app, (pods, shape) in shapes.items():
+        objects += [pod(f"{app}{i}", memory="1Gi", labels={"app": app}, **shape) for i in range(pods)]
+    cluster = compiled(objects)
+    limits, left = possible(cluster, rules.build(cluster)), {0: 2}
+    _, optimum = best(cluster, left)
+    objective = Objective(cluster, rules.build(cluster))
+    kinds, pools = component_bounds._kinds(cluster, objective, range(cluster.n_classes), limits)
+    coarse = Coarse(cluster, np.stack([objective.node_points(g) for g in range(cluster.n_classes)]), limits, kinds, left)
+    coarse.add_patterns(objective, pools, 5_000)
+    assert (optimum, cpsat().run(coarse.encoding.model, 20.0, quick=True).bound) == (168, 168)
