@@ -62,7 +62,8 @@ class Packing:
         """Return whether it is proved that node n is never empty: the pods that can only use the nodes that one of its pods can use do not
         fit there without it. Of the others either the old node or the new one is there, and ``surge`` more."""
         pool, cluster, fit = state.pool, state.problem.cluster, state.fit
-        empty = room_with_slots(cluster)
+        empty, problem = room_with_slots(cluster), state.problem
+        empty[:, :-1] = np.maximum(problem.room + problem.reserve, empty[:, :-1])  # more beside pods whose resize waits
         demand = demand_with_slots(cluster)
         movable = np.flatnonzero(state.problem.movable & state.counts.any(axis=1))
         empty = np.maximum(empty, state.counts[movable].T @ demand[movable])  # pods stay on a node that has less than they ask for

@@ -75,6 +75,11 @@ class PoolState(PlanState):
         """How many nodes are there beyond the pool."""
         return int((self.present[self._old] & self.present[self._new]).sum())
 
+    @property
+    def restricted(self) -> bool:
+        """Whether pods of the pool, which hold other than they ask for, move less often here than they may."""
+        return bool((self._keeps & self.problem.movable & (self.problem.start[:, self._old] > 0).any(axis=1)).any())
+
     def begin(self, present: Bools) -> None:
         """Begin a wave, with these nodes."""
         self.present = present

@@ -151,7 +151,7 @@ class _Search:
             course_found = explorer.run(self.free)
             if course_found is not None:
                 return course_found
-            best.proved = explorer.complete and self._node_by_node(surge)
+            best.proved = explorer.complete and not self.state.restricted and self._node_by_node(surge)
         best.proved = best.proved or self._one_never(best.left, surge) or self._none_first(surge)
         return best
 

@@ -111,5 +111,6 @@ def joining(objects: list[Object], name: str) -> list[Object]:
             made = copy.deepcopy(pod)
             made["metadata"]["name"] += "-new"
             made["spec"]["nodeName"] = f"{name}-new"
+            made["status"] = {"phase": "Running"}
             found.append(made)
     return found

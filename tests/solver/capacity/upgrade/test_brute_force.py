@@ -30,9 +30,11 @@ def pool_of(seed: int, kind: str) -> tuple[list[Object], list[str]]:
     return objects, pool
 
 
-def compare(seed: int, kind: str) -> tuple[bool | None, bool, bool]:
-    """Whether it gets through: by brute force (None: too large), by the search, and whether that it does not is proved."""
+def compare(seed: int, kind: str, *, resized: bool = False) -> tuple[bool | None, bool, bool]:
+    """Whether it gets through: by brute force (None: too large), by the search, and whether that it does not is proved. ``resized``: pods
+    hold other than they ask for."""
     objects, pool = pool_of(seed, kind)
+    objects = tiny.resized(objects, seed) if resized else objects
     surge = seed // 4 % 2
     try:
         truth = Brute(objects, pool, surge).feasible()
@@ -52,6 +54,12 @@ def compare(seed: int, kind: str) -> tuple[bool | None, bool, bool]:
 def test_a_few_tiny_pools_get_through_where_brute_force_does(kind: str) -> None:
     found = [compare(seed, kind) for seed in range(8)]
     assert [complete for _, complete, _ in found] == [truth for truth, _, _ in found]
+
+
+@pytest.mark.parametrize("kind", ["drain", "tight", "repair"])
+def test_nothing_that_is_not_so_is_proved_while_resizes_wait(kind: str) -> None:
+    found = [compare(seed, kind, resized=True) for seed in (2, *range(16, 26))]
+    assert any(complete for _, complete, _ in found)
 
 
 @pytest.mark.full
