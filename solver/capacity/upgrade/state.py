@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from models.cluster.cluster import Ints, domain_sum
+from models.kube.objects import is_terminating
 from models.kube.selectors import Bools
 from solver.capacity.upgrade.pool import Pool
 from solver.rebalance.problem.problem import Step
@@ -77,8 +78,14 @@ class PoolState(PlanState):
 
     @property
     def restricted(self) -> bool:
-        """Whether pods of the pool, which hold other than they ask for, move less often here than they may."""
-        return bool((self._keeps & self.problem.movable & (self.problem.start[:, self._old] > 0).any(axis=1)).any())
+        """Whether pods of the pool may do more than here: those that hold other than they ask for move more than once, and those go near
+        or apart of others that terminate, and go with their node."""
+        moving = self.problem.movable & (self.problem.start[:, self._old] > 0).any(axis=1)
+        if (self._keeps & moving).any():
+            return True
+        old = {self.pool.names[n] for n in self._old.tolist()}
+        ends = any(is_terminating(pod) and pod.spec.nodeName in old for pod in self.problem.cluster.snapshot.pods)
+        return ends and any(self.near_or_apart(g) for g in np.flatnonzero(moving).tolist())
 
     def begin(self, present: Bools) -> None:
         """Begin a wave, with these nodes."""

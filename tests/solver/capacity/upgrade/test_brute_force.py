@@ -62,6 +62,11 @@ def test_nothing_that_is_not_so_is_proved_while_resizes_wait(kind: str) -> None:
     assert any(complete for _, complete, _ in found)
 
 
+def test_who_keeps_others_away_and_terminates_goes_with_its_node() -> None:
+    truth, _, proved = compare(243, "drain")
+    assert (truth, proved) == (True, False)
+
+
 @pytest.mark.full
 @pytest.mark.parametrize("kind", ["drain", "tight", "repair"])
 def test_tiny_pools_get_through_where_brute_force_does(kind: str) -> None:
