@@ -78,10 +78,10 @@ class PoolState(PlanState):
 
     @property
     def restricted(self) -> bool:
-        """Whether pods of the pool may do more than here: those that hold other than they ask for move more than once, and those go near
-        or apart of others that terminate, and go with their node."""
+        """Whether pods of the pool may do more than here: those that hold other than they ask for move more than once, budgets allow more
+        once pods that are not healthy have moved, and some may go where others keep them away that terminate, and go with their node."""
         moving = self.problem.movable & (self.problem.start[:, self._old] > 0).any(axis=1)
-        if (self._keeps & moving).any():
+        if (self._keeps & moving).any() or any(budget.healthy < len(budget.pods) for budget in self.problem.budgets):
             return True
         old = {self.pool.names[n] for n in self._old.tolist()}
         ends = any(is_terminating(pod) and pod.spec.nodeName in old for pod in self.problem.cluster.snapshot.pods)

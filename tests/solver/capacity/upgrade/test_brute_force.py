@@ -67,6 +67,11 @@ def test_who_keeps_others_away_and_terminates_goes_with_its_node() -> None:
     assert (truth, proved) == (True, False)
 
 
+def test_budgets_that_allow_more_once_a_pod_has_moved_prove_nothing() -> None:
+    truth, _, proved = compare(681, "drain")
+    assert (truth, proved) == (True, False)
+
+
 @pytest.mark.full
 @pytest.mark.parametrize("kind", ["drain", "tight", "repair"])
 def test_tiny_pools_get_through_where_brute_force_does(kind: str) -> None:
