@@ -17,6 +17,7 @@ from models.cluster.cluster import Cluster, Ids, Ints, domain_sum
 from models.kube.selectors import Bools
 from solver import rules
 from solver.bounds.coarse_model import Coarse
+from solver.bounds.move_costs import MoveCosts
 from solver.bounds.node_patterns import MOST
 from solver.cpsat.cells import Cells
 from solver.cpsat.linear_sum import Points
@@ -87,22 +88,28 @@ def _first_come(rule: Rule) -> bool:
 
 
 class Components:
-    """The groups of a cluster. ``left``: per priority, how many pods that fit somewhere may stay unplaced."""
+    """The groups of a cluster. ``left``: per priority, how many pods that fit somewhere may stay unplaced; ``moves``: what it costs that
+    running pods move."""
 
-    def __init__(self, cluster: Cluster, objective: Objective, limits: Ints, left: dict[int, int]) -> None:
-        self.cluster, self.objective, self.limits, self.left = cluster, objective, limits, left
+    def __init__(self, cluster: Cluster, objective: Objective, limits: Ints, left: dict[int, int], moves: MoveCosts | None = None) -> None:
+        self.cluster, self.objective, self.limits, self.left, self.moves = cluster, objective, limits, left, moves
         active = rules.build(cluster)
         self._paired = set(objective.pairs)
         self._count = np.minimum(cluster.count, limits.sum(axis=1))
         self.found = [Component(classes, self._ceiling(classes)) for classes in groups(objective, active)]
         for component in self.found:
-            component.proved = not self._worth(component)
+            component.proved = not self._solvable(component)
 
     @property
     def bound(self) -> int:
         return sum(c.bound for c in self.found)
 
-    def _worth(self, component: Component) -> bool:
+    def worth(self, classes: Sequence[int], counts: Ints) -> int:
+        """Return the points of a placement int64[len(classes), N] of some classes."""
+        points = self.objective.total(self.objective.families(Placed(counts, classes), classes))
+        return points if self.moves is None else points - self.moves.of(classes, counts)
+
+    def _solvable(self, component: Component) -> bool:
         """Whether solving it can lower its bound."""
         return component.bound != self._flat(component.classes) or any(self._tied(g) for g in component.classes)
 
@@ -122,6 +129,9 @@ class Components:
         limits = self.limits[g]
         wanted = int(min(self.cluster.count[g], limits.sum()))
         free = self.left.get(int(self.cluster.priority[g]), 0)
+        if self.moves is not None:
+            home = np.minimum(limits, self.moves.start[g])
+            limits, points = np.append(home, limits - home), np.append(points, points - self.moves.each[g])
         total = 0
         for n in np.argsort(-points, kind="stable").tolist():
             k = min(wanted, int(limits[n]))
@@ -241,6 +251,8 @@ class Components:
         objective = Objective(sub, rules.build(sub))
         while component.fineness < len(MOST):
             coarse = Coarse(sub, rows, self.limits[classes], component.kinds, self.left)
+            if self.moves is not None:
+                self.moves.charge(classes, coarse.encoding, component.kinds, coarse.points)
             omitted = coarse.add_patterns(objective, component.pools, MOST[component.fineness])
             component.beside = self._pairs_ceiling([classes[g] for g in omitted], single_nodes=True)
             component.fineness += 1
@@ -257,8 +269,7 @@ class Components:
         if answer.solution is not None:
             counts = coarse.deal(answer.solution, component.pools)
             if (counts.sum(axis=1) == hint.sum(axis=1)).all():
-                placed = Placed(counts, component.classes)
-                self._note(component, counts, self.objective.total(self.objective.families(placed, component.classes)), wished=coarse.drops)
+                self._note(component, counts, self.worth(component.classes, counts), wished=coarse.drops)
         if answer.status == OPTIMAL:
             component.coarse = None if component.proved else self._coarse(component)  # it has said all
 
@@ -278,10 +289,13 @@ class Components:
         component.large = cells > MOST_VARIABLES
         if component.large:
             return False
-        encoding = build_model(sub, active, part)
+        encoding = build_model(sub, active, part, limits=self.limits[component.classes])
         _break_symmetry(encoding, component.kinds)
         component.points = objective_encoding.encode(encoding, Objective(sub, active))
         encoding.hold(self.left)
+        if self.moves is not None:
+            every = component.kinds or list(np.arange(self.cluster.n_nodes, dtype=np.int64)[:, None])
+            self.moves.charge(component.classes, encoding, every, component.points)
         encoding.model.maximize(component.points.expression())
         component.encoding = encoding
         return True

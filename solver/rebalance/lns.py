@@ -30,8 +30,10 @@ LEAST = 60.0
 MOST = 4_000.0
 #: Seconds for one tier of a neighbourhood.
 GLANCE = 2.0
-#: Share of the time that is kept for finding an order of steps.
+#: Share of the time that is kept for finding an order of steps, ...
 ORDER = 0.3
+#: ... and where preferences and balance are searched afterwards.
+LATER = 0.65
 #: Neighbourhoods in a row without gain after which the search ends.
 PATIENCE = 400
 #: Deterministic seconds that building one variable counts.
@@ -51,7 +53,8 @@ class Lns:
         self._mobile = problem.movable | problem.pending
         searched = goals[: goals.index("improve")] if "improve" in goals else goals
         self._searched = PlanObjective(problem, searched)
-        if len(searched) < len(goals):  # moves that preferences ask for are none too many
+        self._later = len(searched) < len(goals)
+        if self._later:  # moves that preferences ask for are none too many
             self._searched.tiers = self._searched.tiers[:-1]
         self.size = START
 
@@ -60,7 +63,7 @@ class Lns:
         if not self._mobile.any():
             return found
         found.engine = "lns"
-        kept = self.left() * ORDER
+        kept = self.left() * (LATER if self._later else ORDER)
         counts = self.problem.end(found.steps)
         idle, changed = 0, False
         while not self.context.stop.is_set() and self.left() > kept and idle < PATIENCE:
@@ -76,7 +79,7 @@ class Lns:
 
     def _take(self, found: PlanSearchResult, counts: Ints) -> None:
         """Take an end state over, if some order of steps leads there and it is worth more."""
-        ordered = order(self.problem, counts, self.context, seconds=max(1.0, self.left()))
+        ordered = order(self.problem, counts, self.context, seconds=max(1.0, self.left() / (2 if self._later else 1)))
         if ordered.steps is None:
             found.notes.append("a better end state was set aside because no order of steps was found in time")
             return

@@ -55,13 +55,15 @@ def search(problem: RebalanceProblem, values: PlanObjective, goals: Sequence[str
         return _better(found, result, values, context)
     from solver.rebalance.lns import Lns
 
-    if isinstance(values.tiers[0], Improvement):
-        if options.engine == "lns":
-            found.notes.append("neighbourhoods do not search preferences and balance: construction alone was asked")
-        return found
     if options.engine == "auto":
         found.notes.append(f"engine auto chose lns: an exact model would have {pairs:,} variables (limit {EXACT_LIMIT})")
-    found = Lns(values, goals, context).run(found)
+    first = next((t for t, tier in enumerate(values.tiers) if isinstance(tier, Improvement)), len(values.tiers))
+    if found.values[:first] < tuple(found.bounds[:first]):
+        found = Lns(values, goals, context).run(found)
+    if first < len(values.tiers) and not context.over():
+        from solver.rebalance.improvement.search import ImprovementSearch
+
+        found = ImprovementSearch(values, found, context).run()
     _bound_moves(found, values)
     return found
 

@@ -14,6 +14,8 @@ from ortools.sat.python import cp_model
 
 from models.cluster.cluster import Ids, Ints
 from solver.cpsat.cells import Cells
+from solver.cpsat.linear_sum import Points
+from solver.cpsat.model import PlacementModel
 from solver.cpsat.run import CpSat, add_hint
 from solver.objective import encoding as objective_encoding
 from solver.rules.gang_scheduling import GangScheduling
@@ -137,8 +139,7 @@ class Lns:
         self.cpsat.deadline.charge(BUILD * len(encoding.x))
         for left in encoding.left.values():
             encoding.model.add(left == 0)
-        points = objective_encoding.encode(encoding, search.objective, search.soft)
-        encoding.model.maximize(points.expression())
+        encoding.model.maximize(self.points(encoding).expression())
         add_hint(encoding.model, self.cpsat.assignment(encoding, chosen.free, objective=True) or ())
         answer = self.cpsat.run(encoding.model, GLANCE, quick=True)
         placed = chosen.free
@@ -150,6 +151,10 @@ class Lns:
             search.put_back(chosen.free)
             gain = 0
         return gain, answer.status in (cp_model.OPTIMAL, cp_model.INFEASIBLE)
+
+    def points(self, encoding: PlacementModel) -> Points:
+        """Return what a neighbourhood is to gain most of, beside the pods that stay."""
+        return objective_encoding.encode(encoding, self.search.objective, self.search.soft)
 
     def _now(self) -> float:
         """Seconds, of the clock or deterministic ones, from wherever."""

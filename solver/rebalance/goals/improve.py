@@ -25,6 +25,41 @@ LESS = 4
 RARE = 200
 
 
+class Balance:
+    """What pods more or fewer change in the strategy spread; counters that follow a placement int64[G, N]."""
+
+    def __init__(self, spread: Spread, counts: Ints) -> None:
+        self.spread = spread
+        self.used = spread.used + counts.T @ spread.demand
+        kinds, kind = np.unique(spread.demand, axis=0, return_inverse=True)
+        self._kind = kind.reshape(-1)
+        self._asked = kinds[:, None, :]  # [K, 1, 2]: what classes of one kind count for
+        self._added = (
+            np.stack([self._costs(self.used, demand) for demand in kinds]) if len(kinds) else np.zeros((0, spread.cluster.n_nodes))
+        )
+
+    def _costs(self, used: Ints, demand: Ints) -> Ints:
+        """Return what pods that ask for ``demand`` add on nodes that use so much."""
+        return self.spread.cost(used + demand) - self.spread.cost(used)
+
+    def put(self, g: int, n: int, k: int) -> None:
+        """Put k pods of class g more on node n."""
+        self.used[n] += k * self.spread.demand[g]
+        used = np.maximum(self.used[n], 0)
+        self._added[:, n] = self.spread.cost_on(n, used + self._asked[:, 0, :]) - self.spread.cost_on(n, used[None, :])
+
+    def added(self, g: int) -> Ints:
+        """Return int64[N]: what one more pod of class g costs on each node."""
+        return np.array(self._added[self._kind[g]], dtype=np.int64)
+
+    def freed(self, g: int, n: int) -> int:
+        """Return what one pod of class g less on node n saves."""
+        used = self.used[n]
+        both = np.maximum(np.stack([used, used - self.spread.demand[g]]), 0)
+        now, without = self.spread.cost_on(n, both).tolist()
+        return int(now - without)
+
+
 class Gains:
     """What preferences and balance say of a placement: counters that follow the builder's steps."""
 
@@ -32,41 +67,23 @@ class Gains:
         self.problem = problem
         self.objective = Objective(problem.cluster, rules.build(problem.cluster))
         self.soft = None if self.objective.empty else SoftState(self.objective)
-        self.balance = Spread(problem.cluster)
-        self.used = self.balance.used + counts.T @ self.balance.demand
-        kinds, kind = np.unique(self.balance.demand, axis=0, return_inverse=True)
-        self._kind = kind.reshape(-1)
-        self._asked = kinds[:, None, :]  # [K, 1, 2]: what classes of one kind count for
-        self._added = (
-            np.stack([self._costs(self.used, demand) for demand in kinds]) if len(kinds) else np.zeros((0, problem.cluster.n_nodes))
-        )
+        self.balance = Balance(Spread(problem.cluster), counts)
         if self.soft is not None:
             for g, n in zip(*(index.tolist() for index in np.nonzero(counts)), strict=True):
                 self.soft.place(g, n, int(counts[g, n]))
-
-    def _costs(self, used: Ints, demand: Ints) -> Ints:
-        """Return what pods that ask for ``demand`` add on nodes that use so much."""
-        return self.balance.cost(used + demand) - self.balance.cost(used)
 
     def put(self, g: int, n: int, k: int) -> None:
         """Put k pods of class g more on node n."""
         if self.soft is not None:
             self.soft.place(g, n, k)
-        self.used[n] += k * self.balance.demand[g]
-        used = np.maximum(self.used[n], 0)
-        self._added[:, n] = self.balance.cost_on(n, used + self._asked[:, 0, :]) - self.balance.cost_on(n, used[None, :])
+        self.balance.put(g, n, k)
 
     def moving(self, g: int, n: int) -> Ints:
         """Return int64[N]: what one pod of class g that runs on node n would be worth on each node, n included, with itself taken out."""
-        points: Ints = -self._added[self._kind[g]]
-        used = self.used[n]
-        both = np.maximum(np.stack([used, used - self.balance.demand[g]]), 0)
-        now, without = self.balance.cost_on(n, both).tolist()
-        points[n] = without - now
+        points: Ints = -self.balance.added(g)
+        points[n] = -self.balance.freed(g, n)
         if self.soft is not None:
-            self.soft.place(g, n, -1)
-            points = points + POINT * self.soft.gain(g)
-            self.soft.place(g, n, 1)
+            points = points + POINT * self.soft.away(g, n)
         return points
 
 

@@ -5,12 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from models.cluster.cluster import Ints
-from solver.bounds.component_bounds import Components
 from solver.cpsat.linear_sum import Points
 from solver.objective import encoding
 from solver.rebalance.problem.end_state import EndState
 from solver.rebalance.problem.problem import RebalanceProblem
-from solver.rebalance.problem.state import PlanState
 from solver.rebalance.target.rules import TargetRules
 from solver.rebalance.tiers.measures import Measures
 from solver.rebalance.tiers.tier import Tier
@@ -30,16 +28,12 @@ class Improvement(Tier):
 
     def bound(self, measures: Measures) -> int:
         """Return preferences each at their best, and demand poured evenly over the nodes; every move costs, so none is made in vain."""
-        problem, cluster = measures.problem, measures.problem.cluster
         soft = 0
         if not measures.preferences.empty:
             soft = _pairs(measures)
-            if not PlanState(problem).broken():  # otherwise pods may stay where no rule lets them
-                could = np.maximum(measures.room, problem.start)
-                left = cluster.per_priority(np.where(problem.pending | problem.evictable, cluster.count, 0))
-                soft = min(soft, Components(cluster, measures.preferences, could, left).bound)
-        complete = not problem.evictable.any() and not problem.pending.any()
-        return POINT * soft + measures.spread.bound(problem.start, complete=complete)
+            if measures.components is not None:  # otherwise pods may stay where no rule lets them
+                soft = min(soft, measures.components.bound)
+        return POINT * soft + measures.most_balance
 
     def encode(self, measures: Measures, rules: TargetRules) -> Points:
         """Raise OverflowError where utilisation is beyond what CP-SAT can sum."""

@@ -9,11 +9,13 @@ import numpy as np
 from models.cluster.cluster import Ints
 from models.kube.selectors import Bools
 from solver import rules
+from solver.bounds.component_bounds import Components
 from solver.objective.preferences import Objective
 from solver.objective.tie_break import Pack, Spread
 from solver.rebalance.problem.problem import RebalanceProblem
 from solver.rebalance.problem.reachable_nodes import reach
 from solver.rebalance.tiers.packing import Packing
+from solver.rebalance.tiers.preference_bound import components_of
 
 
 class Measures:
@@ -28,9 +30,21 @@ class Measures:
         return Objective(self.problem.cluster, rules.build(self.problem.cluster))
 
     @cached_property
+    def components(self) -> Components | None:
+        """Groups of classes that bound the preferences; a search makes their bounds tighter. None where they do not hold."""
+        return None if self.preferences.empty else components_of(self.problem, self.preferences, self.room)
+
+    @cached_property
     def spread(self) -> Spread:
         """How even utilisation is."""
         return Spread(self.problem.cluster)
+
+    @cached_property
+    def most_balance(self) -> int:
+        """What the balance of no end state exceeds."""
+        problem = self.problem
+        complete = not problem.evictable.any() and not problem.pending.any()
+        return self.spread.bound(problem.start, complete=complete)
 
     @cached_property
     def price(self) -> Ints | None:

@@ -162,13 +162,16 @@ def test_the_exact_engine_is_never_worse_than_the_start_and_proves_it() -> None:
         assert last == {"freed": (exact.values[0],) * 2, "moves": (exact.values[1],) * 2}
 
 
-def test_preferences_are_left_as_construction_found_them_by_neighbourhoods(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What comes before them is searched; where nothing does, there is no search."""
+def test_preferences_are_searched_after_what_comes_before_them(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("solver.rebalance.lns.PATIENCE", 5)
-    for goals, used in ((["improve"], "greedy"), (["consolidate", "improve"], "lns")):
+    for goals in (["improve"], ["consolidate", "improve"]):
         built, _ = _search(_puzzle(), goals, engine="greedy")
-        found, _ = _search(_puzzle(), goals, engine="lns", time_limit=1.0)
-        assert (found.engine, found.steps, found.values) == (used, built.steps, built.values)
+        found, tell = _search(_puzzle(), goals, engine="lns", time_limit=1.0)
+        best, _ = _search(_puzzle(), goals, engine="exact")
+        assert (found.engine, found.values) == ("lns", best.values)
+        assert found.values >= built.values
+        assert all(now <= most for now, most in zip(found.values, found.bounds, strict=True))
+        assert {progress.phase for progress in tell} >= {"greedy", "search"}
 
 
 def test_a_search_that_is_stopped_or_out_of_time_gives_what_it_has() -> None:

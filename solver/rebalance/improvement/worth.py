@@ -1,0 +1,76 @@
+"""What the tier ``improve`` makes of a placement that changes pod by pod: points of preferences, balance, and what moves have to bring."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from models.cluster.cluster import Ints
+from solver.objective.incremental_score import SoftState
+from solver.objective.preferences import Objective
+from solver.objective.tie_break import Spread
+from solver.rebalance.goals.improve import Balance
+from solver.rebalance.problem.problem import RebalanceProblem
+from solver.rebalance.tiers.improvement import POINT
+
+#: What a move costs beyond the limits of the plan: more than any pod can gain.
+BEYOND = 10**14
+
+
+class Worth(SoftState):
+    """The counters of the preferences, with :meth:`gain` and :meth:`away` in units of the tier: a pod that arrives where it did not run at
+    the start is a move, and one that comes back is none. ``counts``: int64[G, N]."""
+
+    def __init__(self, problem: RebalanceProblem, objective: Objective, spread: Spread, counts: Ints) -> None:
+        super().__init__(objective)
+        self.problem = problem
+        self.balance = Balance(spread, counts)
+        self.counts = counts.copy()
+        self.charge = POINT * problem.limits.minGain
+        for g, n in zip(*(index.tolist() for index in np.nonzero(counts)), strict=True):
+            super().place(g, n, int(counts[g, n]))
+        limits, every = problem.limits, np.zeros(problem.cluster.n_classes, dtype=np.int64)
+        #: Numbers of what each limit counts by, int64[G], with the most moves and those made so far, int64[numbers].
+        self.limits: list[tuple[Ints, int, Ints]] = []
+        arrived = np.where(problem.movable, np.maximum(counts - problem.start, 0).sum(axis=1), 0)
+        for ids, most in (
+            (every, limits.maxMoves), (problem.namespaces, limits.maxMovesPerNamespace), (problem.workloads, limits.maxMovesPerWorkload),
+        ):  # fmt: skip
+            if most is not None:
+                numbers = np.unique(ids, return_inverse=True)[1].reshape(-1)
+                self.limits.append((numbers, most, np.bincount(numbers, weights=arrived).astype(np.int64)))
+
+    def place(self, g: int, n: int, k: int = 1) -> None:
+        super().place(g, n, k)
+        self.balance.put(g, n, k)
+        before = self.moved(g, n)
+        self.counts[g, n] += k
+        if self.limits and (change := self.moved(g, n) - before):
+            for numbers, _, made in self.limits:
+                made[numbers[g]] += change
+
+    def moved(self, g: int, n: int) -> int:
+        """Return how many pods of class g moved to node n."""
+        return max(0, int(self.counts[g, n] - self.problem.start[g, n])) if self.problem.movable[g] else 0
+
+    def gain(self, g: int) -> Ints:
+        """Return int64[N]: what one more pod of class g is worth on each node."""
+        points = POINT * super().gain(g) - self.balance.added(g)
+        if self.problem.movable[g]:
+            points -= np.where(self.counts[g] >= self.problem.start[g], self._price(g), 0)
+        return points
+
+    def away(self, g: int, home: int) -> Ints:
+        """Return int64[N]: what a pod of class g is worth on each node, once it is taken from its home."""
+        added = self.balance.added(g)
+        added[home] = self.balance.freed(g, home)
+        points = POINT * super().away(g, home) - added
+        if self.problem.movable[g]:
+            came = self.counts[g] >= self.problem.start[g]
+            came[home] = back = bool(self.counts[g, home] > self.problem.start[g, home])
+            points -= np.where(came, self._price(g, int(back)), 0)
+        return points
+
+    def _price(self, g: int, back: int = 0) -> int:
+        """Return what one more move of the class costs, once ``back`` of those made are taken back."""
+        beyond = any(made[numbers[g]] - back >= most for numbers, most, made in self.limits)
+        return self.charge + (BEYOND if beyond else 0)

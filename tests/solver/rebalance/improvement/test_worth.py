@@ -1,0 +1,61 @@
+"""What a pod gains by a move is the difference of the tier's values, move for move; and moves beyond a limit are worth nothing."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+from models.documents.rebalance_plan import Limits
+from solver.rebalance.improvement.worth import BEYOND, Worth
+from solver.rebalance.problem.end_state import EndState
+from solver.rebalance.tiers.improvement import Improvement
+from solver.rebalance.tiers.measures import Measures
+from tests.objects import node
+from tests.solver.rebalance.goals.test_improve import SOFT, preferring
+from tests.solver.rebalance.problem.test_problem import case_of, running
+
+
+@pytest.mark.parametrize("kind", SOFT)
+def test_gains_are_differences_of_the_tier(kind: str) -> None:
+    checked = 0
+    for seed in range(12):
+        rng = random.Random(seed)
+        problem = case_of(preferring(seed, kind), ["improve"], limits=Limits(minGain=rng.choice((0, 1, 7))))
+        measures = Measures(problem)
+        counts = problem.start.copy()
+        found = Worth(problem, measures.preferences, measures.spread, counts)
+        for _ in range(15):
+            g, n = rng.choice(np.argwhere(counts).tolist())
+            away = found.away(g, n)
+            before = Improvement().value(measures, EndState.of(problem, counts))
+            found.place(g, n, -1)
+            gain = found.gain(g)
+            for b in range(problem.cluster.n_nodes):
+                after = counts.copy()
+                after[g, n] -= 1
+                after[g, b] += 1
+                change = Improvement().value(measures, EndState.of(problem, after)) - before
+                assert away[b] - away[n] == gain[b] - gain[n] == change, (seed, g, n, b)
+                checked += change != 0
+            target = rng.randrange(problem.cluster.n_nodes)
+            found.place(g, target, 1)
+            counts[g, n] -= 1
+            counts[g, target] += 1
+    assert checked > 100
+
+
+@pytest.mark.parametrize("limits", [Limits(maxMoves=1), Limits(maxMovesPerNamespace=1), Limits(maxMovesPerWorkload=1)])
+def test_a_move_too_many_costs_more_than_anything_gains(limits: Limits) -> None:
+    objects = [node("n0"), node("n1"), node("n2"), *(running(f"p{i}", "n0", owner="ReplicaSet/web") for i in range(3))]
+    problem = case_of(objects, ["improve"], limits=limits)
+    measures = Measures(problem)
+    found = Worth(problem, measures.preferences, measures.spread, problem.start)
+    assert found.away(0, 0).min() > -BEYOND // 2
+    found.place(0, 0, -1)
+    found.place(0, 1, 1)
+    away = found.away(0, 0)
+    assert away[0] > -BEYOND // 2
+    assert (away[1:] < -BEYOND // 2).all()
+    assert found.away(0, 1).min() > -BEYOND // 2  # who moved already may go elsewhere, or back
