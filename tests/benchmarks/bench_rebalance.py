@@ -4,11 +4,13 @@
     python tests/benchmarks/bench_rebalance.py admit [--count 48] [--first 0] [--time-limit 20]
     python tests/benchmarks/bench_rebalance.py scale [--nodes 5000] [--pods 45000] [--goals consolidate,improve] [--reference] [OPTION…]
     python tests/benchmarks/bench_rebalance.py clusters [--time-limit 30]
+    python tests/benchmarks/bench_rebalance.py improve [--count 8] [--first 0] [--nodes 200] [--pods 3000] [--time-limit 60]
 
 ``consolidation``: against two reference heuristics, see tests/benchmarks/consolidation.py. ``admit``: planted instances
 (tests/instances/planted/planted_admit.py). ``scale``: one worn cluster, each goal a fresh process of ``kubestow rebalance``, from file to
-written,
-verified plan; unknown options go to it. ``clusters``: the captured clusters of the shared data, where present. All tables are Markdown.
+written, verified plan; unknown options go to it. ``clusters``: the captured clusters of the shared data, where present. ``improve``:
+clusters that a spreading scheduler filled, 60 % of the workloads with preferences: the tier before, by construction alone, after the
+search, and its bound. All tables are Markdown.
 """
 
 from __future__ import annotations
@@ -31,12 +33,16 @@ if __name__ == "__main__":
 
 import msgspec
 
+from instances.generate.generator import Parameters, generate
 from instances.generate.worn import Worn, worn
 from models.documents.rebalance_plan import Limits, RebalancePlan, from_builtins
 from models.kube.objects import is_terminal
 from models.snapshot.snapshot import Snapshot, from_objects, load
 from solver.rebalance.problem.options import PlanOptions
+from solver.rebalance.problem.problem import read_problem
 from solver.rebalance.rebalance import rebalance
+from solver.rebalance.tiers.improvement import POINT
+from solver.rebalance.tiers.objective import PlanObjective
 from solver.runtime.options import Options
 from tests.benchmarks import consolidation
 from tests.benchmarks.bench_scale import ROOT, WRITTEN, command
@@ -176,9 +182,39 @@ def _worker(snapshot: Snapshot) -> str:
     return max(names, key=lambda name: (pods[name], name))
 
 
+# --- improve ------------------------------------------------------------------------------------------------------------
+
+
+def improved(seed: int, nodes: int, pods: int, seconds: float) -> str:
+    """A row of the goal `improve` on one generated cluster, values in points."""
+    snapshot = from_objects(generate(Parameters(nodes, pods, seed=seed, bound=100, preferences=60)).objects())
+    values = PlanObjective(read_problem(snapshot, PlanOptions(goals=("improve",))), ("improve",))
+    before, first_bound = values.of_steps([])[0], values.bounds()[0]
+    asked = [PlanOptions(goals=("improve",), options=Options(engine=engine, time_limit=seconds)) for engine in ("greedy", "auto")]
+    built, (found, took) = rebalance(snapshot, asked[0]), _timed(lambda: rebalance(snapshot, asked[1]))
+    tier, alone = found.objective[0], built.objective[0].value
+    points = " | ".join(f"{value / POINT:,.0f}" for value in (before, alone, tier.value, tier.bound, first_bound))
+    rest = [(tier.bound - value) / max(1, tier.bound - before) for value in (alone, tier.value)]
+    moves = f"{len(built.moves):,} | {len(found.moves):,} | {found.waves}"
+    return f"| {nodes:,} | {pods:,} | {seed} | {points} | {rest[0]:.1%} | {rest[1]:.1%} | {moves} | {took:.0f} |"
+
+
+def _timed(run: Callable[[], RebalancePlan]) -> tuple[RebalancePlan, float]:
+    started = time.monotonic()
+    return run(), time.monotonic() - started
+
+
+def improve_table(arguments: argparse.Namespace) -> Iterator[str]:
+    """A row a seed. Left: of the distance from the value before to the bound."""
+    yield "| Nodes | Pods | Seed | Before | Construction | Search | Bound | Bound before any search | left by construction | left | Moves, construction | Moves | Waves | Seconds |"  # fmt: skip  # noqa: E501
+    yield "|--:" * 14 + "|"
+    for seed in range(arguments.first, arguments.first + (arguments.count or 8)):
+        yield improved(seed, arguments.nodes, arguments.pods, arguments.time_limit)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("consolidation", "admit", "scale", "clusters"))
+    parser.add_argument("what", choices=("consolidation", "admit", "scale", "clusters", "improve"))
     parser.add_argument("--count", type=int, help="clusters or instances  [default: 32; admit: 48]")
     parser.add_argument("--first", type=int, default=0, help="the first number or seed")
     parser.add_argument("--time-limit", type=float, default=20.0, help="of each plan (not for scale, where the command has its own)")
@@ -194,6 +230,8 @@ def main() -> None:
         lines = scale(arguments, options)
     elif arguments.what == "clusters":
         lines = clusters(limit)
+    elif arguments.what == "improve":
+        lines = improve_table(arguments)
     elif arguments.what == "admit":
         lines = admit_table(_each(lambda seed: admit(seed, limit), arguments.first, arguments.count or 48))
     else:

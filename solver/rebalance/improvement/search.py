@@ -53,7 +53,7 @@ class ImprovementParameters:
     many_pods: int = 20_000
     move: float = 1e-4
     order: float = 0.15
-    reserve: float = 0.2
+    reserve: float = 0.12
     tries: int = 4
     mends: int = 6
     other_every: int = 3
