@@ -128,7 +128,7 @@ def scale(arguments: argparse.Namespace, options: Sequence[str]) -> Iterator[str
     """Seconds, peak memory and result of each goal on one large worn cluster."""
     with tempfile.TemporaryDirectory() as folder:
         path, target = Path(folder) / "cluster.json", Path(folder) / "plan.json"
-        made = worn(Worn(arguments.nodes, arguments.pods, seed=arguments.first))
+        made = worn(Worn(arguments.nodes or 5000, arguments.pods or 45_000, seed=arguments.first))
         path.write_bytes(msgspec.json.encode({"apiVersion": "v1", "kind": "List", "items": list(made.objects())}))
         yield "| Goal | Seconds | Peak MiB | Moves | Waves | Empty nodes before | after | Status | Tiers | Seconds by phase |"
         yield "|---|--:|--:|--:|--:|--:|--:|---|---|---|"
@@ -209,7 +209,7 @@ def improve_table(arguments: argparse.Namespace) -> Iterator[str]:
     yield "| Nodes | Pods | Seed | Before | Construction | Search | Bound | Bound before any search | left by construction | left | Moves, construction | Moves | Waves | Seconds |"  # fmt: skip  # noqa: E501
     yield "|--:" * 14 + "|"
     for seed in range(arguments.first, arguments.first + (arguments.count or 8)):
-        yield improved(seed, arguments.nodes, arguments.pods, arguments.time_limit)
+        yield improved(seed, arguments.nodes or 200, arguments.pods or 3000, arguments.time_limit)
 
 
 def main() -> None:
@@ -218,8 +218,8 @@ def main() -> None:
     parser.add_argument("--count", type=int, help="clusters or instances  [default: 32; admit: 48]")
     parser.add_argument("--first", type=int, default=0, help="the first number or seed")
     parser.add_argument("--time-limit", type=float, default=20.0, help="of each plan (not for scale, where the command has its own)")
-    parser.add_argument("--nodes", type=int, default=5000)
-    parser.add_argument("--pods", type=int, default=45_000)
+    parser.add_argument("--nodes", type=int, help="default: 5000; improve: 200")
+    parser.add_argument("--pods", type=int, help="default: 45000; improve: 3000")
     parser.add_argument("--goals", default="consolidate,improve")
     parser.add_argument("--reference", action="store_true", help="scale: run the heuristics too")
     arguments, options = parser.parse_known_args()

@@ -135,6 +135,8 @@ class ImprovementSearch:
             return
         self._best, self._gained = self.search.counts.copy(), gained
         self._waiting.append(self._best)
+        if len(self._waiting) > self.parameters.tries:  # each is int64[G, N]
+            del self._waiting[len(self._waiting) // 2]
         self._report()
         if self._ordering <= self.parameters.order * (began - self.left()):
             self._take(self._best)
@@ -255,5 +257,5 @@ class ImprovementSearch:
             place = len(waiting) - 1 - (len(waiting) * t) // self.parameters.tries
             if self._take(waiting[place]):
                 break
-            if not t:
+            if not t and self.values.of(waiting[-1]) > self.found.values:
                 self.found.notes.append("a better end state was set aside because no order of steps was found in time")

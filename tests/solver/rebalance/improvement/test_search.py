@@ -33,7 +33,7 @@ Engine = Literal["auto", "exact", "greedy", "lns"]
 
 def _run(
     objects: Sequence[Object], engine: Engine, goals: Sequence[str] = ("improve",), drain: Sequence[str] = (),
-    limits: Limits | None = None, *, seconds: float = 3.0, seed: int = 0,
+    limits: Limits | None = None, *, seconds: float = 1.0, seed: int = 0,
 ) -> tuple[RebalanceProblem, PlanObjective, PlanSearchResult]:  # fmt: skip
     options = Options(engine=engine, time_limit=seconds, workers=1, deterministic=True, seed=seed)
     asked = PlanOptions(tuple(goals), tuple(drain), limits or Limits(), options)
@@ -61,7 +61,7 @@ def _agrees(objects: Sequence[Object], goals: Sequence[str], drain: Sequence[str
 @pytest.mark.parametrize("kind", SOFT)
 def test_no_better_than_the_optimum_and_no_bound_below_it(kind: str) -> None:
     reached = proved = 0
-    for seed in range(3):
+    for seed in range(2):
         for least, most in ((0, None), (1, None), (3, 2)):
             known, same = _agrees(preferring(seed, kind), ["improve"], (), Limits(minGain=least, maxMoves=most))
             proved, reached = proved + known, reached + same
