@@ -25,6 +25,7 @@ from tests.solver.rebalance.goals.test_improve import SOFT, preferring
 from tests.solver.rebalance.goals.test_move_builder import accepted
 from tests.solver.rebalance.problem.test_problem import running
 
+pytestmark = pytest.mark.full
 Object = dict[str, Any]
 
 
@@ -57,7 +58,6 @@ def _agrees(objects: Sequence[Object], goals: Sequence[str], drain: Sequence[str
     return True, found.values[: tier + 1] == known.values[: tier + 1]
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("kind", SOFT)
 def test_no_better_than_the_optimum_and_no_bound_below_it(kind: str) -> None:
     reached = proved = 0
