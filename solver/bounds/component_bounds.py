@@ -8,6 +8,7 @@ This is the Lagrangian relaxation of the capacity rows at multiplier 0 (Geoffrio
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -103,6 +104,12 @@ class Components:
     @property
     def bound(self) -> int:
         return sum(c.bound for c in self.found)
+
+    def without_moves(self) -> Components:
+        """Return the same groups for models in which moves cost nothing: looser, but far easier."""
+        found = copy(self)
+        found.moves, found.found = None, [Component(c.classes, c.bound, proved=c.proved) for c in self.found]
+        return found
 
     def worth(self, classes: Sequence[int], counts: Ints) -> int:
         """Return the points of a placement int64[len(classes), N] of some classes."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from models.cluster.cluster import Ints
-from solver.bounds.component_bounds import Component
+from solver.bounds.component_bounds import Component, Components
 from solver.cpsat.run import CpSat
 from solver.rebalance.improvement.moving import MovingLns, MovingSearch
 from solver.rebalance.problem.end_state import state_of
@@ -41,6 +41,7 @@ class ImprovementParameters:
         reserve: ... and share of it that is kept for the last one.
         tries: End states for which an order is sought at last, ever earlier ones.
         mends: How often moves that wait for each other are left out of an end state.
+        easy: So many more looks at a group are for models in which moves cost nothing than for those in which they do.
         other_every: Every so manieth turn is not for groups, as long as there are some.
         patience: Turns in a row that change neither value nor bound, after which the search ends.
     """
@@ -56,6 +57,7 @@ class ImprovementParameters:
     reserve: float = 0.12
     tries: int = 4
     mends: int = 6
+    easy: int = 2
     other_every: int = 3
     patience: int = 40
 
@@ -72,6 +74,7 @@ class ImprovementSearch:
         self._tier = next(t for t, tier in enumerate(values.tiers) if isinstance(tier, Improvement))
         counts = self.problem.end(found.steps)
         self.search = MovingSearch(values, state_of(self.problem, counts), self._limits(counts), seed=context.options.seed)
+        self._easy = values.components.without_moves() if values.components is not None else None
         self._lns = MovingLns(self.search, self.cpsat)
         self._best, self._gained = counts, 0  # the best end state of all, and what it gains over the first
         self._reached = found.values[self._tier]
@@ -178,8 +181,8 @@ class ImprovementSearch:
     def _groups(self, seconds: float) -> bool:
         """Bound groups alone, those first that may lose most for the time they ask, and give each what it would like if that is a gain;
         whether any was left to be looked at."""
-        components, search = self.values.components, self.search
-        if components is None:
+        components, easy, search = self.values.components, self._easy, self.search
+        if components is None or easy is None:
             return False
         started = self.left()
         lost = [c.bound - components.worth(c.classes, search.counts[c.classes]) for c in components.found]
@@ -187,13 +190,13 @@ class ImprovementSearch:
         if not waiting:
             return False
         while waiting and not self.context.over() and started - self.left() < seconds:
-            i = max(sorted(waiting), key=lambda i: (not components.found[i].looked, lost[i] / components.found[i].slice))
-            component = components.found[i]
-            rows = search.counts[component.classes]
-            value, looked = components.worth(component.classes, rows), component.looked
-            components.solve(component, self.cpsat, min(component.slice, self.left()), rows, value)
-            component.slice *= 2 if looked else 1
-            self._move(component, value)
+            looks = {i: components.found[i].turns + easy.found[i].turns for i in sorted(waiting)}
+            i = max(looks, key=lambda i: (not looks[i], lost[i] / components.found[i].slice))
+            component, simple = components.found[i], easy.found[i]
+            first = not simple.proved and simple.turns < component.turns + self.parameters.easy
+            self._solve(easy if first else components, simple if first else component, min(component.slice, self.left()))
+            component.bound = min(component.bound, simple.bound)
+            component.slice *= 2 if looks[i] else 1
             lost[i] = component.bound - components.worth(component.classes, search.counts[component.classes])
             if lost[i] <= 0 or component.proved:
                 waiting.discard(i)
@@ -201,8 +204,11 @@ class ImprovementSearch:
         self._bound()
         return True
 
-    def _move(self, component: Component, value: int) -> None:
-        """Put a group where it is best off, if that gains more than its moves cost; ``value``: points that it has now."""
+    def _solve(self, components: Components, component: Component, seconds: float) -> None:
+        """Solve a group alone, and put it where it is best off then, if that gains more than its moves cost."""
+        rows = self.search.counts[component.classes]
+        value = components.worth(component.classes, rows)
+        components.solve(component, self.cpsat, seconds, rows, value)
         if component.counts is None or component.value is None or component.value <= value:
             return
         if not all(self.search.loose(g) for g in component.classes):
