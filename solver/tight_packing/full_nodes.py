@@ -33,15 +33,19 @@ class FullNodesParameters:
 
     Attributes:
         patterns: Columns of a model at most.
-        listed: Patterns that are listed at most, and ...
-        cells: ... numbers of pods in them.
+        listed: Patterns that are listed at most, however long there is, and ...
+        per_second: ... for each second beyond those of a model; ...
+        cells: ... and numbers of pods in them.
+        waste: Times as many are looked at, of which some leave more of all resources together unused than can be spared.
         kinds: Kinds of nodes at most.
         nothing: Part of a node that counts as nothing: where more can be spared, large pods find company.
     """
 
     patterns: int = 4_000
     listed: int = 300_000
+    per_second: int = 100_000
     cells: int = 16_000_000
+    waste: int = 3
     kinds: int = 64
     nothing: float = 1e-4
 
@@ -123,9 +127,10 @@ class FullNodes:
     def patterns(self, seconds: float) -> list[Ints] | None:
         """Return int64[P, K] per kind of nodes: every set of pods that a node may have. None where they are too many to list in some part
         of so many seconds."""
-        found, left = [], min(PARAMETERS.listed, PARAMETERS.cells // max(1, len(self.demands.classes)))
+        most = PARAMETERS.patterns + int(min(PARAMETERS.listed, PARAMETERS.per_second * seconds))
+        found, left = [], min(most, PARAMETERS.cells // max(1, len(self.demands.classes)))
         for nodes in self.kinds if len(self.kinds) <= PARAMETERS.kinds else ():
-            patterns = NodePatterns(self._node(int(nodes[0])), self.stopped).all(seconds)
+            patterns = NodePatterns(self._node(int(nodes[0])), self.stopped).all(seconds, PARAMETERS.waste * left)
             if patterns is None:
                 return None
             waste = self.weights @ self.demands.room[nodes[0]] - patterns @ self.demands.demand @ self.weights.T

@@ -92,11 +92,11 @@ class NodePatterns:
         found = self._search(PARAMETERS.states, keep=False)
         return None if found is None else len(found[0]) > 0
 
-    def all(self, seconds: float) -> Ints | None:
-        """Return int64[P, K], every pattern, if that is a matter of some part of so many seconds."""
+    def all(self, seconds: float, listed: int) -> Ints | None:
+        """Return int64[P, K], every pattern, if they are at most ``listed``, and a matter of some part of so many seconds."""
         most = max(PARAMETERS.patterns_states, int(min(PARAMETERS.most_states, PARAMETERS.states_per_second * seconds)))
         found = self._search(most, keep=True)
-        if found is None:
+        if found is None or len(found[0]) > listed:
             return None
         size = len(self.node.count)
         return np.asarray(found[2].pods(found[0], size) + found[3].pods(found[1], size))

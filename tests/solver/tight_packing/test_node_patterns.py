@@ -37,7 +37,7 @@ def brute(one: NodeRoom) -> set[tuple[int, ...]]:
 @pytest.mark.parametrize("seed", range(150))
 def test_as_brute_force_lists_them(seed: int) -> None:
     one = node(seed)
-    found = NodePatterns(one).all(1.0)
+    found = NodePatterns(one).all(1.0, 1_000_000)
     assert found is not None
     listed = [tuple(row) for row in found.tolist()]
     assert len(set(listed)) == len(listed)
@@ -48,14 +48,14 @@ def test_as_brute_force_lists_them(seed: int) -> None:
 def test_too_many_are_not_listed(monkeypatch: pytest.MonkeyPatch) -> None:
     count = np.full(6, 3, dtype=np.int64)
     one = NodeRoom(np.array([100]), np.arange(1, 7, dtype=np.int64)[:, None], count, np.array([100]))
-    assert NodePatterns(one).all(1.0) is not None
+    assert NodePatterns(one).all(1.0, 1_000_000) is not None
     monkeypatch.setattr(node_patterns, "PARAMETERS", PatternParameters(states=10, patterns_states=10, most_states=10))
-    assert NodePatterns(one).all(1.0) is None
+    assert NodePatterns(one).all(1.0, 1_000_000) is None
     assert NodePatterns(one).exist() is None
-    assert NodePatterns(one, lambda: True).all(1.0) is None
+    assert NodePatterns(one, lambda: True).all(1.0, 1_000_000) is None
 
 
 def test_amounts_that_do_not_fit_into_one_integer_are_not_listed() -> None:
     huge = np.array([[2**40 + 1, 2**40 + 3], [2**39 + 5, 2**39 + 1]], dtype=np.int64)
     one = NodeRoom(huge.sum(axis=0) * 2, huge, np.array([2, 2]), np.zeros(2, dtype=np.int64))
-    assert NodePatterns(one).all(1.0) is None
+    assert NodePatterns(one).all(1.0, 1_000_000) is None
