@@ -7,6 +7,7 @@ from collections.abc import Collection, Sequence
 from ortools.sat.python import cp_model
 
 from solver.cpsat.run import CpSat
+from solver.cpsat.solver import new_solver
 from solver.explain.conflict.fact_model import FactEncoding, Tag
 from solver.runtime.run_context import RunContext
 
@@ -55,7 +56,7 @@ class SubsetCheck:
         return verdict, sorted(index[i] for i in solver.sufficient_assumptions_for_infeasibility()) if verdict else []
 
     def _plainly(self, model: cp_model.CpModel, seconds: float) -> tuple[bool | None, cp_model.CpSolver]:
-        solver = cp_model.CpSolver()
+        solver = new_solver()
         solver.parameters.num_workers = 1
         solver.parameters.random_seed = self._context.options.seed
         solver.parameters.catch_sigint_signal = False
