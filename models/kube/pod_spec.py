@@ -30,8 +30,10 @@ def claim_keys(pod: Pod) -> tuple[str, ...]:
 
 def named_claims(pod: Pod) -> tuple[str, ...]:
     """Return the claims that a pod mounts by name. VolumeZone and VolumeRestrictions look at these only."""
+    if not pod.spec.volumes:
+        return ()
     namespace = pod.metadata.namespace or "default"
-    return tuple(f"{namespace}/{v.persistentVolumeClaim.claimName}" for v in pod.spec.volumes or () if v.persistentVolumeClaim is not None)
+    return tuple(f"{namespace}/{v.persistentVolumeClaim.claimName}" for v in pod.spec.volumes if v.persistentVolumeClaim is not None)
 
 
 def _ephemeral_claims(pod: Pod) -> tuple[str, ...]:

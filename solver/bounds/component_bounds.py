@@ -94,10 +94,9 @@ class Components:
 
     def __init__(self, cluster: Cluster, objective: Objective, limits: Ints, left: dict[int, int], moves: MoveCosts | None = None) -> None:
         self.cluster, self.objective, self.limits, self.left, self.moves = cluster, objective, limits, left, moves
-        active = rules.build(cluster)
         self._paired = set(objective.pairs)
         self._count = np.minimum(cluster.count, limits.sum(axis=1))
-        self.found = [Component(classes, self._ceiling(classes)) for classes in groups(objective, active)]
+        self.found = [Component(classes, self._ceiling(classes)) for classes in groups(objective, rules.linking(cluster))]
         for component in self.found:
             component.proved = not self._solvable(component)
 

@@ -27,6 +27,8 @@ from solver.objective.sparse_placement import Placed
 
 #: So many unmet preferences are listed.
 LISTED = 50
+#: Per class and workload: its pods on each node.
+_Pods = list[dict[str, dict[int, int]]]
 
 
 def workload(pod: Pod) -> str:
@@ -48,12 +50,13 @@ def report(objective: Objective, counts: Ints, sequence: Sequence[tuple[int, int
         for family in FAMILIES
         if weights[family] and (families[family] or best[family] or _present(objective, family))
     ]
-    unmet = _Unmet(objective, counts, sequence, zones)
+    pods = _pods_of(objective.cluster, sequence)
+    unmet = _Unmet(objective, pods, counts, zones)
     found = sorted(unmet.found, key=lambda u: (-u.lost, u.workload, u.preference))
     lost: dict[str, int] = {}
     for entry in found:
         lost[entry.workload] = lost.get(entry.workload, 0) + entry.lost
-    gained = _gained(objective, counts, sequence, zones)
+    gained = _gained(objective, pods, counts, sequence, zones)
     names = sorted(gained.keys() | lost.keys(), key=lambda name: (-lost.get(name, 0), name))
     rows = [doc.WorkloadResult(name, gained.get(name, 0), lost.get(name, 0)) for name in names if gained.get(name) or lost.get(name)]
     return doc.Preferences(listed, rows, found[:LISTED])
@@ -113,13 +116,11 @@ def _best(objective: Objective, counts: Ints) -> dict[str, int]:
     return found
 
 
-def _gained(objective: Objective, counts: Ints, sequence: Sequence[tuple[int, int, int]], zones: Zones) -> dict[str, int]:
+def _gained(objective: Objective, pods: _Pods, counts: Ints, sequence: Sequence[tuple[int, int, int]], zones: Zones) -> dict[str, int]:
     """Weighted points by workload: pairs count for the owner of the preference, or for the pending pod if a fixed one owns it.
     Constraints of topology spread belong to many pods and are left to ``lost``."""
-    cluster = objective.cluster
-    placed = Placed(counts)
-    pairs = set(objective.pairs)
-    points: dict[tuple[int, int], int] = {}
+    placed, pairs = Placed(counts), set(objective.pairs)
+    gained: dict[str, int] = {}
     for g in placed.classes:
         nodes, _ = placed.of(g)
         row = objective.node_points(g)[nodes]
@@ -128,26 +129,29 @@ def _gained(objective: Objective, counts: Ints, sequence: Sequence[tuple[int, in
                 term = objective.terms[t]
                 met = placed.per_domain(sorted(term.matches), term.codes, term.size) - int(g in term.matches)
                 row = row + objective.multipliers[term.family] * term.own[g] * np.append(met, 0)[term.codes[nodes]]
-        points.update(((g, n), value) for n, value in zip(nodes.tolist(), row.tolist(), strict=True))
-    gained: dict[str, int] = {}
-    dealt = [0] * cluster.n_classes
-    at = dict.fromkeys(zones.pools, 0)
-    involved = set(objective.containers.involved)
-    shared = _container_shares(objective, sequence, zones) if involved else {}
-    for g, n, k in sequence:
-        for i in cluster.classes[g].pods[dealt[g] : dealt[g] + k]:
-            name = workload(cluster.snapshot.pods[i])
-            position = at.get((g, n), 0)
-            at[g, n] = position + 1
-            extra = shared.get((g, n), [0] * (position + 1))[position]
-            gained[name] = gained.get(name, 0) + points[g, n] + extra
-        dealt[g] += k
+        points = dict(zip(nodes.tolist(), row.tolist(), strict=True))
+        for name, where in pods[g].items():
+            gained[name] = gained.get(name, 0) + sum(k * points[n] for n, k in where.items())
+    if objective.containers.involved:
+        _add_container_shares(objective, sequence, zones, gained)
     return gained
 
 
-def _pods_of(cluster: Cluster, sequence: Sequence[tuple[int, int, int]]) -> list[dict[str, dict[int, int]]]:
+def _add_container_shares(objective: Objective, sequence: Sequence[tuple[int, int, int]], zones: Zones, gained: dict[str, int]) -> None:
+    """Add the points of container affinity to those of each pod's workload."""
+    cluster, shared = objective.cluster, _container_shares(objective, sequence, zones)
+    dealt, at = [0] * cluster.n_classes, dict.fromkeys(shared, 0)
+    for g, n, k in sequence:
+        for i in cluster.classes[g].pods[dealt[g] : dealt[g] + k] if (g, n) in shared else ():
+            name = workload(cluster.snapshot.pods[i])
+            gained[name] = gained.get(name, 0) + shared[g, n][at[g, n]]
+            at[g, n] += 1
+        dealt[g] += k
+
+
+def _pods_of(cluster: Cluster, sequence: Sequence[tuple[int, int, int]]) -> _Pods:
     """Per class and workload: its pods on each node."""
-    found: list[dict[str, dict[int, int]]] = [{} for _ in cluster.classes]
+    found: _Pods = [{} for _ in cluster.classes]
     dealt = [0] * cluster.n_classes
     for g, n, k in sequence:
         for i in cluster.classes[g].pods[dealt[g] : dealt[g] + k]:
@@ -181,11 +185,11 @@ def _container_shares(objective: Objective, sequence: Sequence[tuple[int, int, i
 class _Unmet:
     """Collects what each workload lost, one entry per preference."""
 
-    def __init__(self, objective: Objective, counts: Ints, sequence: Sequence[tuple[int, int, int]], zones: Zones) -> None:
+    def __init__(self, objective: Objective, pods: _Pods, counts: Ints, zones: Zones) -> None:
         self.objective, self.counts = objective, counts
         self._book: dict[tuple[str, str, str], tuple[int, int]] = {}
         cluster = objective.cluster
-        self._pods = _pods_of(cluster, sequence)
+        self._pods = pods
         self._placed, self._total = Placed(counts), counts.sum(axis=1)
         for g in self._placed.classes:
             self._nodes(cluster, g, cluster.classes[g])

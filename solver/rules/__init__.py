@@ -53,6 +53,11 @@ def build(cluster: Cluster) -> list[Rule]:
     return [kind(cluster) for kind in ALL]
 
 
+def linking(cluster: Cluster) -> list[Rule]:
+    """Return those rules of :func:`build` under which the bind order of classes can matter to each other (:meth:`Rule.order_links`)."""
+    return [kind(cluster) for kind in ALL if kind.order_links is not Rule.order_links]
+
+
 def replay(cluster: Cluster, sequence: Iterable[tuple[int, int, int]]) -> list[Rule]:
     """Return every rule in the state that a placement leaves; ``sequence``: (class, node, pods) in bind order."""
     active = build(cluster)

@@ -9,20 +9,22 @@ import numpy as np
 from models.cluster.cluster import Cluster, GangGroup, Ints, domain_sum
 from solver.cpsat.cells import Cells
 from solver.devices.supply import supply
-from solver.rules.base import Rule
+from solver.rules.base import Rule, StaticRule
 
 
 def alone(cluster: Cluster, rules: Sequence[Rule]) -> Ints:
     """Return int64[G, N]: how many pods of each class each node could take at most, alone with the fixed pods, whole gangs or not."""
-    upper = np.zeros((cluster.n_classes, cluster.n_nodes), dtype=np.int64)
-    for g in range(cluster.n_classes):
+    upper = np.empty((cluster.n_classes, cluster.n_nodes), dtype=np.int64)
+    counting = [rule for rule in rules if not isinstance(rule, StaticRule)]  # of what is static ``never`` says all
+    bounds = [rule.room if rule.local else rule.most for rule in counting if rule.local or type(rule).most is not Rule.most]
+    for g, row in enumerate(upper):
+        row[:] = cluster.count[g]
+        for most in bounds:
+            np.minimum(row, most(g), out=row)
         never = np.zeros(cluster.n_nodes, dtype=bool)
         for rule in rules:
             never |= rule.never(g)
-        most = np.full(cluster.n_nodes, cluster.count[g], dtype=np.int64)
-        for rule in rules:
-            most = np.minimum(most, rule.room(g) if rule.local else rule.most(g))
-        upper[g] = np.where(never, 0, most)
+        row[never] = 0
     return upper
 
 

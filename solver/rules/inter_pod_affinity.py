@@ -50,7 +50,9 @@ class InterPodAffinity(Rule):
         for i, attraction in enumerate(self._attractions):
             for g in np.flatnonzero(attraction.matches):
                 self._feeds[g].append(i)
-        self._never = [self._repelled(g) | self._unreachable(g) for g in range(cluster.n_classes)]
+        nowhere = np.zeros(cluster.n_nodes, dtype=bool)  # shared by the many classes that may go anywhere
+        never = (self._repelled(g) | self._unreachable(g) for g in range(cluster.n_classes))
+        self._never = [nodes if nodes.any() else nowhere for nodes in never]
 
     def _repulsion(self, ids: dict[AffinityTerm, int], term: AffinityTerm) -> int:
         if term not in ids:

@@ -33,6 +33,12 @@ class Volume:
     name: str
 
 
+def _out_of_reach(cluster: Cluster, within: Sequence[Sequence[Bools]]) -> list[Bools]:
+    """Return per class bool[N]: the nodes that are not in all of its sets of nodes."""
+    nowhere = np.zeros(cluster.n_nodes, dtype=bool)  # shared by the many classes without claims
+    return [~np.logical_and.reduce(sets) if sets else nowhere for sets in within]
+
+
 class VolumeBinding(Rule):
     """Bound volumes must be reachable; unbound WaitForFirstConsumer claims need a volume in reach, or leave to provision one.
 
@@ -45,12 +51,7 @@ class VolumeBinding(Rule):
 
     def __init__(self, cluster: Cluster) -> None:
         super().__init__(cluster)
-        self._never = []
-        for g in range(cluster.n_classes):
-            bad = np.zeros(cluster.n_nodes, dtype=bool)
-            for claim in claims_of(cluster, g):
-                bad |= ~claim.binding
-            self._never.append(bad)
+        self._never = _out_of_reach(cluster, [[claim.binding for claim in claims_of(cluster, g)] for g in range(cluster.n_classes)])
         self._choices = VolumeChoices(cluster)
 
     def never(self, g: int) -> Bools:
@@ -149,12 +150,8 @@ class VolumeZone(StaticRule):
 
     def __init__(self, cluster: Cluster) -> None:
         super().__init__(cluster)
-        self._never = []
-        for g in range(cluster.n_classes):
-            bad = np.zeros(cluster.n_nodes, dtype=bool)
-            for claim in claims_of(cluster, g, named=True):
-                bad |= ~claim.zone
-            self._never.append(bad)
+        claims = [claims_of(cluster, g, named=True) for g in range(cluster.n_classes)]
+        self._never = _out_of_reach(cluster, [[claim.zone for claim in own] for own in claims])
 
     def never(self, g: int) -> Bools:
         return self._never[g]

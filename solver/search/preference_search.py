@@ -31,7 +31,7 @@ from solver.runtime.run_context import RunContext
 from solver.search.annealing import COLD, HOT, LocalSearch
 from solver.search.group_alone import look_alone
 from solver.search.lns import Lns
-from solver.search.outcome import LARGE, SoftOutcome, Start
+from solver.search.outcome import LARGE, MANY_PODS, SoftOutcome, Start
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class PreferenceSearchParameters:
     turn: float = 3.0
     other_every: int = 3
     second_every: int = 5
-    many_pods: int = 20_000
+    many_pods: int = MANY_PODS
     groups_of_many: float = 0.6
     warm_of_many: float = 0.04
     crowded_nodes: int = 1_000
@@ -107,7 +107,7 @@ class PreferenceSearch:
         self._tell(best)
         size = int(np.count_nonzero(self.limits))
         if self.options.engine == "greedy":
-            if not self._many:  # of many pods a few hundredths of the gap would go, for a sixth of the whole time
+            if not self._many:
                 self._settle(best, 2 * self.parameters.settle_sweeps)
             return best
         engine = self.options.engine
