@@ -107,8 +107,7 @@ class _Builder:
                 for n, k in listed:
                     rule.place(g, n, k)
         if self.soft is not None:
-            for n, k in listed:
-                self.soft.place(g, n, k)
+            self.soft.place_many(g, nodes, pods)
         self.counts[g, nodes] += pods
         self.sequence += [(g, n, k) for n, k in listed]
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from models.cluster.cluster import Ids, Ints
+from models.cluster.cluster import Ids, Ints, domain_sum
 from solver.objective.domain_evenness import counting
 from solver.objective.preferences import SKEW_COST, TOPOLOGY_SPREAD, Objective, PreferenceTerm
 from solver.rules.batch_quota import Level, single
+
+#: Up to so many nodes are counted one by one: sums over all domains take as long.
+FEW = 3
 
 
 class _Layer:
@@ -58,6 +61,11 @@ class _Layer:
         if d >= 0:
             self.matched[self.matching[g], d] += k
             self.owned[self.own[g], d] += k * self.weights[g]
+
+    def place_many(self, g: int, nodes: Ints, pods: Ints) -> None:
+        more = domain_sum(self.codes[nodes], self.matched.shape[1], pods)
+        self.matched[self.matching[g]] += more
+        self.owned[self.own[g]] += np.outer(self.weights[g], more)
 
 
 class SoftState:
@@ -141,6 +149,18 @@ class SoftState:
             d = self.objective.tallies[i].codes[n]
             if d >= 0:
                 self.counted(i)[d] += k
+
+    def place_many(self, g: int, nodes: Ints, pods: Ints) -> None:
+        """Put pods[i] pods of class g on nodes[i]."""
+        if len(nodes) <= FEW:
+            for n, k in zip(nodes.tolist(), pods.tolist(), strict=True):
+                self.place(g, n, k)
+            return
+        for layer in self._layers[g]:
+            layer.place_many(g, nodes, pods)
+        for i in self.objective.feeds[g]:
+            tally = self.objective.tallies[i]
+            self.counted(i)[:] += domain_sum(tally.codes[nodes], tally.size, pods)
 
     def counted(self, i: int) -> Ints:
         """Return int64[D]: pods that a tally counts; made when first asked for, since a cluster has tens of thousands."""
