@@ -6,16 +6,14 @@ solved as if they were alone, bound the whole as well. Models that are not too l
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from models.cluster.cluster import Ints
 from solver import rules
 from solver.bind_order.order import Sequence_, find_order
-from solver.bounds.component_bounds import Component, Components
+from solver.bounds.component_bounds import Components
 from solver.cpsat.linear_sum import Points
 from solver.cpsat.model import PlacementModel
 from solver.cpsat.run import CpSat, OnValue, add_hint
@@ -23,62 +21,15 @@ from solver.objective import encoding as objective_encoding
 from solver.objective.assign_zones import assign
 from solver.objective.container_affinity import Zones
 from solver.objective.preferences import CONTAINER_AFFINITY, Objective
-from solver.objective.sparse_placement import Placed
 from solver.objective.tie_break import Strategy
 from solver.rules.eligibility import fits
 from solver.rules.placement_model import build_model
 from solver.runtime.run_context import RunContext
 from solver.search.annealing import COLD, HOT, LocalSearch
-from solver.search.group_alone import look_alone
+from solver.search.groups import Groups, SearchClock
 from solver.search.lns import Lns
-from solver.search.outcome import LARGE, MANY_PODS, SoftOutcome, Start
-
-
-@dataclass(frozen=True)
-class PreferenceSearchParameters:
-    """Sizes, shares of the time, and the rhythm of the turns.
-
-    Attributes:
-        small: Variables up to which CP-SAT gets the whole model first.
-        whole: Variables up to which CP-SAT gets the whole model at last; larger ones go on with neighbourhoods and groups in turns.
-        first: Share of the time for CP-SAT on a small model.
-        anneal: Share of the time for annealing.
-        groups: Share of the time for groups.
-        sweeps: Sweeps over the pods after which annealing ends, ...
-        anneal_seconds: ... or seconds.
-        settle_sweeps: Sweeps in which the rest settles after a group has moved, ...
-        settle_seconds: ... or seconds.
-        move: Deterministic seconds that one move counts, on few nodes.
-        turn: Seconds of a turn, with few pods.
-        other_every: Every so manieth turn is not for groups, as long as there are some; ...
-        second_every: ... of those, every so manieth is not for the best.
-        many_pods: A turn is twice as long for so many pods more: taking its result over costs time as well. With more pods groups come
-            before annealing, ...
-        groups_of_many: ... get such a share of their turn, ...
-        warm_of_many: ... and the pods of those that could have more are annealed in the rest of it, from such a share of the temperature.
-        crowded_nodes: Nodes up to which a group that finds no room makes others give way.
-    """
-
-    small: int = 3_000
-    whole: int = 20_000
-    first: float = 0.35
-    anneal: float = 0.25
-    groups: float = 0.4
-    sweeps: int = 400
-    anneal_seconds: float = 20.0
-    settle_sweeps: int = 6
-    settle_seconds: float = 3.0
-    move: float = 1e-5
-    turn: float = 3.0
-    other_every: int = 3
-    second_every: int = 5
-    many_pods: int = MANY_PODS
-    groups_of_many: float = 0.6
-    warm_of_many: float = 0.04
-    crowded_nodes: int = 1_000
-
-
-PARAMETERS = PreferenceSearchParameters()
+from solver.search.outcome import LARGE, SoftOutcome, Start
+from solver.search.parameters import PARAMETERS
 
 Turn = Callable[[float, float], bool]
 
@@ -95,6 +46,7 @@ class PreferenceSearch:
         self._many = int(self.cluster.count.sum()) > self.parameters.many_pods
         self._start = start
         self._sound = True
+        self._clock = SearchClock(context, self.cluster.n_nodes)
         self._made: tuple[PlacementModel, Points] | None = None
         self._encoded: dict[Strategy, Points] = {}
 
@@ -158,35 +110,17 @@ class PreferenceSearch:
     def _local_search(self, best: SoftOutcome) -> LocalSearch:
         return best.local_search(self.objective, self.limits, seed=self.options.seed)
 
-    def _clock(self, search: LocalSearch, seconds: float, sweeps: float) -> Callable[[], float]:
-        """The share of a search that is over: by the clock, or by moves alone in a deterministic run."""
-        started, blocks = time.monotonic(), 0
-        most = max(1.0, sweeps * len(search.pairs) / search.block)
-        cost = search.block * self.parameters.move * (1 + self.cluster.n_nodes / 500)
-
-        def share() -> float:
-            nonlocal blocks
-            blocks += 1
-            spent = time.monotonic() - started
-            if self.options.deterministic:
-                spent = (blocks - 1) * cost
-                self.deadline.charge(cost)
-            done = max((blocks - 1) / most, spent / max(seconds, 1e-3))
-            return 1.0 if self.context.stop.is_set() else done
-
-        return share
-
     def _anneal(self, best: SoftOutcome, search: LocalSearch) -> None:
         seconds = min(self.parameters.anneal_seconds, self._left() * self.parameters.anneal)
         base = best.value
 
-        search.run(self._clock(search, seconds, self.parameters.sweeps), on_better=lambda gain: self._report(base + gain, best.bound))
+        search.run(self._clock.of(search, seconds, self.parameters.sweeps), on_better=lambda gain: self._report(base + gain, best.bound))
         self._adopt(best, search.counts)
 
     def _settle(self, best: SoftOutcome, sweeps: int) -> None:
         search = self._local_search(best)
         seconds = min(self.parameters.settle_seconds, self._left() * self.parameters.anneal)
-        search.run(self._clock(search, seconds, sweeps), hot=HOT / 10, cold=COLD)
+        search.run(self._clock.of(search, seconds, sweeps), hot=HOT / 10, cold=COLD)
         self._adopt(best, search.counts)
 
     # --- groups ------------------------------------------------------------------------------------------------------------------
@@ -197,13 +131,15 @@ class PreferenceSearch:
         order."""
         self.engine = "exact" if self.options.engine == "exact" else "lns"
         length = self.parameters.turn * (1 + int(self.cluster.count.sum()) / self.parameters.many_pods)
-        kinds = self._kinds(best, components, search)
+        groups = Groups(components, search, self.objective, self.cpsat, self._clock)
+        kinds = self._kinds(best, groups, search)
         rates = dict.fromkeys(kinds, float("inf"))
         turn = 0
         while rates and not self._finished(best) and (rest := self._left() - until) > 0:
             turn += 1
             others = sorted(rates.keys() - {"groups"}, key=lambda name: (-rates[name], name))
-            name = "groups" if "groups" in rates and (turn % self.parameters.other_every or not others) else others[0]
+            bounding = bool(turn % self.parameters.other_every) == groups.worth_bounding(best)
+            name = "groups" if "groups" in rates and (bounding or not others) else others[0]
             if name != "groups" and turn % self.parameters.second_every == 0:
                 name = others[turn // self.parameters.second_every % len(others)]
             gap, started = best.bound - best.value, self._left()
@@ -214,7 +150,7 @@ class PreferenceSearch:
                 search.go_to(best.counts)
             rates[name] = (gap - best.bound + best.value) / max(started - self._left(), 1e-3)
 
-    def _kinds(self, best: SoftOutcome, components: Components, search: LocalSearch) -> dict[str, Turn]:
+    def _kinds(self, best: SoftOutcome, groups: Groups, search: LocalSearch) -> dict[str, Turn]:
         """Return what a turn may be. Each is given the seconds after which it should end and those after which it must; False: it has
         nothing to do any more."""
         lns = Lns(search, self.cpsat)
@@ -222,7 +158,7 @@ class PreferenceSearch:
         def settle(seconds: float, hot: float, only: set[int] | None = None) -> bool:
             total, families = self.objective.total, self.objective.families
             base = best.value + total(families(search.counts)) - total(families(best.counts))
-            clock = self._clock(search, seconds, self.parameters.sweeps)
+            clock = self._clock.of(search, seconds, self.parameters.sweeps)
             search.run(clock, hot=hot, cold=COLD, only=only, on_better=lambda gain: self._report(base + gain, best.bound))
             return bool(search.pairs)
 
@@ -231,78 +167,19 @@ class PreferenceSearch:
             lns.improve(lambda: self._left() <= floor, lambda gain: self._report(base + gain, best.bound))
             return bool(search.pairs)
 
-        def groups(seconds: float, most: float) -> bool:
+        def bound(seconds: float, most: float) -> bool:
             if not self._many:
-                return self._groups(best, components, search, seconds, most)
+                return groups.bound(best, seconds, most)
             until = self._left() - min(seconds, most)  # taking a result over takes long: pods settle in the same turn
-            more = self._groups(best, components, search, seconds * self.parameters.groups_of_many, most)
-            placed, o = Placed(search.counts), self.objective
-            only = {g for c in components.found if c.bound > o.total(o.families(placed, c.classes)) for g in c.classes}
-            settle(self._left() - until, HOT * self.parameters.warm_of_many, only)
+            more = groups.bound(best, seconds * self.parameters.groups_of_many, most)
+            settle(self._left() - until, HOT * self.parameters.warm_of_many, groups.losing())
             return more
 
-        found: dict[str, Turn] = {"groups": groups}
+        found: dict[str, Turn] = {"groups": bound}
         if self.engine == "lns" and search.pairs:
+            found |= {} if self._many else {"moves": lambda seconds, _: groups.move_again(best, seconds)}
             found |= {"anneal": lambda seconds, _: settle(seconds, HOT / 10), "neighbourhoods": neighbourhoods}
         return found
-
-    def _groups(self, best: SoftOutcome, components: Components, search: LocalSearch, seconds: float, most: float) -> bool:
-        """Bound groups alone, those first that may lose most for the time they ask, and give each what it would like if that is a gain.
-        Begins none after so many ``seconds``, and ends after ``most``. Whether any was left to be looked at."""
-        started, gained = self._left(), 0
-        placed, o = Placed(search.counts), self.objective
-        lost = [c.bound - o.total(o.families(placed, c.classes)) for c in components.found]
-        waiting = {i for i, c in enumerate(components.found) if lost[i] > 0 and not c.proved}
-        if not waiting:
-            return False
-        while waiting and not self.context.over() and started - self._left() < seconds:
-            i = max(sorted(waiting), key=lambda i: (not components.found[i].looked, lost[i] / components.found[i].slice))
-            component = components.found[i]
-            rows = search.counts[component.classes]
-            value = o.total(o.families(Placed(rows, component.classes), component.classes))
-            looked = component.looked
-            components.solve(component, self.cpsat, min(component.slice, most - (started - self._left())), rows, value)
-            if not self._many:
-                look_alone(component, search, self.options.seed + int(component.slice), self._clock)
-            component.slice *= 2 if looked else 1
-            more = self._move(component, search, value)
-            gained += more
-            lost[i] = component.bound - value - more
-            if lost[i] <= 0 or component.proved:
-                waiting.discard(i)
-            best.bound = min(best.bound, max(best.value + gained, components.bound))
-            self._report(best.value + gained, best.bound)
-        search.refresh()
-        return True
-
-    def _move(self, component: Component, search: LocalSearch, value: int) -> int:
-        """Put a group where it is best off; the points gained. ``value``: what it has now."""
-        if component.counts is None or component.value is None or component.value <= value:
-            return 0
-        if not all(search.loose(g) for g in component.classes):
-            return 0
-        if (component.counts.sum(axis=1) < search.counts[component.classes].sum(axis=1)).any():
-            return 0  # alone it would rather leave pods out than repel
-        gain = search.relocate(component.classes, component.counts)
-        if gain is not None:
-            return gain
-        return self._make_room(component, search) if self.cluster.n_nodes <= self.parameters.crowded_nodes else 0
-
-    def _make_room(self, component: Component, search: LocalSearch) -> int:
-        """Put a group where it is best off, others giving way, and let them settle around it; undone if nothing is gained by it."""
-        assert component.counts is not None
-        if any(g not in search.mobile for g in component.classes):
-            return 0
-        before = search.counts.copy()
-        base = self.objective.total(self.objective.families(before))
-        if search.force(component.classes, component.counts):
-            seconds = min(self.parameters.settle_seconds, self._left() * self.parameters.anneal)
-            search.run(self._clock(search, seconds, self.parameters.settle_sweeps), hot=HOT / 10, cold=COLD)
-            gain = self.objective.total(self.objective.families(search.counts)) - base
-            if gain > 0:
-                return gain
-            search.go_to(before)
-        return 0
 
     def _left(self) -> float:
         return self.deadline.left()

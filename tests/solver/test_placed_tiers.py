@@ -20,7 +20,7 @@ from solver.runtime.options import Engine, Options, Progress
 from solver.runtime.progress_trace import ProgressReporter
 from solver.runtime.run_context import RunContext
 from solver.search import preference_search
-from solver.search.preference_search import PreferenceSearchParameters
+from solver.search.parameters import PreferenceSearchParameters
 from solver.solve import place
 from tests import tiny, tiny_soft
 from tests.objects import Object, node, pod

@@ -17,7 +17,7 @@ from solver.objective.preferences import Objective
 from solver.rules.eligibility import possible
 from solver.runtime.options import Options
 from solver.search import preference_search
-from solver.search.preference_search import PreferenceSearchParameters
+from solver.search.parameters import PreferenceSearchParameters
 from solver.solve import place
 from tests.objects import Object, node, pod
 

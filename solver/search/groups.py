@@ -1,0 +1,193 @@
+"""Groups of classes that nothing ties to others but the room on nodes: bound each as if it were alone, and put it where it would be then.
+
+Beside the others a group often cannot get there pod by pod, since each node that it would fill has others on it: these give way, and
+settle around it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from models.cluster.cluster import Ints
+from solver import rules
+from solver.bounds.component_bounds import Component, Components
+from solver.cpsat.run import CpSat
+from solver.objective.preferences import Objective
+from solver.objective.sparse_placement import Placed
+from solver.runtime.run_context import RunContext
+from solver.search.annealing import COLD, HOT, LocalSearch
+from solver.search.outcome import SoftOutcome
+from solver.search.parameters import PARAMETERS
+
+#: Sweeps over the pods of a group that is annealed alone.
+SWEEPS = 150
+
+
+class SearchClock:
+    """How much of a search is over, by the clock, or by moves alone in a deterministic run. ``nodes``: of the cluster."""
+
+    def __init__(self, context: RunContext, nodes: int) -> None:
+        self.context, self._move = context, PARAMETERS.move * (1 + nodes / 500)
+
+    def of(self, search: LocalSearch, seconds: float, sweeps: float) -> Callable[[], float]:
+        """Return what says the share of a search that is over, given its seconds and its sweeps over the pods."""
+        started, blocks = time.monotonic(), 0
+        most = max(1.0, sweeps * len(search.pairs) / search.block)
+        cost = search.block * self._move
+
+        def share() -> float:
+            nonlocal blocks
+            blocks += 1
+            spent = time.monotonic() - started
+            if self.context.options.deterministic:
+                spent = (blocks - 1) * cost
+                self.context.deadline.charge(cost)
+            done = max((blocks - 1) / most, spent / max(seconds, 1e-3))
+            return 1.0 if self.context.stop.is_set() else done
+
+        return share
+
+
+class Groups:
+    """The groups of a placement that ``search`` is in the state of."""
+
+    def __init__(self, components: Components, search: LocalSearch, objective: Objective, cpsat: CpSat, clock: SearchClock) -> None:
+        self._components, self._search, self._objective, self._cpsat, self._clock = components, search, objective, cpsat, clock
+        self._found, self._context, self._parameters = components.found, clock.context, PARAMETERS
+        self._many = int(objective.cluster.count.sum()) > PARAMETERS.many_pods
+        self._settling = PARAMETERS.settle_sweeps
+
+    def worth_bounding(self, best: SoftOutcome) -> bool:
+        """Return whether most of the gap may be that of groups to their own best, which is not known yet."""
+        lost = self._losses(best.counts)
+        return 2 * sum(_unknown(c, loss) for c, loss in zip(self._found, lost, strict=True)) >= best.bound - best.value
+
+    def losing(self) -> set[int]:
+        """Return the classes of groups that have less than their bounds."""
+        lost = self._losses(self._search.counts)
+        return {g for loss, c in zip(lost, self._found, strict=True) if loss > 0 for g in c.classes}
+
+    def bound(self, best: SoftOutcome, seconds: float, most: float) -> bool:
+        """Bound groups alone, those first of which most may not be known for the time they ask, and give each what it would like if that
+        is a gain. Begins none after so many ``seconds``, and ends after ``most``. Whether any was left to be looked at."""
+        started, gained, found = self._left(), 0, self._found
+        lost = self._losses(self._search.counts)
+        waiting = {i for i, c in enumerate(found) if lost[i] > 0 and not c.proved}
+        if not waiting:
+            return False
+        while waiting and not self._context.over() and started - self._left() < seconds:
+            i = max(sorted(waiting), key=lambda i: (not found[i].looked, _unknown(found[i], lost[i]) / found[i].slice))
+            component, value, looked = found[i], self._value(found[i]), found[i].looked
+            rows = self._search.counts[component.classes]
+            self._components.solve(component, self._cpsat, min(component.slice, most - (started - self._left())), rows, value)
+            if not self._many:
+                self.look_alone(component)
+            component.slice *= 2 if looked else 1
+            more = self._move(component, value)
+            gained += more
+            lost[i] = component.bound - value - more
+            if lost[i] <= 0 or component.proved:
+                waiting.discard(i)
+            best.bound = min(best.bound, max(best.value + gained, self._components.bound))
+            self._report(best.value + gained, best.bound)
+        self._search.refresh()
+        return True
+
+    def move_again(self, best: SoftOutcome, seconds: float) -> bool:
+        """Give groups that are not where they would be alone another try, those that lose most first: near where they are, then where they
+        are known to be best off; with more time for the others to settle each turn. Whether there are any. Begins none after so many
+        ``seconds``."""
+        started, gained = self._left(), 0
+        lost = self._losses(self._search.counts)
+        losing = [i for i, c in enumerate(self._found) if lost[i] > 0 and c.counts is not None and self._movable(c)]
+        for i in sorted(losing, key=lambda i: (-lost[i], i)):
+            if self._context.over() or started - self._left() >= seconds:
+                return True
+            component, value = self._found[i], self._value(self._found[i])
+            near = replace(component)
+            near.counts, near.value = self._anneal_alone(component, self._settling + i, self._parameters.near)
+            gained += self._move(near, value) or self._move(component, value)
+            self._report(best.value + gained, best.bound)
+        self._settling *= 2
+        return bool(losing)
+
+    def _losses(self, counts: Ints) -> list[int]:
+        """Points that each group has less than its bound in a placement int64[G, N]."""
+        placed, o = Placed(counts), self._objective
+        return [c.bound - o.total(o.families(placed, c.classes)) for c in self._found]
+
+    def _value(self, component: Component) -> int:
+        """Points that a group has now."""
+        rows, o = self._search.counts[component.classes], self._objective
+        return o.total(o.families(Placed(rows, component.classes), component.classes))
+
+    # --- alone ---------------------------------------------------------------------------------------------------------------------
+
+    def look_alone(self, component: Component) -> None:
+        """Take note in ``component`` of a better placement for it alone."""
+        if component.proved or any(g not in self._search.mobile for g in component.classes):
+            return
+        counts, value = self._anneal_alone(component, int(component.slice))
+        if component.value is None or value > component.value:
+            component.counts, component.value, component.wished = counts, value, False
+            component.proved = value >= component.bound
+
+    def _anneal_alone(self, component: Component, seed: int, hot: float = HOT) -> tuple[Ints, int]:
+        """A placement int64[len(classes), N] of a group that is alone, and its points, beginning where it is. ``hot``: the share of the
+        temperature to begin with; the less, the nearer it stays."""
+        search, classes = self._search, component.classes
+        sub, rows = search.cluster.restricted(classes), search.counts[classes]
+        objective = Objective(sub, rules.build(sub))
+        active = rules.replay(sub, [(int(g), int(n), int(rows[g, n])) for g, n in zip(*np.nonzero(rows), strict=True)])
+        alone = LocalSearch(objective, active, search.limits[classes], rows, seed=self._context.options.seed + seed)
+        alone.run(self._clock.of(alone, component.slice, SWEEPS), hot=hot)
+        return alone.counts, objective.total(objective.families(alone.counts))
+
+    # --- beside the others ---------------------------------------------------------------------------------------------------------
+
+    def _movable(self, component: Component) -> bool:
+        return all(self._search.loose(g) and g in self._search.mobile for g in component.classes)
+
+    def _move(self, component: Component, value: int) -> int:
+        """Put a group where it is best off; the points gained. ``value``: what it has now."""
+        search, counts = self._search, component.counts
+        if counts is None or component.value is None or component.value <= value:
+            return 0
+        if not all(search.loose(g) for g in component.classes):
+            return 0
+        if (counts.sum(axis=1) < search.counts[component.classes].sum(axis=1)).any():
+            return 0  # alone it would rather leave pods out than repel
+        gain = search.relocate(component.classes, counts)
+        if gain is not None:
+            return gain
+        crowded = self._objective.cluster.n_nodes <= self._parameters.crowded_nodes
+        return self._make_room(component, counts) if crowded and self._movable(component) else 0
+
+    def _make_room(self, component: Component, counts: Ints) -> int:
+        """Put a group where it is best off, others giving way, and let them settle around it; undone if nothing is gained by it."""
+        search, o = self._search, self._objective
+        before = search.counts.copy()
+        base = o.total(o.families(before))
+        if search.force(component.classes, counts):
+            seconds = min(self._parameters.settle_seconds, self._left() * self._parameters.anneal)
+            search.run(self._clock.of(search, seconds, self._settling), hot=HOT / 10, cold=COLD)
+            gain = o.total(o.families(search.counts)) - base
+            if gain > 0:
+                return gain
+            search.go_to(before)
+        return 0
+
+    def _left(self) -> float:
+        return self._context.deadline.left()
+
+    def _report(self, value: int, bound: int) -> None:
+        self._context.report(self._context.phase, "soft", value, bound)
+
+
+def _unknown(component: Component, lost: int) -> int:
+    """Return how much of what a group has less than its bound may be that of its own best, which is not known."""
+    return lost if component.value is None else min(lost, component.bound - component.value)

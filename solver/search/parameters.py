@@ -1,0 +1,56 @@
+"""How the search for preferences shares its time out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from solver.search.outcome import MANY_PODS
+
+
+@dataclass(frozen=True)
+class PreferenceSearchParameters:
+    """Sizes, shares of the time, and the rhythm of the turns.
+
+    Attributes:
+        small: Variables up to which CP-SAT gets the whole model first.
+        whole: Variables up to which CP-SAT gets the whole model at last; larger ones go on with neighbourhoods and groups in turns.
+        first: Share of the time for CP-SAT on a small model.
+        anneal: Share of the time for annealing.
+        groups: Share of the time for groups.
+        sweeps: Sweeps over the pods after which annealing ends, ...
+        anneal_seconds: ... or seconds.
+        settle_sweeps: Sweeps in which the rest settles after a group has moved, ...
+        settle_seconds: ... or seconds.
+        move: Deterministic seconds that one move counts, on few nodes.
+        turn: Seconds of a turn, with few pods.
+        other_every: Every so manieth turn is not for groups, as long as there are some; ...
+        second_every: ... of those, every so manieth is not for the best.
+        many_pods: A turn is twice as long for so many pods more: taking its result over costs time as well. With more pods groups come
+            before annealing, ...
+        groups_of_many: ... get such a share of their turn, ...
+        warm_of_many: ... and the pods of those that could have more are annealed in the rest of it, from such a share of the temperature.
+        near: Share of the temperature with which a group is annealed alone so that it stays near where it is.
+        crowded_nodes: Nodes up to which a group that finds no room makes others give way.
+    """
+
+    small: int = 3_000
+    whole: int = 20_000
+    first: float = 0.35
+    anneal: float = 0.25
+    groups: float = 0.4
+    sweeps: int = 400
+    anneal_seconds: float = 20.0
+    settle_sweeps: int = 6
+    settle_seconds: float = 3.0
+    move: float = 1e-5
+    turn: float = 3.0
+    other_every: int = 3
+    second_every: int = 5
+    many_pods: int = MANY_PODS
+    groups_of_many: float = 0.6
+    warm_of_many: float = 0.04
+    near: float = 0.1
+    crowded_nodes: int = 1_000
+
+
+PARAMETERS = PreferenceSearchParameters()
