@@ -28,13 +28,13 @@ class Scattered:
     def __init__(self, *, spare: bool) -> None:
         term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "b"}}}
         pull = {"podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 100, "podAffinityTerm": term}]}}
-        large = {"tolerations": [{"key": "large", "operator": "Exists"}]}
+        tolerations = [{"key": "large", "operator": "Exists"}]
         taints = [{"key": "large", "effect": "NoSchedule"}]
         objects: list[Object] = [node(f"n{i}", cpu="8", labels={"kubernetes.io/hostname": f"n{i}"}) for i in range(4)]
         objects += [node("n4", cpu="8", labels={"kubernetes.io/hostname": "n4"}, taints=taints)] if spare else []
         objects += [pod(f"a{i}", cpu="1", labels={"app": "a"}, affinity=pull) for i in range(4)]
         objects += [pod(f"b{i}", cpu="1", labels={"app": "b"}) for i in range(4)]
-        objects += [pod(f"large{i}", cpu="6", labels={"app": "c"}, **large) for i in range(4)]
+        objects += [pod(f"large{i}", cpu="6", labels={"app": "c"}, tolerations=tolerations) for i in range(4)]
         snapshot = from_objects(objects)
         cluster = compile_cluster(snapshot, select(snapshot))
         active = rules.build(cluster)
