@@ -17,6 +17,8 @@ from commands.common.options import PolicyChoices, SearchChoices, Streams, bundl
 from commands.common.selecting import Selecting
 
 if TYPE_CHECKING:
+    from audit.gate.gate import Checked, Request
+    from models.documents.policy import Policy
     from models.kube.feature_gates import FeatureGates
     from models.positions.find import Positions
     from models.snapshot.snapshot import Snapshot
@@ -75,14 +77,12 @@ def check(
     refuse("-" in base and "-" in (*streams.manifests, *streams.snapshots), "only one of the inputs can be standard input")
     streams.check()
     from audit.catalogue import CODES
-    from audit.gate.gate import GateOptions, Request
+    from audit.gate.gate import GateOptions
     from audit.gate.gate import check as judge
     from audit.run import AuditOptions
     from commands import VERSION
     from commands.common import inputs, output, searching
-    from commands.core import reading
     from models.documents.findings.check import failing, to_builtins, unfit
-    from models.snapshot.snapshot import Snapshot
     from report.documents import csv_rows, metrics
     from report.findings import outcomes
     from report.findings.formats import formats
@@ -91,26 +91,12 @@ def check(
     picked = selecting.chosen(chosen, CODES)
     policy = inputs.read_policy(choices)
     run = searching.Run(streams)
-    cluster = inputs.load(streams, policy) if streams.snapshots or streams.cluster is not None else None
-    nowhere = Snapshot()
-    if cluster is None:
-        inputs.set_gates(nowhere, streams)
-    gates = (cluster or nowhere).gates
-    manifests, positions = _manifests(streams.manifests, streams, gates, namespace, charts)
-    before = _manifests(base, streams, gates, namespace)[0] if base else None
-    inputs.warn(manifests.warnings, streams)
-    inputs.note_omissions(manifests.omissions, streams)
-    if streams.verbose and manifests.ignored:
-        say("not read of the manifests: " + inputs.counted(manifests.ignored))
-    request = Request(manifests, positions, streams.manifests, cluster, before, base)
+    request, where = _request(streams, policy, namespace, charts, base)
     looked = AuditOptions(policy, choices.daemon_namespaces, time_limit=search.time_limit, chosen=picked)
     asked = GateOptions(searching.search_options(search, choices, policy), looked, show_known)
     checked = run.search(partial(judge, request, asked))
     found = checked.check
-    inputs.warn([text for text in checked.warnings if text not in manifests.warnings], streams)
-    found.notes += [*(cluster.notes if cluster is not None else ()), *manifests.notes]
-    if cluster is not None and found.snapshot is not None:
-        reading.stamp(found.snapshot, cluster)
+    _add_notes(checked, request, streams)
     if streams.strict and found.unmodelled:
         fail([f"not modelled: {u.pod}: {u.field}: {u.effect}" for u in found.unmodelled], VIOLATED)
     output.write_document(
@@ -119,7 +105,7 @@ def check(
         lambda: to_builtins(found),
         csv=lambda: csv_rows.check(found),
         openmetrics=lambda: metrics.check(found, VERSION, run.seconds()),
-        snapshot=cluster or nowhere,
+        snapshot=where,
         **formats(lambda: outcomes.of_check(found, {code: rule for code, rule in CODES.items() if picked.has(code)}, fail_on), VERSION),
     )
     line = f"{terminal.summary(found)}, {run.seconds():.1f} s"
@@ -128,6 +114,39 @@ def check(
     if checked.stale and not streams.quiet:
         say(f"{chosen.baseline}: {checked.stale} of its findings are gone; --write-baseline writes what is left of it")
     run.end(VIOLATED if failing(found, fail_on) else INCOMPLETE if unfit(found) else DONE, line)
+
+
+def _add_notes(checked: Checked, request: Request, streams: Streams) -> None:
+    """Say what else is odd, and add what was noted of the inputs, and which cluster it was."""
+    from commands.common import inputs
+    from commands.core import reading
+
+    inputs.warn([text for text in checked.warnings if text not in request.manifests.warnings], streams)
+    found, cluster = checked.check, request.cluster
+    found.notes += [*(cluster.notes if cluster is not None else ()), *request.manifests.notes]
+    if cluster is not None and found.snapshot is not None:
+        reading.stamp(found.snapshot, cluster)
+
+
+def _request(
+    streams: Streams, policy: Policy, namespace: str | None, charts: Sequence[str], base: Sequence[str]
+) -> tuple[Request, Snapshot]:
+    """Read the cluster, the manifests and what they were; with the cluster, or what stands for it where there is none."""
+    from audit.gate.gate import Request
+    from commands.common import inputs
+    from models.snapshot.snapshot import Snapshot
+
+    cluster = inputs.load(streams, policy) if streams.snapshots or streams.cluster is not None else None
+    where = cluster or Snapshot()
+    if cluster is None:
+        inputs.set_gates(where, streams)
+    manifests, positions = _manifests(streams.manifests, streams, where.gates, namespace, charts)
+    before = _manifests(base, streams, where.gates, namespace)[0] if base else None
+    inputs.warn(manifests.warnings, streams)
+    inputs.note_omissions(manifests.omissions, streams)
+    if streams.verbose and manifests.ignored:
+        say("not read of the manifests: " + inputs.counted(manifests.ignored))
+    return Request(manifests, positions, streams.manifests, cluster, before, base), where
 
 
 def _manifests(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -11,6 +12,11 @@ from commands.common import options
 from commands.common.exit_codes import DONE, INCOMPLETE, refuse, say
 from commands.common.help_text import Command
 from commands.common.options import PolicyChoices, SearchChoices, Streams, bundled
+
+if TYPE_CHECKING:
+    from models.documents.placement import Placement
+    from models.snapshot.snapshot import Snapshot
+    from solver.runtime.options import Options
 
 #: Edits that no manifest says.
 _WHAT_IF = ("addNodes", "removeNodes", "removeDomains", "replicas", "buy")
@@ -80,14 +86,7 @@ def solve(
         catalogue=nodes.without(edits["buy"]) if nodes is not None else None,
         unmodelled=tuple(edited.unmodelled),
     )
-    if name is None:
-        from solver.solve import place
-
-        placement = run.search(partial(place, snapshot, asked))
-    else:
-        from solver.rollout.simulate import roll_out
-
-        placement = run.search(partial(roll_out, snapshot, name, revision, asked))
+    placement = run.search(_search(snapshot, name, revision, asked))
     run.accept(placement, snapshot)
     templates = template_nodes(before, snapshot, edited.workloads, placement) if streams.wants("manifests") else []
     asked_for = manifests.Request(files, templates, edits["namespace"], gates, streams.allow_unknown_fields, snapshot.sha256)
@@ -135,3 +134,14 @@ def _rollout(value: str | None) -> tuple[str | None, str | None]:
     name, _, path = value.partition("=")
     refuse(not name or (not path and "=" in value), f"--rollout: {value!r} is not of the form NAME or NAME=FILE")
     return name, path or None
+
+
+def _search(snapshot: Snapshot, rollout: str | None, revision: Snapshot | None, asked: Options) -> Callable[..., Placement]:
+    """The search for a placement, or for that of a Deployment's rollout."""
+    if rollout is None:
+        from solver.solve import place
+
+        return partial(place, snapshot, asked)
+    from solver.rollout.simulate import roll_out
+
+    return partial(roll_out, snapshot, rollout, revision, asked)

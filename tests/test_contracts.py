@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import configparser
 import re
 import shutil
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -143,3 +145,28 @@ def test_every_cp_sat_solver_is_made_in_one_place() -> None:
         path.relative_to(ROOT).as_posix() for path in (ROOT / "solver").rglob("*.py") if "CpSolver()" in path.read_text(encoding="utf-8")
     }
     assert made == {"solver/cpsat/solver.py"}
+
+
+def _modules() -> list[Path]:
+    """Every module outside tests/."""
+    listed = subprocess.run(["git", "ls-files", "*.py"], cwd=ROOT, capture_output=True, text=True, check=False).stdout.split()
+    found = [ROOT / name for name in listed] or sorted(ROOT.rglob("*.py"))
+    return [path for path in found if path.is_file() and path.relative_to(ROOT).parts[0] not in ("tests", "build", "dist")]
+
+
+def test_modules_and_functions_have_the_length_that_contributing_names() -> None:
+    assert len(_modules()) > 500
+    long = []
+    for path in _modules():
+        text = path.read_text(encoding="utf-8")
+        if len(text.splitlines()) > 400:
+            long.append(f"{path.relative_to(ROOT)}: {len(text.splitlines())} lines")
+        functions = (each for each in ast.walk(ast.parse(text)) if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef))
+        lengths = [(each.name, (each.end_lineno or 0) - each.lineno + 1) for each in functions]
+        long += [f"{path.relative_to(ROOT)}: {name}: {lines} lines" for name, lines in lengths if lines > 60]
+    assert not long
+
+
+def test_folders_have_the_modules_that_contributing_names() -> None:
+    rooms = Counter(path.parent.relative_to(ROOT) for path in _modules() if path.name != "__init__.py")
+    assert {str(room): count for room, count in rooms.items() if count > 15 and room != Path("commands")} == {}

@@ -22,7 +22,7 @@ from solver.bounds import component_bounds
 from solver.numa import zone_patterns
 from solver.objective import preferences as objective_preferences
 from solver.objective import report
-from solver.search import outcome, preference_search
+from solver.search import outcome, parameters
 from tests.objects import node, pod
 
 _ROOT = Path(cli.__file__).resolve().parent
@@ -200,9 +200,9 @@ def test_the_numbers_in_preferences_are_those_of_the_code() -> None:
         f"−{objective_preferences.TAINT_COST} for each PreferNoSchedule taint",
         f"−{objective_preferences.SKEW_COST} for each pod above",
         f"the {report.LISTED} costliest",
-        f"at most {preference_search.PARAMETERS.small:,} (class, node) pairs",
+        f"at most {parameters.PARAMETERS.small:,} (class, node) pairs",
         f"up to {outcome.LARGE:,} pairs",
-        f"up to {preference_search.PARAMETERS.whole:,} pairs",
+        f"up to {parameters.PARAMETERS.whole:,} pairs",
         f"more than {component_bounds.MOST_VARIABLES:,} pairs",
         f"at most {soft_tiers.PARAMETERS.unasked_share:.0%} of the time".replace("%", " %"),
         f"{soft_tiers.PARAMETERS.unasked_seconds} seconds",

@@ -13,7 +13,7 @@ from audit.view.finding import Code, some
 from audit.view.view import ClusterView, Subject
 from models.disruption.pod_disruption_budgets import DisruptionBudget, budgets, ignores_budgets, is_ready
 from models.documents.findings.audit import Finding
-from models.kube import objects
+from models.kube import objects, workload_objects
 from models.kube.selectors import Selector, canonical, selector_matches
 from models.workloads.checks import describe
 from models.workloads.deployment_rollout import scaled
@@ -77,7 +77,7 @@ def check(view: ClusterView) -> Iterator[Finding]:
     for budget in view.snapshot.pod_disruption_budgets:
         namespace = budget.metadata.namespace or "default"
         name = f"{namespace}/{budget.metadata.name or ''}"
-        selector = canonical((budget.spec or objects.PodDisruptionBudgetSpec()).selector)
+        selector = canonical((budget.spec or workload_objects.PodDisruptionBudgetSpec()).selector)
         chosen = [s for s in subjects.get(namespace, ()) if selector_matches(selector, s.labels)]
         for subject in chosen:
             if not subject.pods:
@@ -88,12 +88,12 @@ def check(view: ClusterView) -> Iterator[Finding]:
 
 def _one(
     view: ClusterView,
-    budget: objects.PodDisruptionBudget,
+    budget: workload_objects.PodDisruptionBudget,
     selector: Selector | None,
     chosen: list[Subject],
     running: DisruptionBudget | None,
 ) -> Iterator[Finding]:
-    spec = budget.spec or objects.PodDisruptionBudgetSpec()
+    spec = budget.spec or workload_objects.PodDisruptionBudgetSpec()
     name = f"PodDisruptionBudget {budget.metadata.namespace or 'default'}/{budget.metadata.name or ''}"
     if (spec.minAvailable is None) == (spec.maxUnavailable is None):
         both = "neither minAvailable nor maxUnavailable is" if spec.minAvailable is None else "both minAvailable and maxUnavailable are"

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from checker.plan.document import Workloads
 from checker.rules import matching
-from models.kube import objects
+from models.kube import objects, workload_objects
 from models.snapshot.snapshot import Snapshot
 
 _SCALED: Final = ("Deployment", "ReplicaSet", "StatefulSet", "ReplicationController")
@@ -115,9 +115,9 @@ class Guards:
         return [self._guards[b] for b in self._indices(pod)]
 
 
-def _settle(guard: Guard, budget: objects.PodDisruptionBudget, pods: Sequence[objects.Pod], scales: _Scales) -> None:
+def _settle(guard: Guard, budget: workload_objects.PodDisruptionBudget, pods: Sequence[objects.Pod], scales: _Scales) -> None:
     """Fill in what a budget allows: by its status, and what that lacks as the controller would compute it."""
-    spec, status = budget.spec or objects.PodDisruptionBudgetSpec(), budget.status or objects.PodDisruptionBudgetStatus()
+    spec, status = budget.spec or workload_objects.PodDisruptionBudgetSpec(), budget.status or workload_objects.PodDisruptionBudgetStatus()
     healthy = status.currentHealthy
     if healthy is None:
         healthy = sum(bool(pod.spec.nodeName) and not ignored(pod) and is_ready(pod) for pod in pods)
@@ -131,7 +131,7 @@ def _settle(guard: Guard, budget: objects.PodDisruptionBudget, pods: Sequence[ob
     guard.lenient = spec.unhealthyPodEvictionPolicy == "AlwaysAllow" or healthy >= desired > 0
 
 
-def _wanted(spec: objects.PodDisruptionBudgetSpec, pods: Sequence[objects.Pod], scales: _Scales) -> tuple[int, int]:
+def _wanted(spec: workload_objects.PodDisruptionBudgetSpec, pods: Sequence[objects.Pod], scales: _Scales) -> tuple[int, int]:
     """Pods that there should be, and how many of them healthy. (0, 0), which allows nothing, where the controller fails."""
     if spec.maxUnavailable is None and isinstance(spec.minAvailable, int):
         return len(pods), spec.minAvailable

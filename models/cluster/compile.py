@@ -42,23 +42,13 @@ def compile_cluster(
     """
     trees = _trees(snapshot, policy)
     nodes = NodeTable(snapshot.nodes)
-    rejecting = any(tree.rejects for tree in trees.values())
     devices = _devices(snapshot, scope, nodes, running or {})
     reader = TemplateReader(
-        snapshot, scope, policy, daemon_namespaces=daemon_namespaces, running=running or {}, rejecting=rejecting, devices=devices
+        snapshot, scope, policy, daemon_namespaces=daemon_namespaces, running=running or {}, trees=trees.values(), devices=devices
     )
-    fixed = reader.templates(scope.fixed, bound=True)
-    pending = reader.templates(scope.pending, bound=False)
-    for resource, provided in devices.provided.items() if devices is not None else ():
-        if provided.all():  # no node lists it: devices alone decide
-            for template in (*fixed, *pending):
-                template.demand.pop(resource, None)
-    profiles = _profiles(reader, [*fixed, *pending])
     node_index = {name: n for n, name in enumerate(nodes.names)}
-    for template in fixed:
-        template.nodes = np.array([node_index[snapshot.pods[i].spec.nodeName or ""] for i in template.pods], dtype=np.int32)
-    resources, allocatable, slots = _allocatable(nodes, snapshot, [*fixed, *pending])
-    _provide(allocatable, resources, devices, [*fixed, *pending])
+    fixed, pending, profiles = _templates(reader, scope, node_index, devices)
+    resources, allocatable, slots = _allocatable(nodes, snapshot, devices, [*fixed, *pending])
     used, used_slots = fixed_pods.used(fixed, nodes.size, resources)
     rules, images = NodeRules(nodes, snapshot.gates), ImageScores(snapshot.nodes if policy.multipliers.imageLocality else ())
     classes, demand, supposed = _classes(reader, rules, images, pending)
@@ -96,6 +86,22 @@ def compile_cluster(
         _placed=placed,
         _settled=settled,
     )
+
+
+def _templates(
+    reader: TemplateReader, scope: Scope, node_index: Mapping[str, int], devices: DeviceTable | None
+) -> tuple[list[Template], list[Template], int]:
+    """The templates of fixed pods, which know their nodes, and of pending ones, with how many profiles they have."""
+    fixed = reader.templates(scope.fixed, bound=True)
+    pending = reader.templates(scope.pending, bound=False)
+    for resource, provided in devices.provided.items() if devices is not None else ():
+        if provided.all():  # no node lists it: devices alone decide
+            for template in (*fixed, *pending):
+                template.demand.pop(resource, None)
+    pods = reader.snapshot.pods
+    for template in fixed:
+        template.nodes = np.array([node_index[pods[i].spec.nodeName or ""] for i in template.pods], dtype=np.int32)
+    return fixed, pending, _profiles(reader, [*fixed, *pending])
 
 
 def _devices(snapshot: Snapshot, scope: Scope, nodes: NodeTable, running: Mapping[int, int]) -> DeviceTable | None:
@@ -136,7 +142,9 @@ def _profiles(reader: TemplateReader, templates: Sequence[Template]) -> int:
     return len(profiles)
 
 
-def _allocatable(nodes: NodeTable, snapshot: Snapshot, templates: Sequence[Template]) -> tuple[list[str], Ints, Ints]:
+def _allocatable(
+    nodes: NodeTable, snapshot: Snapshot, devices: DeviceTable | None, templates: Sequence[Template]
+) -> tuple[list[str], Ints, Ints]:
     """Resources that some pod requests, their allocatable per node [N, R] and the pod slots [N]."""
     asked = {name for t in templates for name in t.demand}
     base = ["cpu", "memory"]
@@ -155,6 +163,7 @@ def _allocatable(nodes: NodeTable, snapshot: Snapshot, templates: Sequence[Templ
         for name, value in found.items():
             if name in column:
                 table[n, column[name]] = value
+    _provide(table, resources, devices, templates)
     return resources, table, slots
 
 

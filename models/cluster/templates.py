@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final
@@ -27,6 +27,7 @@ from models.snapshot.snapshot import InputError, Snapshot
 if TYPE_CHECKING:
     from models.devices.demand import Demand
     from models.devices.table import DeviceTable
+    from models.numa.node_topology import NumaTree
 
 _encoder = msgspec.json.Encoder(order="deterministic")
 #: Pseudo label of the members of a gang: no label key holds a NUL.
@@ -89,7 +90,7 @@ class TemplateReader:
         *,
         daemon_namespaces: tuple[str, ...],
         running: Mapping[int, int],
-        rejecting: bool,
+        trees: Collection[NumaTree],
         devices: DeviceTable | None = None,
     ) -> None:
         self.snapshot, self.policy, self.running = snapshot, policy, running
@@ -99,7 +100,7 @@ class TemplateReader:
         self.matchers = Matchers()
         self.namespaces = {*snapshot.namespaces, *(p.metadata.namespace or "default" for p in snapshot.pods)}
         self._selected: dict[Selector, frozenset[str]] = {}
-        self.containers = _containers(snapshot, scope, policy, rejecting=rejecting)
+        self.containers = _containers(snapshot, scope, policy, rejecting=any(tree.rejects for tree in trees))
         self.default_spread = DefaultSpread(snapshot, policy)
         self._refused = refusals(snapshot)
         asked = scope

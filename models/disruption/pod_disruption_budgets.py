@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from models.kube import objects
+from models.kube import objects, workload_objects
 from models.kube.selectors import Selector, canonical, selector_matches
 from models.snapshot.snapshot import Snapshot
 from models.workloads.ownership import HASH
@@ -60,7 +60,7 @@ def budgets(snapshot: Snapshot) -> list[DisruptionBudget]:
     selection, scales = _Selection(snapshot), _Scales(snapshot)
     found = []
     for budget in snapshot.pod_disruption_budgets:
-        spec = budget.spec or objects.PodDisruptionBudgetSpec()
+        spec = budget.spec or workload_objects.PodDisruptionBudgetSpec()
         namespace = budget.metadata.namespace or "default"
         selected = selection.of(namespace, canonical(spec.selector))
         running = [i for i in selected if _runs(snapshot.pods[i])]
@@ -75,7 +75,7 @@ def budgets(snapshot: Snapshot) -> list[DisruptionBudget]:
     return found
 
 
-def _never(status: objects.PodDisruptionBudgetStatus | None, expected: tuple[int, int] | None) -> bool:
+def _never(status: workload_objects.PodDisruptionBudgetStatus | None, expected: tuple[int, int] | None) -> bool:
     """Return whether a budget allows nothing even when all its pods are healthy. Where the snapshot does not tell (``expected`` None: a
     controller that is not known may have a scale in the cluster), the status does, if the disruption controller could tell."""
     if expected is None and status is not None and status.expectedPods and status.desiredHealthy is not None:
@@ -99,13 +99,13 @@ def is_healthy(pod: objects.Pod) -> bool:
 
 def _state(
     snapshot: Snapshot,
-    budget: objects.PodDisruptionBudget,
-    spec: objects.PodDisruptionBudgetSpec,
+    budget: workload_objects.PodDisruptionBudget,
+    spec: workload_objects.PodDisruptionBudgetSpec,
     selected: list[int],
     scales: _Scales,
 ) -> tuple[int, int, int]:
     """Return how many pods are healthy, how many have to be, and how many evictions are allowed."""
-    status = budget.status or objects.PodDisruptionBudgetStatus()
+    status = budget.status or workload_objects.PodDisruptionBudgetStatus()
     healthy, desired, allowed = status.currentHealthy, status.desiredHealthy, status.disruptionsAllowed
     if healthy is None:
         healthy = sum(is_healthy(snapshot.pods[i]) for i in selected)
@@ -119,7 +119,9 @@ def _state(
     return healthy, desired, max(0, allowed)
 
 
-def _expected(snapshot: Snapshot, spec: objects.PodDisruptionBudgetSpec, selected: list[int], scales: _Scales) -> tuple[int, int] | None:
+def _expected(
+    snapshot: Snapshot, spec: workload_objects.PodDisruptionBudgetSpec, selected: list[int], scales: _Scales
+) -> tuple[int, int] | None:
     """Expected pods, and how many of them have to be healthy; None where the controller cannot tell."""
     if spec.maxUnavailable is None and spec.minAvailable is None:
         return 0, 0

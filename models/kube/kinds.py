@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from models.kube import device_objects, namespace_limits, objects, topology_objects
+from models.kube import device_objects, namespace_limits, objects, topology_objects, workload_objects
 from models.kube.storage_objects import CSIDriver, CSINode, PersistentVolume, PersistentVolumeClaim, StorageClass
 from models.kube.workload_objects import (
     CronJob,
@@ -43,7 +43,7 @@ KINDS: Final[dict[str, Kind]] = {
         _kind(objects.Pod, ""),
         _kind(objects.Namespace, "", namespaced=False),
         _kind(objects.PriorityClass, "scheduling.k8s.io", namespaced=False),
-        _kind(objects.PodDisruptionBudget, "policy"),
+        _kind(workload_objects.PodDisruptionBudget, "policy"),
         _kind(PersistentVolume, "", namespaced=False),
         _kind(PersistentVolumeClaim, ""),
         _kind(StorageClass, "storage.k8s.io", namespaced=False),

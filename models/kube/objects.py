@@ -337,7 +337,7 @@ class Node(Struct):
     status: NodeStatus | None = None
 
 
-# --- namespaces, priorities, budgets, services --------------------------------------------------------------------------
+# --- namespaces, priorities, services ---------------------------------------------------------------------------------
 
 
 class Namespace(Struct):
@@ -348,26 +348,6 @@ class PriorityClass(Struct):
     metadata: ObjectMeta
     value: int
     globalDefault: bool | None = None
-
-
-class PodDisruptionBudgetSpec(Struct):
-    selector: LabelSelector | None = None
-    minAvailable: int | str | None = None
-    maxUnavailable: int | str | None = None
-    unhealthyPodEvictionPolicy: str | None = None
-
-
-class PodDisruptionBudgetStatus(Struct):
-    disruptionsAllowed: int | None = None
-    currentHealthy: int | None = None
-    desiredHealthy: int | None = None
-    expectedPods: int | None = None
-
-
-class PodDisruptionBudget(Struct):
-    metadata: ObjectMeta
-    spec: PodDisruptionBudgetSpec | None = None
-    status: PodDisruptionBudgetStatus | None = None
 
 
 class ServiceSpec(Struct):

@@ -1,4 +1,4 @@
-"""Objects that make pods and group them: controllers (core/v1, apps/v1, batch/v1), pod groups. See :mod:`models.kube.objects`."""
+"""Objects that make pods and group them: controllers, pod groups, budgets (core, apps, batch, policy). See :mod:`models.kube.objects`."""
 
 from __future__ import annotations
 
@@ -205,3 +205,23 @@ class Workload(Struct):
 
     metadata: ObjectMeta
     spec: SchedulingWorkloadSpec | None = None
+
+
+class PodDisruptionBudgetSpec(Struct):
+    selector: LabelSelector | None = None
+    minAvailable: int | str | None = None
+    maxUnavailable: int | str | None = None
+    unhealthyPodEvictionPolicy: str | None = None
+
+
+class PodDisruptionBudgetStatus(Struct):
+    disruptionsAllowed: int | None = None
+    currentHealthy: int | None = None
+    desiredHealthy: int | None = None
+    expectedPods: int | None = None
+
+
+class PodDisruptionBudget(Struct):
+    metadata: ObjectMeta
+    spec: PodDisruptionBudgetSpec | None = None
+    status: PodDisruptionBudgetStatus | None = None

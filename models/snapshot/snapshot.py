@@ -70,7 +70,7 @@ class Snapshot:
     resource_claims: dict[str, device_objects.ResourceClaim] = field(default_factory=dict)  # "namespace/name"
     resource_claim_templates: dict[str, device_objects.ResourceClaimTemplate] = field(default_factory=dict)  # "namespace/name"
     node_topologies: dict[str, topology_objects.NodeResourceTopology] = field(default_factory=dict)
-    pod_disruption_budgets: list[objects.PodDisruptionBudget] = field(default_factory=list)
+    pod_disruption_budgets: list[workload_objects.PodDisruptionBudget] = field(default_factory=list)
     services: list[objects.Service] = field(default_factory=list)
     resource_quotas: dict[str, namespace_limits.ResourceQuota] = field(default_factory=dict)  # "namespace/name"
     limit_ranges: dict[str, namespace_limits.LimitRange] = field(default_factory=dict)  # "namespace/name"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from models.documents.capacity import Capacity
 from models.documents.findings.audit import Audit
-from models.documents.placement import Cause, Placement
+from models.documents.placement import Cause, Placement, SnapshotRef
 from models.documents.policy import DEFAULT
 from models.documents.rebalance_plan import RebalancePlan
 from models.documents.upgrade import Upgrade
@@ -58,8 +58,6 @@ def build(
     policy = (result.policy if result is not None else None) or DEFAULT
     scratch, gated = (reference.fromScratch, reference.includeGated) if reference is not None else (False, False)
     chosen = scope.select(snapshot, from_scratch=scratch, include_gated=gated)
-    sha256, pending = (reference.sha256, reference.pending) if reference is not None else (snapshot.sha256, len(chosen.pending))
-    source = origin(snapshot)
     found = places.find(snapshot, result, original)
     names, of_pod = owners.of_pods(snapshot, found.pods)
     shapes = Shapes(snapshot, found.pods, of_pod, [name for name, _ in names], policy, chosen)
@@ -71,7 +69,7 @@ def build(
         "version": version,
         "title": summary.title(snapshot, result),
         "kind": summary.kind(result),
-        "snapshot": {"sha256": sha256, "nodes": len(snapshot.nodes), "pods": len(snapshot.pods), "pending": pending, "origin": source},
+        "snapshot": _of_snapshot(snapshot, reference, len(chosen.pending)),
         "summary": summary.summary(snapshot, result, found, chosen, policy, violations, usage, node_columns, shapes.notes),
         "views": found.views,
         "zones": nodes.zones(snapshot)[0],
@@ -79,11 +77,39 @@ def build(
         "workloads": [{"name": name, "namespace": namespace, "pods": counts[w]} for w, (name, namespace) in enumerate(names)],
         "priorities": columns.priorities,
         "shapes": shapes.found,
-        "pods": None if grouped else columns.single(range(len(found.pods))),
-        "groups": columns.groups() if grouped else None,
-        "named": columns.single(columns.changed()) if grouped else None,
+        **_of_pods(columns, len(found.pods)),
         "usage": usage,
         "waves": pods.waves(found, grouped=grouped),
+        **_of_result(result, verdicts, causes, audit),
+    }
+    if capacity is not None:
+        _about_capacity(data, snapshot, capacity)
+    # What a page is without devices it stays.
+    if (held := devices.columns(snapshot, result, found, grouped=grouped)) is not None:
+        data["devices"] = held
+    return dict(_clean(data, {}))
+
+
+def _of_snapshot(snapshot: Snapshot, reference: SnapshotRef | None, pending: int) -> dict[str, Any]:
+    """What tells the snapshot from others; of a result the one that it names."""
+    sha256, pending = (snapshot.sha256, pending) if reference is None else (reference.sha256, reference.pending)
+    return {
+        "sha256": sha256, "nodes": len(snapshot.nodes), "pods": len(snapshot.pods), "pending": pending, "origin": origin(snapshot)
+    }  # fmt: skip
+
+
+def _of_pods(columns: pods.Columns, count: int) -> dict[str, Any]:
+    """Pods one by one, or in groups beside those that are named."""
+    if not columns.grouped:
+        return {"pods": columns.single(range(count)), "groups": None, "named": None}
+    return {"pods": None, "groups": columns.groups(), "named": columns.single(columns.changed())}
+
+
+def _of_result(
+    result: Placement | RebalancePlan | None, verdicts: Sequence[PodVerdict], causes: Sequence[Cause], audit: Audit | None
+) -> dict[str, Any]:
+    """What the panels say of a result, or of a snapshot without one."""
+    return {
         "obstacles": summary.obstacles(result),
         "unplaced": unplaced(result, verdicts, causes),
         "audit": summary.audit(audit),
@@ -91,13 +117,6 @@ def build(
         "search": summary.search(result),
         "rulesBroken": summary.rules_broken(result),
     }
-    if capacity is not None:
-        _about_capacity(data, snapshot, capacity)
-    # What a page is without devices it stays.
-    if (held := devices.columns(snapshot, result, found, grouped=grouped)) is not None:
-        data["devices"] = held
-    cleaned: dict[str, Any] = _clean(data, {})
-    return cleaned
 
 
 def _about_capacity(data: dict[str, Any], snapshot: Snapshot, document: Capacity) -> None:

@@ -9,7 +9,7 @@ from models.disruption.pod_disruption_budgets import budgets
 from models.documents.policy import Policy
 from models.gangs import gangs
 from models.gangs.markers import members
-from models.kube import objects, pod_requests
+from models.kube import objects, pod_requests, workload_objects
 from models.kube.pod_spec import required_terms
 from models.kube.selectors import canonical
 from models.snapshot.scope import Scope
@@ -104,7 +104,7 @@ class Shapes:
             return found
         allowed = {budget.name: budget.allowed for budget in budgets(snapshot)}
         for budget in snapshot.pod_disruption_budgets:
-            spec = budget.spec or objects.PodDisruptionBudgetSpec()
+            spec = budget.spec or workload_objects.PodDisruptionBudgetSpec()
             namespace = budget.metadata.namespace or "default"
             name = f"{namespace}/{budget.metadata.name or ''}"
             asks = [f"{key} {value}" for key in ("minAvailable", "maxUnavailable") if (value := getattr(spec, key)) is not None]

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from live.apply.differences import nodes, others, pods
 from live.apply.differences.found import Done, Drift
 from models.disruption.pod_disruption_budgets import is_ready
-from models.kube import objects
+from models.kube import objects, workload_objects
 from models.kube.selectors import canonical, selector_matches
 from models.snapshot.gc_pause import no_gc
 from models.snapshot.snapshot import Snapshot
@@ -78,11 +78,11 @@ def _disruptions(before: Snapshot, now: Snapshot, there: dict[str, objects.Pod],
             yield Drift("PodDisruptionBudget", name, "disruptions", what)
 
 
-def _allowed(budget: objects.PodDisruptionBudget | None) -> int | None:
+def _allowed(budget: workload_objects.PodDisruptionBudget | None) -> int | None:
     return budget.status.disruptionsAllowed if budget is not None and budget.status is not None else None
 
 
-def _taken(budget: objects.PodDisruptionBudget, before: Snapshot, there: dict[str, objects.Pod], done: Done) -> int:
+def _taken(budget: workload_objects.PodDisruptionBudget, before: Snapshot, there: dict[str, objects.Pod], done: Done) -> int:
     """How many pods of a budget the run itself stopped and that are not Ready again."""
     selector = canonical(budget.spec.selector if budget.spec is not None else None)
     namespace = budget.metadata.namespace or "default"

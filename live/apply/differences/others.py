@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 
 from live.apply.differences import fields
 from live.apply.differences.found import Drift
-from models.kube import device_objects, kinds, objects, storage_objects
+from models.kube import device_objects, kinds, objects, storage_objects, workload_objects
 from models.kube.workload_objects import Job, ReplicaSet
 from models.snapshot.snapshot import Snapshot
 
@@ -25,7 +25,7 @@ class Compared(NamedTuple):
     node: Callable[[Any], str] = lambda _: ""
 
 
-def _budget(found: objects.PodDisruptionBudget) -> dict[str, Any]:
+def _budget(found: workload_objects.PodDisruptionBudget) -> dict[str, Any]:
     return {"spec": fields.plain(found.spec) if found.spec is not None else {}, "terminating": _terminating(found)}
 
 

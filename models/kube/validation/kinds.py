@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 from typing import Final
 
-from models.kube import device_objects, kinds, objects, topology_objects
+from models.kube import device_objects, kinds, objects, topology_objects, workload_objects
 from models.kube.feature_gates import FeatureGates
 from models.kube.lenient_decode import shorten
 from models.kube.namespace_limits import LimitRange, ResourceQuota
@@ -91,7 +91,7 @@ def _percentage(value: int | str | None, path: str, out: Problems) -> None:
         out.append(f"{path}: got {shorten(value)}, expected a whole number or a percentage such as 50%")
 
 
-def _budget(budget: objects.PodDisruptionBudget, out: Problems) -> None:
+def _budget(budget: workload_objects.PodDisruptionBudget, out: Problems) -> None:
     if budget.spec is not None:
         check_label_selector(budget.spec.selector, "spec.selector", out)
         _percentage(budget.spec.minAvailable, "spec.minAvailable", out)
@@ -179,7 +179,7 @@ _CHECKS: Final[dict[type[object], Callable[..., None]]] = {
     PersistentVolume: _volume,
     StorageClass: _storage_class,
     topology_objects.NodeResourceTopology: _topology,
-    objects.PodDisruptionBudget: _budget,
+    workload_objects.PodDisruptionBudget: _budget,
     CSINode: _csi_node,
     objects.PriorityClass: _priority_class,
     PodGroup: _pod_group,
