@@ -25,7 +25,7 @@ _COUNTED: Final = ("cpu", "memory")
 
 def claim_keys(pod: Pod) -> tuple[str, ...]:
     """Return ``namespace/name`` of the claims a pod mounts, in order and once; an ephemeral volume's claim is ``<pod>-<volume>``."""
-    return tuple(dict.fromkeys((*named_claims(pod), *_ephemeral_claims(pod))))
+    return tuple(dict.fromkeys((*named_claims(pod), *_ephemeral_claims(pod)))) if pod.spec.volumes else ()
 
 
 def named_claims(pod: Pod) -> tuple[str, ...]:
