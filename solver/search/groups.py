@@ -6,8 +6,6 @@ settle around it.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -18,38 +16,13 @@ from solver.bounds.component_bounds import Component, Components
 from solver.cpsat.run import CpSat
 from solver.objective.preferences import Objective
 from solver.objective.sparse_placement import Placed
-from solver.runtime.run_context import RunContext
 from solver.search.annealing import COLD, HOT, LocalSearch
+from solver.search.clock import SearchClock
 from solver.search.outcome import SoftOutcome
 from solver.search.parameters import PARAMETERS
 
 #: Sweeps over the pods of a group that is annealed alone.
 SWEEPS = 150
-
-
-class SearchClock:
-    """How much of a search is over, by the clock, or by moves alone in a deterministic run. ``nodes``: of the cluster."""
-
-    def __init__(self, context: RunContext, nodes: int) -> None:
-        self.context, self._move = context, PARAMETERS.move * (1 + nodes / 500)
-
-    def of(self, search: LocalSearch, seconds: float, sweeps: float) -> Callable[[], float]:
-        """Return what says the share of a search that is over, given its seconds and its sweeps over the pods."""
-        started, blocks = time.monotonic(), 0
-        most = max(1.0, sweeps * len(search.pairs) / search.block)
-        cost = search.block * self._move
-
-        def share() -> float:
-            nonlocal blocks
-            blocks += 1
-            spent = time.monotonic() - started
-            if self.context.options.deterministic:
-                spent = (blocks - 1) * cost
-                self.context.deadline.charge(cost)
-            done = max((blocks - 1) / most, spent / max(seconds, 1e-3))
-            return 1.0 if self.context.stop.is_set() else done
-
-        return share
 
 
 class Groups:

@@ -26,7 +26,8 @@ from solver.rules.eligibility import fits
 from solver.rules.placement_model import build_model
 from solver.runtime.run_context import RunContext
 from solver.search.annealing import COLD, HOT, LocalSearch
-from solver.search.groups import Groups, SearchClock
+from solver.search.clock import SearchClock
+from solver.search.groups import Groups
 from solver.search.lns import Lns
 from solver.search.outcome import LARGE, SoftOutcome, Start
 from solver.search.parameters import PARAMETERS
@@ -46,7 +47,7 @@ class PreferenceSearch:
         self._many = int(self.cluster.count.sum()) > self.parameters.many_pods
         self._start = start
         self._sound = True
-        self._clock = SearchClock(context, self.cluster.n_nodes)
+        self._clock = SearchClock(context, self.cluster.n_nodes, PARAMETERS.move)
         self._made: tuple[PlacementModel, Points] | None = None
         self._encoded: dict[Strategy, Points] = {}
 

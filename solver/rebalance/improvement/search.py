@@ -6,7 +6,6 @@ leads to it. Groups, solved as if they were alone in the cluster, bound the pref
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -22,7 +21,8 @@ from solver.rebalance.tiers.freed import Freed
 from solver.rebalance.tiers.improvement import Improvement
 from solver.rebalance.tiers.objective import PlanObjective
 from solver.runtime.run_context import RunContext
-from solver.search.annealing import COLD, HOT, LocalSearch
+from solver.search.annealing import COLD, HOT
+from solver.search.clock import SearchClock
 
 
 @dataclass(frozen=True)
@@ -80,6 +80,7 @@ class ImprovementSearch:
         self._reached = found.values[self._tier]
         self._waiting: list[Ints] = []  # end states since the last one that an order of steps leads to
         self._ordering = 0.0
+        self._clock = SearchClock(context, self.problem.cluster.n_nodes, PARAMETERS.move)
 
     def _limits(self, counts: Ints) -> Ints:
         """int64[G, N]: where pods may come to be; nodes that a goal before has freed stay free."""
@@ -152,29 +153,13 @@ class ImprovementSearch:
         self.context.report("lns", self.values.tiers[self._tier].name, value, max(value, self.found.bounds[self._tier]))
 
     def _anneal(self, seconds: float) -> bool:
-        self.search.run(self._clock(self.search, seconds), hot=HOT * self.parameters.warm, cold=COLD)
+        self.search.run(self._clock.of(self.search, seconds, self.parameters.sweeps), hot=HOT * self.parameters.warm, cold=COLD)
         return bool(self.search.pairs)
 
     def _neighbourhoods(self, seconds: float) -> bool:
         floor = self.left() - seconds
         self._lns.improve(lambda: self.left() <= floor)
         return bool(self.search.pairs)
-
-    def _clock(self, search: LocalSearch, seconds: float) -> Callable[[], float]:
-        """The share of an annealing that is over: by the clock, or by moves alone in a deterministic run."""
-        started, blocks, context = time.monotonic(), 0, self.context
-        most = max(1.0, self.parameters.sweeps * len(search.pairs) / search.block)
-        cost = search.block * self.parameters.move * (1 + self.problem.cluster.n_nodes / 500)
-
-        def share() -> float:
-            nonlocal blocks
-            blocks += 1
-            spent = (blocks - 1) * cost if context.options.deterministic else time.monotonic() - started
-            if context.options.deterministic:
-                context.deadline.charge(cost)
-            return 1.0 if context.stop.is_set() else max((blocks - 1) / most, spent / max(seconds, 1e-3))
-
-        return share
 
     # --- groups -----------------------------------------------------------------------------------------------------------------
 

@@ -17,7 +17,8 @@ from solver.rules.eligibility import possible
 from solver.runtime.options import Options
 from solver.runtime.run_context import RunContext
 from solver.search.annealing import LocalSearch
-from solver.search.groups import Groups, SearchClock
+from solver.search.clock import SearchClock
+from solver.search.groups import Groups
 from solver.search.outcome import SoftOutcome
 from tests.objects import Object, node, pod
 
@@ -46,7 +47,7 @@ class Scattered:
         components = Components(cluster, self.objective, limits, {0: 0})
         self.component: Component = next(c for c in components.found if len(c.classes) == 2)
         context = RunContext.start(Options(deterministic=True, time_limit=60))
-        clock = SearchClock(context, cluster.n_nodes)
+        clock = SearchClock(context, cluster.n_nodes, 1e-5)
         self.groups = Groups(components, self.search, self.objective, CpSat(context), clock)
         self.best = SoftOutcome(self.counts, cells, Zones(), self.points(), components.bound)
 

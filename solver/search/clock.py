@@ -1,0 +1,34 @@
+"""How much of an annealing is over: by the clock, or by moves alone in a deterministic run."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from solver.runtime.run_context import RunContext
+from solver.search.annealing import LocalSearch
+
+
+class SearchClock:
+    """``nodes``: of the cluster; ``move``: deterministic seconds that one move counts, on few nodes."""
+
+    def __init__(self, context: RunContext, nodes: int, move: float) -> None:
+        self.context, self._move = context, move * (1 + nodes / 500)
+
+    def of(self, search: LocalSearch, seconds: float, sweeps: float) -> Callable[[], float]:
+        """Return what says the share of a search that is over, given its seconds and its sweeps over the pods."""
+        started, blocks = time.monotonic(), 0
+        most = max(1.0, sweeps * len(search.pairs) / search.block)
+        cost = search.block * self._move
+
+        def share() -> float:
+            nonlocal blocks
+            blocks += 1
+            spent = time.monotonic() - started
+            if self.context.options.deterministic:
+                spent = (blocks - 1) * cost
+                self.context.deadline.charge(cost)
+            done = max((blocks - 1) / most, spent / max(seconds, 1e-3))
+            return 1.0 if self.context.stop.is_set() else done
+
+        return share
