@@ -16,7 +16,7 @@ from models.documents.survival import Survival
 from models.documents.upgrade import Upgrade
 from report.documents.output import counted
 from report.documents.results import Result, Violation, nodes_per_rule
-from report.terminal.canvas import Surface, grid, plain
+from report.terminal.canvas import Surface, grid, inset, plain
 from report.terminal.columns import Name
 from report.terminal.placement import examples
 from report.terminal.workloads import pods_and_workloads
@@ -60,12 +60,12 @@ def violations_table(
         table = grid("pod", "node", "rule", "why", prose=(3,))
         for v in violations:
             table.add_row(Name(v.pod), Name(v.node or ""), plain(v.rule, style="yellow"), plain(v.why))
-        yield Padding(table, (0, 0, 0, 2))
+        yield inset(table)
     for title, clauses in (("By its own account", says), ("Not checked", not_checked)):
         if clauses:
             yield Text()
             yield Text(title, style="bold")
-            yield from (Padding(plain(clause), (0, 0, 0, 2)) for clause in clauses)
+            yield from (inset(plain(clause)) for clause in clauses)
 
 
 def affinity_table(matrix: Matrix) -> Iterator[RenderableType]:
@@ -87,7 +87,7 @@ def affinity_table(matrix: Matrix) -> Iterator[RenderableType]:
         table = grid("from", "to", "A", right=(2,))
         for pair in matrix.pairs:
             table.add_row(plain(pair.source.removeprefix(prefix)), plain(pair.target.removeprefix(prefix)), _weight(pair.weight))
-    yield Padding(table, (0, 0, 0, 2))
+    yield inset(table)
 
 
 def _weight(weight: int | None) -> Text:
@@ -149,9 +149,9 @@ def _by_rule(verdict: PodVerdict, surface: Surface) -> Iterator[RenderableType]:
         table = grid("rule", "nodes", "", right=(1,), prose=(2,))
         for rule, nodes in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
             table.add_row(plain(rule, style="yellow"), f"{nodes:,}", plain(verdict.messages.get(rule, "")))
-        yield Padding(table, (0, 0, 0, 2))
+        yield inset(table)
     if verdict.feasible:
-        yield Padding(plain(f"feasible: {examples(verdict.feasible, surface)}"), (0, 0, 0, 2))
+        yield inset(plain(f"feasible: {examples(verdict.feasible, surface)}"))
     yield Text()
 
 

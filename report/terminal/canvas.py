@@ -20,6 +20,8 @@ from report.terminal.columns import Grid, folded
 #: Columns where there is no terminal to ask.
 _WIDTH: Final = 100
 _NARROWEST: Final = 40
+#: How :func:`more` puts it below findings.
+FINDINGS: Final = "… and {} more (--all lists all)"
 
 
 @dataclass(frozen=True)
@@ -116,6 +118,17 @@ def plain(text: object, style: str = "") -> Text:
 
 def heading(text: str) -> Text:
     return Text(f"\n{one_line(text)}", style="bold")
+
+
+def inset(part: RenderableType, by: int = 2) -> Padding:
+    """Return a part that begins so many columns further right."""
+    return Padding(part, (0, 0, 0, by))
+
+
+def more(left: int, text: str = "... and {:,} more (--all lists all)") -> Iterator[RenderableType]:
+    """Yield how many entries of a list are left out, if any are; ``text``: with a place for their number."""
+    if left > 0:
+        yield inset(plain(text.format(left), style="dim"))
 
 
 def grid(*headers: str, right: Sequence[int] = (), prose: Sequence[int] = (), title: str = "") -> Grid:

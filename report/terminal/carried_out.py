@@ -6,12 +6,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from rich.console import RenderableType
-from rich.padding import Padding
 from rich.text import Text
 
 from models.documents.answers import CarriedOut, Share
 from report.documents.output import counted
-from report.terminal.canvas import Surface, grid, heading, plain
+from report.terminal.canvas import Surface, grid, heading, inset, plain
 from report.terminal.columns import Name
 
 #: Lines of a list that are shown, unless all are asked for.
@@ -46,7 +45,7 @@ def carried_out(told: CarriedOut, surface: Surface) -> Iterator[RenderableType]:
     for wave in told.waves:
         seconds = "" if wave.seconds is None else f"{wave.seconds:.1f}"
         waves.add_row(plain(wave.wave), plain(wave.pods), plain(wave.done), plain(seconds))
-    yield Padding(waves, (0, 0, 0, 2))
+    yield inset(waves)
     yield from _left(told, surface)
     yield from _sentences("Said by the run", told.messages, surface)
     if told.end is not None:
@@ -65,7 +64,7 @@ def _left(told: CarriedOut, surface: Surface) -> Iterator[RenderableType]:
     for entry in shown:
         begun = plain("begun" if entry.begun else "")
         table.add_row(plain(entry.step), plain(entry.wave), Name(entry.pod), Name(entry.node or "(evicted)"), begun, plain(entry.why))
-    yield Padding(table, (0, 0, 0, 2))
+    yield inset(table)
     yield from _more(told.left, shown)
 
 
@@ -87,4 +86,4 @@ def _done(share: Share, noun: str) -> str:
 
 
 def _line(text: str) -> RenderableType:
-    return Padding(plain(text), (0, 0, 0, 2))
+    return inset(plain(text))

@@ -8,12 +8,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from rich.console import RenderableType
-from rich.padding import Padding
 from rich.text import Text
 
 from models.documents.placement import Cause, GangResult
 from report.documents.output import counted
-from report.terminal.canvas import grid, heading, plain
+from report.terminal.canvas import grid, heading, inset, plain
 from report.terminal.columns import Name
 from report.terminal.workloads import pods_and_workloads
 
@@ -36,21 +35,21 @@ def causes(found: Sequence[Cause], owned: Mapping[str, str] | None = None) -> It
     owned = owned or {}
     for told in _alike(found, owned):
         cause = told.causes[0]
-        yield Padding(_title(told.causes, owned), (0, 0, 0, 2))
+        yield inset(_title(told.causes, owned))
         for rule, message in told.facts:
-            yield Padding(plain(f"{rule}: ", style="yellow").append_text(plain(message, style="default")), (0, 0, 0, 4))
+            yield inset(plain(f"{rule}: ", style="yellow").append_text(plain(message, style="default")), 4)
         several = len(told.causes) > 1
         if told.remedies:
             who = "one of them" if not several and cause.gang is None and 1 == cause.together < len(cause.pods) else "it"
             each = "for each of them, " if several else ""
-            yield Padding(plain(f"{each}any one of these lets {who} be placed (each was tried):", style="dim"), (0, 0, 0, 4))
+            yield inset(plain(f"{each}any one of these lets {who} be placed (each was tried):", style="dim"), 4)
         for message, options in told.remedies:
             line = plain(message, style="green")
             if options:
                 line.append_text(plain(f"   {options}", style="dim"))
-            yield Padding(Text("- ").append_text(line), (0, 0, 0, 6))
+            yield inset(Text("- ").append_text(line), 6)
         if not told.remedies:
-            yield Padding(plain("no single change that was tried lets it be placed", style="dim"), (0, 0, 0, 4))
+            yield inset(plain("no single change that was tried lets it be placed", style="dim"), 4)
 
 
 def _alike(found: Sequence[Cause], owned: Mapping[str, str]) -> list[_Told]:
@@ -117,4 +116,4 @@ def gangs(found: Sequence[GangResult]) -> Iterator[RenderableType]:
         where = "" if gang.topologyKey is None else f"{gang.topologyKey}{'=' + gang.domain if gang.domain else ''}"
         numbers = f"{gang.pending:,}", f"{gang.needed:,}", f"{gang.bound:,}" if gang.bound else ""
         table.add_row(Name(gang.gang), Text(f"{gang.placed:,}", style=style), *numbers, plain(where))
-    yield Padding(table, (0, 0, 0, 2))
+    yield inset(table)

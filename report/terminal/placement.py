@@ -8,7 +8,6 @@ from itertools import islice
 from typing import Final, Protocol
 
 from rich.console import RenderableType
-from rich.padding import Padding
 from rich.text import Text
 
 from models.documents.placement import Assignment, Placement, Preferences, TierResult, Unmodelled, Unplaced
@@ -20,7 +19,7 @@ from report.documents.node_rows import zone_of
 from report.documents.numbers import amount
 from report.documents.output import counted
 from report.documents.tier_words import tier_words
-from report.terminal.canvas import Surface, grid, heading, plain
+from report.terminal.canvas import Surface, grid, heading, inset, more, plain
 from report.terminal.causes import causes, gangs
 from report.terminal.columns import Bar, Cell, Grid, Name
 from report.terminal.progress import gap_text
@@ -108,7 +107,7 @@ def _tiers(result: Placement, snapshot: Snapshot) -> RenderableType:
         words = tier_words(tier, result.policy)
         gap = gap_text(tier.value, tier.bound)
         table.add_row(plain(words.name), f"{words.reached:,}", total, f"{words.best:,}", Text(gap, style=_gap_style(tier)))
-    return Padding(table, (0, 0, 0, 2))
+    return inset(table)
 
 
 def _gap_style(tier: TierResult) -> str:
@@ -133,21 +132,20 @@ def _preferences(result: Placement, found: Preferences, surface: Surface) -> Ite
     table = grid("family", "points", "best alone", "weight", right=(1, 2, 3))
     for family in found.families:
         table.add_row(plain(family.family), f"{family.value:,}", f"{family.best:,}", f"x{family.multiplier}")
-    yield Padding(table, (0, 0, 0, 2))
+    yield inset(table)
     losing = [w for w in found.workloads if w.lost]
     if losing:
         title = f"Workloads that lost most ({len(losing):,} of {counted(len(found.workloads), 'workload')} with preferences)"
         table = grid("workload", "points", "lost", right=(1, 2), title=title)
         for workload in losing[: surface.most(_LOSING)]:
             table.add_row(Name(workload.workload), f"{workload.value:,}", Text(f"{workload.lost:,}", style="yellow"))
-        yield Padding(table, (0, 0, 0, 2))
+        yield inset(table)
     if found.unmet:
         table = grid("lost", "workload", "preference", "pods", right=(0, 3), prose=(2,), title="Not met, the costliest first")
         for unmet in found.unmet[: surface.most(_LOSING)]:
             table.add_row(Text(f"{unmet.lost:,}", style="yellow"), Name(unmet.workload), plain(unmet.preference), f"{unmet.pods:,}")
-        yield Padding(table, (0, 0, 0, 2))
-        if len(found.unmet) > surface.most(_LOSING):
-            yield Padding(plain(f"... and {len(found.unmet) - _LOSING:,} more (--all lists them)", style="dim"), (0, 0, 0, 2))
+        yield inset(table)
+        yield from more(len(found.unmet) - surface.most(_LOSING), "... and {:,} more (--all lists them)")
 
 
 # --- nodes ------------------------------------------------------------------------------------------------------------
@@ -163,16 +161,16 @@ def _nodes(usages: list[Usage], surface: Surface) -> Iterator[RenderableType]:
             for usage in usages:
                 if usage.zone == zone.zone:
                     _usage_row(table, Name(usage.name, indent=2), usage, surface)
-        yield Padding(table, (0, 0, 0, 2))
+        yield inset(table)
         return
     table = _usage_table("zone (nodes)", f"Zones ({len(usages):,} nodes)")
     for zone in zones:
         _usage_row(table, plain(f"{_zone_name(zone)} ({zone.nodes:,})"), zone, surface)
-    yield Padding(table, (0, 0, 0, 2))
+    yield inset(table)
     table = _usage_table("node", f"The {_FULLEST} fullest nodes")
     for usage in sorted(usages, key=lambda u: ([-part for part in u.fullness()], u.name))[:_FULLEST]:
         _usage_row(table, Name(usage.name), usage, surface)
-    yield Padding(table, (0, 0, 0, 2))
+    yield inset(table)
 
 
 def _zone_name(zone: Usage) -> str:
@@ -226,9 +224,8 @@ def _listed(found: Sequence[Assignment], title: str, snapshot: Snapshot, surface
     table = grid(*columns, right=(0,), prose=(list(columns).index("devices"),) if "devices" in columns else (), title=title)
     for a in shown:
         table.add_row(*(cell(a) for cell in columns.values()))
-    yield Padding(table, (0, 0, 0, 2))
-    if len(found) > len(shown):
-        yield Padding(plain(f"... and {len(found) - len(shown):,} more (--all lists all)", style="dim"), (0, 0, 0, 2))
+    yield inset(table)
+    yield from more(len(found) - len(shown))
 
 
 def numa_zones(assignment: Assignment) -> str:
@@ -252,15 +249,15 @@ def _unplaced(unplaced: Sequence[Unplaced], owned: Mapping[str, str], surface: S
     most = surface.most(_GROUPS)
     for reasons, pods in islice(ordered, most):
         line = Text(pods_and_workloads(pods, owned), style="bold red").append(": ", style="default")
-        yield Padding(line.append_text(plain(examples(pods, surface), style="default")), (0, 0, 0, 2))
+        yield inset(line.append_text(plain(examples(pods, surface), style="default")))
         for rule, nodes, message in reasons:
             on = f" on {counted(nodes, 'node')}" if nodes else ""
             said = f": {message}" if message else ""
-            yield Padding(plain(rule, style="yellow").append_text(plain(on + said, style="default")), (0, 0, 0, 6))
+            yield inset(plain(rule, style="yellow").append_text(plain(on + said, style="default")), 6)
     if len(ordered) > most:
         rest = sum(len(pods) for _, pods in ordered[most:])
         text = f"... and {counted(rest, 'pod')} with {counted(len(ordered) - most, 'other set')} of reasons (--all lists all)"
-        yield Padding(plain(text, style="dim"), (0, 0, 0, 2))
+        yield inset(plain(text, style="dim"))
 
 
 class Noted(Protocol):
@@ -279,8 +276,8 @@ def unmodelled_and_notes(result: Noted, surface: Surface) -> Iterator[Renderable
         yield heading("Not modelled")
     for (field, effect), names in groups.items():
         text = plain(f"{field}: {effect}", style="yellow").append_text(plain(f" ({len(names):,}: {examples(names, surface)})", "default"))
-        yield Padding(text, (0, 0, 0, 2))
+        yield inset(text)
     if result.notes:
         yield heading("Notes")
     for note in result.notes:
-        yield Padding(plain(note), (0, 0, 0, 2))
+        yield inset(plain(note))

@@ -9,14 +9,13 @@ from itertools import groupby
 from typing import Final
 
 from rich.console import RenderableType
-from rich.padding import Padding
 from rich.text import Text
 
 from models.documents.rebalance_plan import Eviction, Move, RebalancePlan
 from models.kube.objects import controller_of, pod_key
 from models.snapshot.snapshot import Snapshot
 from report.documents.output import counted
-from report.terminal.canvas import Surface, grid, heading, plain
+from report.terminal.canvas import Surface, grid, heading, inset, plain
 from report.terminal.columns import GAP, NOTHING, Common
 
 #: Lines listed; nodes named that the pods of one line leave.
@@ -163,11 +162,11 @@ def _wave(lines: list[_Line], layout: _Layout) -> Iterator[RenderableType]:
     marked = any(line.mark for line in lines)  # an empty column would take room
     for reason, members in groupby(lines, key=lambda line: line.reason):
         if reason:
-            yield Padding(plain(reason, style="dim"), (0, 0, 0, 2))
+            yield inset(plain(reason, style="dim"))
         table = grid("", "", "", *([""] if marked else []), prose=(2,))
         table.show_header, table.least = False, {1: layout.width}
         for line in members:
             style = _STYLES[line.sign]
             marks = [plain(line.mark, style=style)] if marked else []
             table.add_row(Text(line.sign, style=style), plain(layout.name(line)), layout.route(line), *marks)
-        yield Padding(table, (0, 0, 0, _INDENT))
+        yield inset(table, _INDENT)

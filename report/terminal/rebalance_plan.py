@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from rich.console import RenderableType
-from rich.padding import Padding
 from rich.text import Text
 
 from models.documents.rebalance_plan import Limits, NodeUse, RebalancePlan
@@ -15,7 +14,7 @@ from models.snapshot.snapshot import Snapshot
 from report.documents.numbers import amount, percent
 from report.documents.output import counted
 from report.documents.tier_words import tier_words
-from report.terminal.canvas import Surface, grid, heading, plain
+from report.terminal.canvas import Surface, grid, heading, inset, plain
 from report.terminal.columns import Name, Sized, share, usage_style
 from report.terminal.placement import examples, objective_heading, unmodelled_and_notes
 from report.terminal.plan_waves import waves
@@ -41,20 +40,16 @@ def plan_table(plan: RebalancePlan, snapshot: Snapshot, surface: Surface) -> Ite
         yield from waves(plan, snapshot, surface)
     if plan.freed:
         yield heading(f"Freed: {counted(len(plan.freed), 'node')}")
-        yield _inset(plain(_names(plan.freed, surface)))
+        yield inset(plain(_names(plan.freed, surface)))
     if plan.excluded:
         table = grid("pods", "why", "", right=(0,), prose=(2,), title="Left where they are")
         for group in sorted(plan.excluded, key=lambda group: -len(group.pods)):
             table.add_row(f"{len(group.pods):,}", plain(group.reason, style="yellow"), plain(examples(group.pods, surface)))
-        yield _inset(table)
+        yield inset(table)
     yield from unmodelled_and_notes(plan, surface)
     yield objective_heading(plan)
     if plan.objective:
         yield _tiers(plan)
-
-
-def _inset(part: RenderableType) -> Padding:
-    return Padding(part, (0, 0, 0, 2))
 
 
 def _more(number: int) -> str:
@@ -140,7 +135,7 @@ def _tiers(plan: RebalancePlan) -> RenderableType:
         words = tier_words(tier, plan.policy)
         style = "green" if tier.value == tier.bound else "yellow"
         table.add_row(plain(words.name), f"{words.reached:,}", f"{words.best:,}", Text(gap_text(tier.value, tier.bound), style=style))
-    return _inset(table)
+    return inset(table)
 
 
 # --- before and after -------------------------------------------------------------------------------------------------
@@ -168,7 +163,7 @@ def _gains(plan: RebalancePlan) -> Iterator[RenderableType]:
     for name, old, new, more in rows:
         style = "dim" if old == new else "green" if (new > old) == more else "red"
         table.add_row(plain(name), f"{old:,}", Text(f"{new:,}", style=style), Text(f"{new - old:+,}" if new != old else "=", style=style))
-    yield _inset(table)
+    yield inset(table)
 
 
 def _nodes(plan: RebalancePlan, surface: Surface) -> Iterator[RenderableType]:
@@ -193,7 +188,7 @@ def _nodes(plan: RebalancePlan, surface: Surface) -> Iterator[RenderableType]:
         ]
         name = Name(old.node, style) if old.node else plain(f"{len(rest):,} more")
         table.add_row(name, Text(f"{old.pods:{digits},} {arrow} {new.pods:{digits},}", style=style), *cells)
-    yield _inset(table)
+    yield inset(table)
 
 
 def _change(old: NodeUse, new: NodeUse) -> int:
@@ -244,6 +239,6 @@ def _obstacles(plan: RebalancePlan, surface: Surface) -> Iterator[RenderableType
     for obstacle in plan.obstacles[:most]:
         sure = "proved" if obstacle.proved else "not proved"
         line = plain(f"{obstacle.goal}: ", style="bold red").append_text(plain(obstacle.message, style="default"))
-        yield _inset(line.append(f" ({sure})", style="dim"))
+        yield inset(line.append(f" ({sure})", style="dim"))
     if len(plan.obstacles) > most:
-        yield _inset(plain(f"...{_more(len(plan.obstacles) - most)} (--all lists all)", style="dim"))
+        yield inset(plain(f"...{_more(len(plan.obstacles) - most)} (--all lists all)", style="dim"))

@@ -6,11 +6,10 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from rich.console import RenderableType
-from rich.padding import Padding
 from rich.text import Text
 
 from models.documents.placement import Rollout, Wave
-from report.terminal.canvas import Surface, grid, heading, plain
+from report.terminal.canvas import Surface, grid, heading, inset, more, plain
 
 #: Waves listed, the last of them at the end, and pods named per cell.
 _WAVES: Final = 20
@@ -20,18 +19,15 @@ _PODS: Final = 4
 def rollout(found: Rollout, surface: Surface) -> Iterator[RenderableType]:
     """Yield the parts, top to bottom."""
     yield heading(f"Rollout of {found.workload}: {_pace(found)}")
-    yield Padding(_verdict(found), (0, 0, 0, 2))
+    yield inset(_verdict(found))
     if found.waves:
-        yield Padding(_waves(found.waves, surface), (0, 0, 0, 2))
-        if len(found.waves) > surface.most(_WAVES):
-            yield Padding(
-                plain(f"{len(found.waves) - _WAVES:,} waves in between are left out (--all lists all)", style="dim"), (0, 0, 0, 2)
-            )
+        yield inset(_waves(found.waves, surface))
+        yield from more(len(found.waves) - surface.most(_WAVES), "{:,} waves in between are left out (--all lists all)")
     if found.waysOut:
         yield heading("Goes through with any one of")
         for way in found.waysOut:
             options = f"  ({' '.join(way.options)})" if way.options else ""
-            yield Padding(plain(way.message).append_text(plain(options, style="dim")), (0, 0, 0, 2))
+            yield inset(plain(way.message).append_text(plain(options, style="dim")))
 
 
 def _pace(found: Rollout) -> str:

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from rich.console import RenderableType
-from rich.padding import Padding
 from rich.text import Text
 
 from models.documents.placement import Placement
@@ -16,7 +15,7 @@ from models.snapshot.snapshot import Snapshot
 from models.workloads.ownership import Owners
 from report.documents.node_rows import zone_of
 from report.documents.output import counted
-from report.terminal.canvas import Surface, grid, plain
+from report.terminal.canvas import Surface, grid, inset, more, plain
 from report.terminal.columns import Name
 
 #: Workloads, and zones or nodes of one, that are listed.
@@ -78,9 +77,8 @@ def added(result: Placement, snapshot: Snapshot, surface: Surface) -> Iterator[R
         for node, number in where.items():
             by_zone[zones.get(node) or "no zone"] += number
         table.add_row(*cells, plain(_places(by_zone, surface) if set(by_zone) != {"no zone"} else ""))
-    yield Padding(table, (0, 0, 0, 2))
-    if len(listed) > surface.most(_LISTED):
-        yield Padding(plain(f"... and {len(listed) - _LISTED:,} more (--all lists all)", style="dim"), (0, 0, 0, 2))
+    yield inset(table)
+    yield from more(len(listed) - surface.most(_LISTED))
 
 
 def _places(found: Mapping[str, int], surface: Surface) -> str:

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rich.console import RenderableType
-from rich.padding import Padding
 from rich.text import Text
 
 from models.documents.fit import Fit, Growth
 from models.documents.placement import Cause
 from report.documents.output import counted
-from report.terminal.canvas import Surface, grid, heading, plain
+from report.terminal.canvas import Surface, grid, heading, inset, more, plain
 from report.terminal.columns import Name
 from report.terminal.placement import unmodelled_and_notes
 
@@ -43,7 +42,7 @@ def fit(found: Fit, surface: Surface) -> Iterator[RenderableType]:
     for t in found.templates:
         numbers = (t.runs, t.fits, t.runs + t.fits, t.runs + t.bound, t.ratio)
         table.add_row(Name(t.workload), *(f"{number:,}" for number in numbers))
-    yield Padding(table, (0, 0, 0, 2))
+    yield inset(table)
     if found.cause is not None:
         yield from _cause(found, found.cause)
     if found.growth:
@@ -58,10 +57,10 @@ def _cause(found: Fit, cause: Cause) -> Iterator[RenderableType]:
     kept = any(fact.rule == "Keep" for fact in cause.facts)
     rest = "" if cause.minimal else " (beside the rules)" if kept else " (there was no time to leave out what does not matter)"
     said = "these rules and capacities together rule it out" if len(cause.facts) > 1 else "this alone rules it out"
-    yield Padding(plain(f"{counted(cause.together, 'pod')} asked for at once{beside}: {said}{rest}"), (0, 0, 0, 2))
+    yield inset(plain(f"{counted(cause.together, 'pod')} asked for at once{beside}: {said}{rest}"))
     for fact in cause.facts:
         message = fact.message.removeprefix(f"{fact.rule}: ")
-        yield Padding(plain(f"{fact.rule}: ", style="yellow").append_text(plain(message, style="default")), (0, 0, 0, 4))
+        yield inset(plain(f"{fact.rule}: ", style="yellow").append_text(plain(message, style="default")), 4)
 
 
 def _growth(found: Fit, surface: Surface) -> Iterator[RenderableType]:
@@ -71,9 +70,8 @@ def _growth(found: Fit, surface: Surface) -> Iterator[RenderableType]:
     shown = found.growth[: surface.most(_KINDS)]
     for entry in shown:
         table.add_row(Name(entry.like), f"{entry.nodes:,}", _range(entry))
-    yield Padding(table, (0, 0, 0, 2))
-    if len(shown) < len(found.growth):
-        yield Padding(plain(f"{len(found.growth) - len(shown)} more kinds (--all shows them)", style="dim"), (0, 0, 0, 2))
+    yield inset(table)
+    yield from more(len(found.growth) - len(shown), "{} more kinds (--all shows them)")
 
 
 def _range(entry: Growth) -> str:

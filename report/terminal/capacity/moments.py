@@ -7,13 +7,12 @@ from fractions import Fraction
 from typing import Final
 
 from rich.console import RenderableType
-from rich.padding import Padding
 from rich.text import Text
 
 from models.catalogue import money
 from models.documents.sizing import Moment, Sizing, Utilisation
 from report.documents.numbers import percent
-from report.terminal.canvas import Surface, grid, plain
+from report.terminal.canvas import Surface, grid, inset, more, plain
 from report.terminal.placement import bar
 
 #: Snapshots that are listed.
@@ -54,9 +53,8 @@ def moments(sizing: Sizing, surface: Surface) -> Iterator[RenderableType]:
             _fullest(list(use.values())),
             Text("decides" if sizing.placement is not None else "fails", style="bold yellow") if moment.decides else "",
         )
-    yield Padding(table, (0, 0, 0, 2))
-    if len(shown) < len(series):
-        yield Padding(plain(f"... and {len(series) - len(shown):,} more (--all lists them)", style="dim"), (0, 0, 0, 2))
+    yield inset(table)
+    yield from more(len(series) - len(shown), "... and {:,} more (--all lists them)")
 
 
 def _alone(moment: Moment) -> str:

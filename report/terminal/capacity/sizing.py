@@ -15,7 +15,7 @@ from models.documents.sizing import Replaced, Sizing, Utilisation, WorkloadCost
 from models.snapshot.snapshot import Snapshot
 from report.documents.numbers import percent
 from report.documents.output import counted
-from report.terminal.canvas import Surface, grid, heading, plain
+from report.terminal.canvas import Surface, grid, heading, inset, more, plain
 from report.terminal.capacity.moments import decided_by, moments
 from report.terminal.columns import Cell, Name
 from report.terminal.placement import assignments, bar, examples, unmodelled_and_notes
@@ -90,7 +90,7 @@ def _purchase(result: Sizing) -> Iterator[RenderableType]:
     if len(result.buy) > 1:
         nodes = sum(purchase.count for purchase in result.buy)
         table.add_row(Text("all", style="bold"), "", f"{nodes:,}", "", *_hour_and_month(total))
-    yield Padding(table, (0, 0, 0, 2))
+    yield inset(table)
 
 
 def _hour_and_month(millionths: int) -> tuple[str, str]:
@@ -124,18 +124,17 @@ def _misfits(result: Sizing, surface: Surface) -> Iterator[RenderableType]:
         line = plain(f"{counted(len(misfit.pods), 'pod')}: ", style="bold red").append_text(
             plain(examples(misfit.pods, surface), "default")
         )
-        yield Padding(line, (0, 0, 0, 2))
+        yield inset(line)
         said: dict[tuple[str, str], list[str]] = {}
         for reason in misfit.reasons:
             said.setdefault((reason.rule, reason.message), []).append(reason.shape)
         for (rule, message), shapes in said.items():
             rest = f" on {examples(list(dict.fromkeys(shapes)), surface)}{f': {message}' if message else ''}"
-            yield Padding(plain(rule, style="yellow").append_text(plain(rest, style="default")), (0, 0, 0, 6))
+            yield inset(plain(rule, style="yellow").append_text(plain(rest, style="default")), 6)
         cause = next((cause for cause in result.causes if set(cause.pods) & set(misfit.pods)), None)
         for fact in cause.facts if cause is not None else ():
-            yield Padding(plain(f"because {fact.message}"), (0, 0, 0, 6))
-    if len(found) > surface.most(_LISTED):
-        yield Padding(plain(f"... and {len(found) - _LISTED:,} more kinds of pods (--all lists them)", style="dim"), (0, 0, 0, 2))
+            yield inset(plain(f"because {fact.message}"), 6)
+    yield from more(len(found) - surface.most(_LISTED), "... and {:,} more kinds of pods (--all lists them)")
 
 
 def _utilisation(found: Sequence[Utilisation], surface: Surface) -> Iterator[RenderableType]:
@@ -150,11 +149,11 @@ def _utilisation(found: Sequence[Utilisation], surface: Surface) -> Iterator[Ren
         first: Cell = Name(shape) if shape else Text("all", style="bold")
         drawn = [bar(cells[r].requested, cells[r].allocatable, r, surface) if r in cells else "" for r in names]
         table.add_row(first, *drawn)
-    yield Padding(table, (0, 0, 0, 2))
+    yield inset(table)
     own = ", ".join(f"{percent(e.daemons, e.allocatable)} % of {r}" for r, e in whole.items() if e.daemons and e.allocatable)
     if own:
-        yield Padding(plain(f"DaemonSets and static pods, which every node brings, take {own}"), (0, 0, 0, 2))
-    yield Padding(plain(f"What limits it: {limit(whole.values())}"), (0, 0, 0, 2))
+        yield inset(plain(f"DaemonSets and static pods, which every node brings, take {own}"))
+    yield inset(plain(f"What limits it: {limit(whole.values())}"))
 
 
 def limit(whole: Iterable[Utilisation]) -> str:
@@ -175,12 +174,11 @@ def _costs(found: Sequence[WorkloadCost], surface: Surface) -> Iterator[Renderab
     for entry, cost in list(zip(found, costs, strict=True))[: surface.most(_LISTED)]:
         first: Cell = Name(entry.workload) if entry.workload else plain("(nodes without pods)", style="dim")
         table.add_row(first, f"{entry.pods:,}", money.text(cost), f"{percent(cost, total)} %")
-    yield Padding(table, (0, 0, 0, 2))
-    if len(found) > surface.most(_LISTED):
-        yield Padding(plain(f"... and {len(found) - _LISTED:,} more (--all lists them)", style="dim"), (0, 0, 0, 2))
+    yield inset(table)
+    yield from more(len(found) - surface.most(_LISTED), "... and {:,} more (--all lists them)")
     own = sum(cost for entry, cost in zip(found, costs, strict=True) if entry.daemon)
     if own:
-        yield Padding(plain(f"DaemonSets and static pods together: {money.text(own)} per hour, {percent(own, total)} %"), (0, 0, 0, 2))
+        yield inset(plain(f"DaemonSets and static pods together: {money.text(own)} per hour, {percent(own, total)} %"))
 
 
 def _objective(result: Sizing) -> Iterator[RenderableType]:
@@ -196,7 +194,7 @@ def _objective(result: Sizing) -> Iterator[RenderableType]:
         goals.append(("nodes at this cost", f"{nodes.value:,}", f"{nodes.bound:,}", gap_text(nodes.value, nodes.bound)))
     for name, reached, best, gap in goals:
         table.add_row(name, reached, best, Text(gap, style="green" if gap == "proved" else "yellow"))
-    yield Padding(table, (0, 0, 0, 2))
+    yield inset(table)
 
 
 def _value(result: Sizing) -> int:

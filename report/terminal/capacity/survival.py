@@ -7,14 +7,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from rich.console import RenderableType
-from rich.padding import Padding
 from rich.text import Text
 
 from models.documents.placement import Fact
 from models.documents.survival import Counterexample, Scenario, Survival, SurvivalRemedy
 from models.snapshot.snapshot import Snapshot
 from report.documents.output import counted
-from report.terminal.canvas import Surface, grid, heading, plain
+from report.terminal.canvas import Surface, grid, heading, inset, more, plain
 from report.terminal.columns import Name
 from report.terminal.placement import examples, unmodelled_and_notes
 from report.terminal.workloads import owners
@@ -78,7 +77,7 @@ def survival(found: Survival, snapshot: Snapshot, surface: Surface) -> Iterator[
         yield from _outcomes(found, surface)
     yield from unmodelled_and_notes(found, surface)
     yield heading("Proof")
-    yield Padding(plain(_proof(found)), (0, 0, 0, 2))
+    yield inset(plain(_proof(found)))
 
 
 def _noun(found: Survival, number: int) -> str:
@@ -116,20 +115,18 @@ def _counterexamples(found: Survival, snapshot: Snapshot, surface: Surface) -> I
     owned = owners(snapshot, {pod for each in shown for pod in each.pending})
     of = {tuple(scenario.failed): scenario for scenario in found.outcomes}
     for each in shown:
-        yield Padding(_failure(found, each, of.get(tuple(each.failed))), (0, 0, 0, 2))
-        yield Padding(plain(_by_workload(each.pending, owned, surface)), (0, 0, 0, 4))
+        yield inset(_failure(found, each, of.get(tuple(each.failed))))
+        yield inset(plain(_by_workload(each.pending, owned, surface)), 4)
         if each.cause is not None:
             yield from _why(each.cause.facts, each.cause.pods)
             for way in each.cause.waysOut[: surface.most(_NAMED)]:
-                yield Padding(Text("- ").append_text(plain(way.message, style="green")), (0, 0, 0, 6))
+                yield inset(Text("- ").append_text(plain(way.message, style="green")), 6)
         for consequence in each.consequences:
-            yield Padding(
-                plain(f"{consequence.object}: ", style="yellow").append_text(plain(consequence.message, style="default")), (0, 0, 0, 4)
-            )
+            yield inset(plain(f"{consequence.object}: ", style="yellow").append_text(plain(consequence.message, style="default")), 4)
     told = sum(1 + len(scenario.alike) for each in shown if (scenario := of.get(tuple(each.failed))) is not None)
     rest = _failures(found.outcomes, "pending") - told
     if rest > 0:
-        yield Padding(plain(f"... and {counted(rest, 'more failure')} (--all lists all)", style="dim"), (0, 0, 0, 2))
+        yield inset(plain(f"... and {counted(rest, 'more failure')} (--all lists all)", style="dim"))
 
 
 def _failure(found: Survival, each: Counterexample, scenario: Scenario | None) -> Text:
@@ -158,10 +155,10 @@ def _by_workload(pods: Sequence[str], owned: Mapping[str, str], surface: Surface
 
 def _why(facts: Sequence[Fact], pods: Sequence[str]) -> Iterator[RenderableType]:
     who = f"{pods[0]} and {len(pods) - 1:,} more" if len(pods) > 1 else pods[0] if pods else ""
-    yield Padding(plain(f"why {who}:" if who else "why:", style="dim"), (0, 0, 0, 4))
+    yield inset(plain(f"why {who}:" if who else "why:", style="dim"), 4)
     for fact in facts:
         said = plain(f"{fact.rule}: ", style="yellow").append_text(plain(fact.message.removeprefix(f"{fact.rule}: "), style="default"))
-        yield Padding(said, (0, 0, 0, 6))
+        yield inset(said, 6)
 
 
 # --- what would help, and what else breaks ------------------------------------------------------------------------------
@@ -176,10 +173,10 @@ def _remedy(remedy: SurvivalRemedy) -> Iterator[RenderableType]:
         like = (
             f"node{'' if number == '1' else 's'} like {what}" if text in remedy.addNodes else f"{kind}{f' in zone {zone}' if zone else ''}"
         )
-        yield Padding(plain(f"{number} {like}", style="green"), (0, 0, 0, 2))
-    yield Padding(plain(_cost(remedy)), (0, 0, 0, 2))
+        yield inset(plain(f"{number} {like}", style="green"))
+    yield inset(plain(_cost(remedy)))
     if remedy.options:
-        yield Padding(plain(" ".join(remedy.options), style="dim"), (0, 0, 0, 2))
+        yield inset(plain(" ".join(remedy.options), style="dim"))
 
 
 def _cost(remedy: SurvivalRemedy) -> str:
@@ -201,9 +198,8 @@ def _exposed(found: Survival, surface: Surface) -> Iterator[RenderableType]:
     for each in found.exposed[: surface.most(_EXPOSED)]:
         name = each.object if each.kind != "lost" else examples([f"Pod {pod}" for pod in each.object[4:].split(",")])
         table.add_row(f"{each.failures:,} of {found.scenarios.all:,}", Name(name), plain(", ".join(each.worst)), plain(each.message))
-    yield Padding(table, (0, 0, 0, 2))
-    if len(found.exposed) > surface.most(_EXPOSED):
-        yield Padding(plain(f"... and {len(found.exposed) - _EXPOSED:,} more (--all lists all)", style="dim"), (0, 0, 0, 2))
+    yield inset(table)
+    yield from more(len(found.exposed) - surface.most(_EXPOSED))
 
 
 def _outcomes(found: Survival, surface: Surface) -> Iterator[RenderableType]:
@@ -215,6 +211,5 @@ def _outcomes(found: Survival, surface: Surface) -> Iterator[RenderableType]:
         pending = f"{each.pending:,}" if each.pending else ""
         outcome = Text(_OUTCOME[each.outcome], style=_STYLE[each.outcome])
         table.add_row(Name(", ".join(each.failed)), equal, f"{each.displaced:,}", pending, outcome, plain(by))
-    yield Padding(table, (0, 0, 0, 2))
-    if len(found.outcomes) > len(shown):
-        yield Padding(plain(f"... and {len(found.outcomes) - len(shown):,} more (--all lists all)", style="dim"), (0, 0, 0, 2))
+    yield inset(table)
+    yield from more(len(found.outcomes) - len(shown))

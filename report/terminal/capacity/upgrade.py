@@ -6,13 +6,12 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from rich.console import RenderableType
-from rich.padding import Padding
 from rich.text import Text
 
 from models.documents.upgrade import Blocker, Upgrade, UpgradeWave
 from models.snapshot.snapshot import Snapshot
 from report.documents.output import counted
-from report.terminal.canvas import Surface, grid, heading, plain
+from report.terminal.canvas import Surface, grid, heading, inset, more, plain
 from report.terminal.columns import Name
 from report.terminal.placement import unmodelled_and_notes
 from report.terminal.workloads import owners
@@ -88,10 +87,9 @@ def _blockers(blocked: Sequence[Blocker], surface: Surface) -> Iterator[Renderab
     shown = list(by_cause.items())[: surface.most(_BLOCKERS)]
     for (kind, message, proved), same in shown:
         line = plain(f"{_KINDS[kind]}: ", style="bold red").append_text(plain(message, style="default"))
-        yield _inset(line.append(" (proved)" if proved else "", style="dim"))
-        yield _inset(plain(f"on {_some([b.node for b in same], surface)}; {_DO[kind]}", style="dim"), 4)
-    if len(shown) < len(by_cause):
-        yield _inset(plain(f"... and {len(by_cause) - len(shown):,} more (--all lists all)", style="dim"))
+        yield inset(line.append(" (proved)" if proved else "", style="dim"))
+        yield inset(plain(f"on {_some([b.node for b in same], surface)}; {_DO[kind]}", style="dim"), 4)
+    yield from more(len(by_cause) - len(shown))
 
 
 def _help(found: Upgrade) -> Iterator[RenderableType]:
@@ -103,7 +101,7 @@ def _help(found: Upgrade) -> Iterator[RenderableType]:
         text, style = "no surge helps: what blocks stays, however many nodes join (proved)", "default"
     else:
         text, style = "no surge was found that helps", "default"
-    yield _inset(plain(text, style=style))
+    yield inset(plain(text, style=style))
 
 
 def _waves(found: Upgrade, snapshot: Snapshot, surface: Surface) -> Iterator[RenderableType]:
@@ -128,9 +126,8 @@ def _waves(found: Upgrade, snapshot: Snapshot, surface: Surface) -> Iterator[Ren
         to_new = sum(move.to in fresh for move in wave.moves)
         numbers = (len(wave.surge), len(wave.joined), len(wave.moves), to_new, _at_once(wave))
         table.add_row(f"{wave.wave:,}", _nodes(wave.drain, surface), *(f"{number:,}" for number in numbers), *domain)
-    yield _inset(table)
-    if len(shown) < len(found.waves):
-        yield _inset(plain(f"... and {len(found.waves) - len(shown):,} more waves (--all lists all)", style="dim"))
+    yield inset(table)
+    yield from more(len(found.waves) - len(shown), "... and {:,} more waves (--all lists all)")
     if owned:
         yield from _moves(shown, owned)
 
@@ -143,7 +140,7 @@ def _moves(waves: Sequence[UpgradeWave], owned: dict[str, str]) -> Iterator[Rend
             table.add_row(
                 f"{wave.wave:,}", f"{move.step:,}", Name(move.pod), Name(owned.get(move.pod, "")), Name(move.source or ""), Name(move.to)
             )
-    yield _inset(table)
+    yield inset(table)
 
 
 def _at_once(wave: UpgradeWave) -> int:
@@ -163,7 +160,3 @@ def _some(names: Sequence[str], surface: Surface) -> str:
     most = surface.most(_NAMED)
     more = len(names) - most
     return ", ".join(names[:most]) + (f" and {more:,} more" if more > 0 else "")
-
-
-def _inset(part: RenderableType, by: int = 2) -> Padding:
-    return Padding(part, (0, 0, 0, by))

@@ -7,13 +7,12 @@ from itertools import groupby
 from typing import Final
 
 from rich.console import RenderableType
-from rich.padding import Padding
 from rich.text import Text
 
 from models.documents.findings.audit import SEVERITIES, Audit, ControlPlane, Finding, Selection
 from report.documents.output import counted
 from report.findings.outcomes import at_or_above
-from report.terminal.canvas import Surface, grid, heading, plain
+from report.terminal.canvas import FINDINGS, Surface, grid, heading, inset, more, plain
 from report.terminal.findings.descheduler import descheduler_table
 from report.terminal.findings.karpenter import karpenter_table
 
@@ -58,13 +57,12 @@ def audit_table(audit: Audit, titles: Mapping[str, str], surface: Surface) -> It
         findings = list(group)
         title = Text("\n").append_text(plain(severity, style=_STYLE[severity]))
         yield title.append_text(plain(f"  {code}  ", style="bold")).append_text(plain(titles.get(code, findings[0].name)))
-        yield Padding(plain(findings[0].why, style="dim"), (0, 0, 0, 2))
+        yield inset(plain(findings[0].why, style="dim"))
         for finding in findings[: surface.most(_LISTED)]:
-            yield Padding(_entry(finding, surface), (0, 0, 0, 2))
-        if len(findings) > surface.most(_LISTED):
-            yield Padding(plain(f"… and {len(findings) - _LISTED} more (--all lists all)", style="dim"), (0, 0, 0, 2))
+            yield inset(_entry(finding, surface))
+        yield from more(len(findings) - surface.most(_LISTED), FINDINGS)
         for fix in dict.fromkeys(finding.fix for finding in findings[: surface.most(_LISTED)]):
-            yield Padding(Text("→ ", style="green").append_text(plain(fix, style="green")), (0, 0, 0, 2))
+            yield inset(Text("→ ", style="green").append_text(plain(fix, style="green")))
     if audit.controlPlane is not None:
         yield from _control_plane(audit.controlPlane)
     if audit.descheduler is not None:
@@ -73,21 +71,20 @@ def audit_table(audit: Audit, titles: Mapping[str, str], surface: Surface) -> It
         yield from karpenter_table(audit.karpenter, surface)
     if audit.selection is not None:
         yield heading("Not shown")
-        yield from (Padding(plain(text), (0, 0, 0, 2)) for text in _left_out(audit.selection))
+        yield from (inset(plain(text)) for text in _left_out(audit.selection))
     if audit.notChecked:
         yield heading("Not checked")
         for text in audit.notChecked:
-            yield Padding(plain(text), (0, 0, 0, 2))
+            yield inset(plain(text))
     if audit.notes:
         yield heading("Not taken into account")
         for note in audit.notes:
-            yield Padding(plain(note), (0, 0, 0, 2))
+            yield inset(plain(note))
     if audit.unmodelled:
         yield heading("Not modelled")
         for entry in audit.unmodelled[: surface.most(_LISTED)]:
-            yield Padding(plain(f"{entry.pod}: {entry.field}: {entry.effect}"), (0, 0, 0, 2))
-        if len(audit.unmodelled) > surface.most(_LISTED):
-            yield Padding(plain(f"… and {len(audit.unmodelled) - _LISTED} more", style="dim"), (0, 0, 0, 2))
+            yield inset(plain(f"{entry.pod}: {entry.field}: {entry.effect}"))
+        yield from more(len(audit.unmodelled) - surface.most(_LISTED), "… and {} more")
 
 
 def _left_out(selection: Selection) -> Iterator[str]:
@@ -114,17 +111,17 @@ def _entry(finding: Finding, surface: Surface) -> Text:
 def _control_plane(found: ControlPlane) -> Iterator[RenderableType]:
     yield heading("Control plane")
     on = f", machines by {found.machineLabel}" if found.machineLabel else ""
-    yield Padding(plain(f"{counted(len(found.nodes), 'node')}, etcd {found.etcd}{on}; {_GRADES[found.grade]}"), (0, 0, 0, 2))
+    yield inset(plain(f"{counted(len(found.nodes), 'node')}, etcd {found.etcd}{on}; {_GRADES[found.grade]}"))
     if found.components:
         table = grid("component", "instances", "nodes", "machines", "most on one", "survives", right=(1, 2, 3, 4, 5))
         for part in found.components:
             numbers = part.instances, part.nodes, len(part.machines), part.most, part.survives
             table.add_row(plain(part.component), *(str(number) for number in numbers))
-        yield Padding(table, (0, 0, 0, 2))
+        yield inset(table)
     if found.stages:
         table = grid("stage", "label", "domains", "survives", "", right=(2, 3))
         for stage in found.stages:
             mark = Text("reached", style="green") if stage.reached else Text("not reached" if stage.known else "not shown", style="yellow")
             counts = (str(stage.domains), str(stage.survives)) if stage.label else ("", "")
             table.add_row(plain(stage.name), plain(stage.label or "not known"), *counts, mark)
-        yield Padding(table, (0, 0, 0, 2))
+        yield inset(table)

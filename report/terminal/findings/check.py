@@ -6,13 +6,12 @@ from collections.abc import Iterator
 from typing import Final
 
 from rich.console import RenderableType
-from rich.padding import Padding
 from rich.text import Text
 
 from models.documents.findings.audit import SEVERITIES
 from models.documents.findings.check import Check, Fault, Position, WorkloadFit, unfit
 from report.documents.output import counted
-from report.terminal.canvas import Surface, heading, plain
+from report.terminal.canvas import FINDINGS, Surface, heading, inset, more, plain
 
 _FIT: Final = {"fits": "bold green", "does not fit": "bold red", "unproved": "bold yellow"}
 _SEVERITY: Final = {"error": "bold red", "warning": "bold yellow", "info": "bold blue"}
@@ -47,12 +46,12 @@ def check(found: Check, surface: Surface) -> Iterator[RenderableType]:
         yield heading("Fit")
         for fit in sorted(found.workloads, key=lambda each: list(_FIT).index(each.fit), reverse=True)[: surface.most(_LISTED)]:
             yield from _fit(fit)
-        yield from _more(len(found.workloads), surface)
+        yield from more(len(found.workloads) - surface.most(_LISTED), FINDINGS)
     if found.faults:
         yield heading("Findings")
         for fault in found.faults[: surface.most(_LISTED)]:
             yield from _fault(fault)
-        yield from _more(len(found.faults), surface)
+        yield from more(len(found.faults) - surface.most(_LISTED), FINDINGS)
     for title, texts in (
         ("Not checked", found.notChecked),
         ("Not taken into account", found.notes),
@@ -61,19 +60,14 @@ def check(found: Check, surface: Surface) -> Iterator[RenderableType]:
         if texts:
             yield heading(title)
             for text in texts[: surface.most(_LISTED)]:
-                yield Padding(plain(text), (0, 0, 0, 2))
-            yield from _more(len(texts), surface)
-
-
-def _more(number: int, surface: Surface) -> Iterator[RenderableType]:
-    if number > surface.most(_LISTED):
-        yield Padding(plain(f"… and {number - _LISTED} more (--all lists all)", style="dim"), (0, 0, 0, 2))
+                yield inset(plain(text))
+            yield from more(len(texts) - surface.most(_LISTED), FINDINGS)
 
 
 def _fit(fit: WorkloadFit) -> Iterator[RenderableType]:
     line = plain(fit.fit, style=_FIT[fit.fit]).append_text(plain(f"  {fit.workload}: {fit.change}, "))
     line.append_text(plain(f"{fit.placed} of {counted(fit.replicas, 'pod')} placed{', as with the base' * fit.known}"))
-    yield Padding(line, (0, 0, 0, 2))
+    yield inset(line)
     if fit.fit != "fits":
         yield from _told(place(fit.position), fit.cause, fit.fix)
 
@@ -82,17 +76,17 @@ def _fault(fault: Fault) -> Iterator[RenderableType]:
     finding = fault.finding
     line = plain(finding.severity, style=_SEVERITY[finding.severity]).append_text(plain(f"  {finding.code}  ", style="bold"))
     line.append_text(plain(f"{finding.object}: {finding.message}{' (known)' * fault.known}"))
-    yield Padding(line, (0, 0, 0, 2))
+    yield inset(line)
     yield from _told(place(fault.position), finding.why, finding.fix)
 
 
 def _told(where: str | None, why: str | None, fix: str | None) -> Iterator[RenderableType]:
     if where is not None:
-        yield Padding(plain(where, style="cyan"), (0, 0, 0, 4))
+        yield inset(plain(where, style="cyan"), 4)
     if why:
-        yield Padding(plain(why, style="dim"), (0, 0, 0, 4))
+        yield inset(plain(why, style="dim"), 4)
     if fix:
-        yield Padding(Text("→ ", style="green").append_text(plain(fix, style="green")), (0, 0, 0, 4))
+        yield inset(Text("→ ", style="green").append_text(plain(fix, style="green")), 4)
 
 
 def place(position: Position | None) -> str | None:

@@ -9,7 +9,7 @@ from rich.padding import Padding
 
 from models.documents.findings.descheduler import DeschedulerAudit, Often, PlanInstead, PolicyEviction, Range, StrategyResult
 from report.documents.output import counted
-from report.terminal.canvas import Surface, grid, heading, plain
+from report.terminal.canvas import FINDINGS, Surface, grid, heading, inset, more, plain
 
 #: Evictions that the table lists.
 _LISTED = 10
@@ -19,26 +19,25 @@ def descheduler_table(found: DeschedulerAudit, surface: Surface) -> Iterator[Ren
     """Yield the strategies with what helps, the evictions, what plans do instead, and what is not modelled."""
     yield heading(f"Descheduler: {summary(found)}")
     if found.skipped:
-        yield Padding(plain(found.skipped), (0, 0, 0, 2))
+        yield inset(plain(found.skipped))
     if found.strategies:
-        yield Padding(_strategies(found), (0, 0, 0, 2))
+        yield inset(_strategies(found))
     for result in found.strategies:
-        yield from (Padding(plain(f"{result.plugin}: {note}", style="dim"), (0, 0, 0, 2)) for note in result.notes)
+        yield from (inset(plain(f"{result.plugin}: {note}", style="dim")) for note in result.notes)
     if found.evictions:
         table = grid("plugin", "pod", "node", "why", "helps", "", prose=(3, 5), title="Evictions")
         for entry in found.evictions[: surface.most(_LISTED)]:
             table.add_row(*map(plain, (entry.plugin, entry.pod, entry.node, entry.why, entry.helps or "", _outcome(entry))))
-        yield Padding(table, (0, 0, 0, 2))
-        if len(found.evictions) > surface.most(_LISTED):
-            yield Padding(plain(f"… and {len(found.evictions) - _LISTED} more (--all lists all)", style="dim"), (0, 0, 0, 2))
+        yield inset(table)
+        yield from more(len(found.evictions) - surface.most(_LISTED), FINDINGS)
     if found.instead:
         table = grid("goal", "moves", "instead of", "asked again", "status", title="rebalance, for the same aims")
         for plan in found.instead:
             table.add_row(*map(plain, _plan(plan)))
-        yield Padding(table, (0, 0, 0, 2))
+        yield inset(table)
     yield Padding(plain(_continuations(found), style="dim"), (1, 0, 0, 2))
     for text in found.notModelled:
-        yield Padding(plain(f"not modelled: {text}"), (0, 0, 0, 2))
+        yield inset(plain(f"not modelled: {text}"))
 
 
 def summary(found: DeschedulerAudit) -> str:

@@ -6,12 +6,11 @@ from collections.abc import Iterator
 from typing import Final
 
 from rich.console import RenderableType
-from rich.padding import Padding
 
 from models.catalogue import money
 from models.documents.findings.karpenter import Command, KarpenterAudit, Optimum
 from report.documents.output import counted
-from report.terminal.canvas import Surface, grid, heading, plain
+from report.terminal.canvas import FINDINGS, Surface, grid, heading, inset, more, plain
 
 #: Steps, and nodes that stay, which the table lists.
 _LISTED: Final = 10
@@ -25,24 +24,24 @@ def karpenter_table(found: KarpenterAudit, surface: Surface) -> Iterator[Rendera
     for pool in found.pools:
         allowed = (str(pool.allowed.get(reason, 0)) for reason in ("Empty", "Underutilized"))
         pools.add_row(*map(plain, (pool.name, str(pool.nodes), pool.policy, pool.consolidateAfter or "never", *allowed)))
-    yield Padding(pools, (0, 0, 0, 2))
+    yield inset(pools)
     if found.commands:
         table = grid("step", "method", "nodes", "moves", "replaced by", "saves", "lost", right=(0, 3, 5), prose=(2,), title="Steps")
         for command in found.commands[: surface.most(_LISTED)]:
             table.add_row(*map(plain, _step(command)))
-        yield Padding(table, (0, 0, 0, 2))
-        yield from _more(len(found.commands), surface)
+        yield inset(table)
+        yield from more(len(found.commands) - surface.most(_LISTED), FINDINGS)
     if found.blocked:
         table = grid("node", "pool", "why", prose=(2,), title="Nodes that stay")
         for entry in found.blocked[: surface.most(_LISTED)]:
             table.add_row(plain(entry.node), plain(entry.pool), plain(entry.why))
-        yield Padding(table, (0, 0, 0, 2))
-        yield from _more(len(found.blocked), surface)
+        yield inset(table)
+        yield from more(len(found.blocked) - surface.most(_LISTED), FINDINGS)
     if found.optimum is not None:
         yield heading("Optimum")
-        yield from (Padding(plain(text), (0, 0, 0, 2)) for text in _optimum(found.optimum, surface))
+        yield from (inset(plain(text)) for text in _optimum(found.optimum, surface))
     for text in found.notModelled:
-        yield Padding(plain(f"not modelled: {text}"), (0, 0, 0, 2))
+        yield inset(plain(f"not modelled: {text}"))
 
 
 def summary(found: KarpenterAudit) -> str:
@@ -54,11 +53,6 @@ def summary(found: KarpenterAudit) -> str:
     if found.costBefore is not None and found.costAfter is not None:
         text += f"; {_money(found.costBefore)} → {_money(found.costAfter)} per hour"
     return text
-
-
-def _more(number: int, surface: Surface) -> Iterator[RenderableType]:
-    if number > surface.most(_LISTED):
-        yield Padding(plain(f"… and {number - _LISTED} more (--all lists all)", style="dim"), (0, 0, 0, 2))
 
 
 def _step(command: Command) -> tuple[str, ...]:
