@@ -47,10 +47,7 @@ def _pause(ctx: click.Context, param: click.Parameter, value: str | None) -> flo
 @click.option("--kubeconfig", metavar="FILE", type=options.READ, help="The kubeconfig; default: as for kubectl.")
 @options.output_file("Write what would be done to FILE")
 @options.everything
-@options.versions
-@options.strict
-@options.max_input
-@options.noise()
+@options.judged
 @bundled(streams=Streams, choices=ApplyChoices)
 def apply(streams: Streams, choices: ApplyChoices, opening: bool) -> None:
     """Carry a RebalancePlan or a Placement out: exactly what the document says, never a new search.

@@ -105,12 +105,7 @@ def _stages(ctx: click.Context, param: click.Parameter, value: Sequence[str]) ->
 @options.time_limit(60.0, "Seconds for the whole run; what was not checked by then is named.")
 @options.workers
 @options.findings_output
-@options.policy
-@options.daemon_namespaces
-@options.versions
-@options.strict
-@options.max_input
-@options.noise()
+@options.exempting
 @bundled(streams=Streams, choices=PolicyChoices, chosen=Selecting, sharing=WorkerChoices, beside=Beside)
 def audit(
     streams: Streams, choices: PolicyChoices, chosen: Selecting, sharing: WorkerChoices, beside: Beside, fail_on: str, **labels: Any

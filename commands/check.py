@@ -47,12 +47,7 @@ if TYPE_CHECKING:
 @options.namespace
 @options.findings_output
 @options.search
-@options.policy
-@options.daemon_namespaces
-@options.versions
-@options.strict
-@options.max_input
-@options.noise()
+@options.exempting
 @bundled(streams=Streams, search=SearchChoices, choices=PolicyChoices, chosen=Selecting)
 def check(
     streams: Streams,

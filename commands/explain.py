@@ -57,12 +57,7 @@ def _pod_name(ctx: click.Context, param: click.Parameter, value: str | None) -> 
 @options.edits
 @options.catalogue("causes name the cheapest that would do")
 @options.table_output()
-@options.policy
-@options.scope
-@options.versions
-@options.strict
-@options.max_input
-@options.noise()
+@options.scoped
 @bundled(streams=Streams, subject=Subject, choices=PolicyChoices)
 def explain(streams: Streams, subject: Subject, choices: PolicyChoices, time_limit: float, catalogue: str | None, **edits: Any) -> None:
     """Say where each pending pod could go, and which rules reject the other nodes.

@@ -41,12 +41,7 @@ def _keep(ctx: click.Context, param: click.Parameter, value: str | None) -> Keep
 @options.namespace
 @options.node_edits
 @options.catalogue("those of --buy")
-@options.policy
-@options.scope
-@options.versions
-@options.strict
-@options.max_input
-@options.noise()
+@options.scoped
 @bundled(streams=Streams, search=SearchChoices, choices=PolicyChoices)
 def fit(
     streams: Streams,

@@ -22,10 +22,7 @@ _SORTS = ("name", "cpu", "memory", "pods", "limits-cpu", "limits-memory", "free-
 @click.option("-l", "--selector", metavar="SELECTOR", help="Only nodes with such labels, and the pods on them: pool=old,zone!=a.")
 @options.output("table", "wide", "csv", "json", "yaml")
 @options.requests
-@options.versions
-@options.strict
-@options.max_input
-@options.noise()
+@options.judged
 @bundled(streams=Streams)
 def nodes(streams: Streams, by: str, sort: str, selector: str | None, requests: tuple[str, ...]) -> None:
     """List nodes: requests, limits, what is free, and the largest pod that still fits.

@@ -38,12 +38,7 @@ _GAIN = click.IntRange(0, 10**6)
 @click.option("--min-gain", "minGain", type=_GAIN, default=1, metavar="N", help="Points per move of the goal improve.")
 @options.requests
 @options.search
-@options.policy
-@options.scope
-@options.versions
-@options.strict
-@options.max_input
-@options.noise()
+@options.scoped
 @bundled(streams=Streams, search=SearchChoices, choices=PolicyChoices)
 def rebalance(
     streams: Streams,

@@ -21,12 +21,7 @@ from commands.common.options import PolicyChoices, Streams, bundled
 @options.namespace
 @options.output_file("Write the page to FILE")
 @options.time_limit(10.0, "Seconds for causes, where there is no result.")
-@options.policy
-@options.scope
-@options.versions
-@options.strict
-@options.max_input
-@options.noise()
+@options.scoped
 @bundled(streams=Streams, choices=PolicyChoices)
 def report(streams: Streams, choices: PolicyChoices, time_limit: float, namespace: str | None) -> None:
     """Write one self-contained HTML page: the cluster, and what a result does with it.

@@ -69,12 +69,7 @@ class Asked:
 @options.manifests("-w", "--manifests", "--workload")
 @options.namespace
 @options.requests
-@options.policy
-@options.scope
-@options.versions
-@options.strict
-@options.max_input
-@options.noise()
+@options.scoped
 @bundled(streams=Streams, search=SearchChoices, choices=PolicyChoices, asked=Asked)
 def size(streams: Streams, search: SearchChoices, choices: PolicyChoices, asked: Asked, catalogue: str, **edits: Any) -> None:
     """Say which nodes of a catalogue hold everything at the least cost.

@@ -41,12 +41,7 @@ _WHAT_IF = ("addNodes", "removeNodes", "removeDomains", "replicas", "buy")
     type=click.Choice(["spread", "pack", "none"]),
     help="What breaks ties after all preferences.  [default: the policy's, else spread]",
 )
-@options.policy
-@options.scope
-@options.versions
-@options.strict
-@options.max_input
-@options.noise()
+@options.scoped
 @bundled(streams=Streams, search=SearchChoices, choices=PolicyChoices)
 def solve(
     streams: Streams, search: SearchChoices, choices: PolicyChoices, rollout: str | None, gates: bool, catalogue: str | None, **edits: Any

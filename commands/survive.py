@@ -31,12 +31,7 @@ from commands.common.options import PolicyChoices, SearchChoices, Streams, Worke
 @options.workers
 @options.manifests("-w", "--manifests", "--workload")
 @options.edits
-@options.policy
-@options.daemon_namespaces
-@options.versions
-@options.strict
-@options.max_input
-@options.noise()
+@options.exempting
 @bundled(streams=Streams, search=SearchChoices, choices=PolicyChoices, sharing=WorkerChoices)
 def survive(
     streams: Streams,

@@ -38,28 +38,18 @@ def _domain(ctx: click.Context, param: click.Parameter, value: str | None) -> st
     "--to", "change", metavar="FILE", type=options.READ, help="What is changed in a Node to make the new one, or such a Node (YAML)."
 )
 @options.time_limit(60.0, "Seconds that looking for ways around what blocks may take.")
-@click.option("--seed", type=options.SEED, default=0, metavar="N", help="Seed of the search.")
-@click.option("--deterministic", is_flag=True, help="The same input gives the same bytes; the time limit counts deterministic seconds.")
-@click.option("--workers", type=click.IntRange(1, 1024), metavar="N", help="Parallel searches.  [default: one per core]")
-@options.policy
-@options.daemon_namespaces
-@options.versions
-@options.strict
-@options.max_input
-@options.noise()
-@bundled(streams=Streams, choices=PolicyChoices)
+@options.repeatable
+@options.exempting
+@bundled(streams=Streams, search=SearchChoices, choices=PolicyChoices)
 def upgrade(
     streams: Streams,
+    search: SearchChoices,
     choices: PolicyChoices,
     pool: str,
     max_unavailable: str,
     surge: str,
     by: str | None,
     change: str | None,
-    time_limit: float,
-    seed: int,
-    deterministic: bool,
-    workers: int | None,
 ) -> None:
     """Say whether the upgrade of a node pool gets through: waves in which every drain does, or what blocks it and which surge would help.
 
@@ -84,8 +74,8 @@ def upgrade(
     run = searching.Run(streams)
     snapshot = inputs.load(streams, policy)
     run.loaded = run.seconds()
-    search = searching.search_options(SearchChoices(time_limit, "auto", seed, deterministic, workers), choices, policy)
-    found = run.search(partial(find, snapshot, UpgradeOptions(pool, max_unavailable, surge, by, to, search)))
+    asked = UpgradeOptions(pool, max_unavailable, surge, by, to, searching.search_options(search, choices, policy))
+    found = run.search(partial(find, snapshot, asked))
     run.accept(found, snapshot)
     output.write_document(
         streams,

@@ -27,10 +27,7 @@ from commands.common.options import Streams, bundled
     help="A snapshot of the cluster after that run; repeatable for its files.",
 )
 @options.output("table", "json", "yaml")
-@options.versions
-@options.strict
-@options.max_input
-@options.noise()
+@options.judged
 @bundled(streams=Streams)
 def verify(streams: Streams, expect_policy: str | None, expect_no_exemptions: bool, journal: str | None, end: tuple[str, ...]) -> None:
     """Check a result against the raw objects, independently of the solver: a Placement, RebalancePlan, Fit, Sizing, Survival or Upgrade.

@@ -104,10 +104,10 @@ class SearchChoices:
     """How to search and for how long (:class:`solver.runtime.options.Options`)."""
 
     time_limit: float
-    engine: Any
     seed: int
     deterministic: bool
     workers: int | None
+    engine: Any = "auto"
     from_scratch: bool = False
 
 
@@ -344,12 +344,17 @@ policy = in_order(
     ),
 )
 
-search = in_order(
-    time_limit(60.0, "Seconds for the whole run."),
-    click.option("--engine", type=click.Choice(["auto", "exact", "greedy", "lns"]), default="auto", help="How to search."),
+#: Of a search, what makes it give the same again.
+repeatable = in_order(
     click.option("--seed", type=SEED, default=0, metavar="N", help="Seed of the search."),
     click.option("--deterministic", is_flag=True, help="The same input gives the same bytes; the time limit counts deterministic seconds."),
     click.option("--workers", type=click.IntRange(1, 1024), metavar="N", help="Parallel searches.  [default: one per core]"),
+)
+
+search = in_order(
+    time_limit(60.0, "Seconds for the whole run."),
+    click.option("--engine", type=click.Choice(["auto", "exact", "greedy", "lns"]), default="auto", help="How to search."),
+    repeatable,
 )
 
 
@@ -380,3 +385,10 @@ def noise(quiet: str = "Say nothing but errors on standard error.", verbose: str
     """Return -q and -v."""
     verbosely = click.option("-v", "--verbose", is_flag=True, help=verbose)
     return in_order(click.option("-q", "--quiet", is_flag=True, help=quiet), verbosely)
+
+
+#: What every command has that judges a snapshot.
+judged = in_order(versions, strict, max_input, noise())
+#: The same under a policy, with the namespaces exempt from anti-affinity, and with all that says which pods count.
+exempting = in_order(policy, daemon_namespaces, judged)
+scoped = in_order(policy, scope, judged)
