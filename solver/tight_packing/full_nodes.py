@@ -110,13 +110,13 @@ class FullNodes:
         return cpsat.run(model, seconds, workers=1).status == cp_model.INFEASIBLE
 
     def _hopeless(self) -> bool:
-        """Whether no pattern has the largest pod that must be placed. Asked only where next to nothing can be spared: else there are many
-        patterns, and the answer is known."""
+        """Whether no pattern has the largest pod that must be placed, by all resources together. Asked only where next to nothing can be
+        spared: else there are many patterns, and the answer is known."""
         demands = self.demands
         share = (self.spare[: demands.room.shape[1]] / np.maximum(demands.room.max(axis=0, initial=1), 1)).min(initial=1.0)
         if share > PARAMETERS.nothing or len(self.kinds) > PARAMETERS.kinds:
             return False
-        size = np.where(self.may_stay_out, -1.0, (demands.demand / np.maximum(demands.room.max(axis=0, initial=1), 1)).min(axis=1))
+        size = np.where(self.may_stay_out, -1.0, (demands.demand / np.maximum(demands.room.max(axis=0, initial=1), 1)).sum(axis=1))
         k = int(size.argmax())
         for nodes in self.kinds:
             fits = demands.allowed[k, nodes[0]] and (demands.demand[k] <= demands.room[nodes[0]]).all()

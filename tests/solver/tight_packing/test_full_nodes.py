@@ -82,3 +82,13 @@ def test_whole_pods_say_more_than_their_sum() -> None:
     cpsat = CpSat(context())
     assert FullNodes(demands, {0: 1}).impossible(cpsat, 1.0)
     assert not FullNodes(demands, {0: 2}).impossible(cpsat, 1.0)
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_the_largest_pod_is_the_one_that_asks_for_most_whatever_slots_there_are(first: int) -> None:
+    """Three nodes of 10 for 5 + 5 + 7 + 7 + 6: nothing joins the 7. Every pod takes the same part of a node's slots."""
+    order = [first, 1 - first, 2]
+    demand, count = np.array([[5, 1], [7, 1], [6, 1]], dtype=np.int64)[order], np.array([2, 2, 1])[order]
+    room = np.tile(np.array([10, 110], dtype=np.int64), (3, 1))
+    demands = Demands(np.arange(3), count, demand, np.zeros(3, dtype=np.int64), room, np.ones((3, 3), dtype=bool))
+    assert FullNodes(demands, {}).impossible(CpSat(context()), 1.0)
