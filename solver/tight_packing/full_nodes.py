@@ -38,6 +38,7 @@ class FullNodesParameters:
         cells: ... and numbers of pods in them.
         waste: Times as many are looked at, of which some leave more of all resources together unused than can be spared.
         kinds: Kinds of nodes at most.
+        largest: Pods that are asked about, one after the other, whether they are in any pattern.
         nothing: Part of a node that counts as nothing: where more can be spared, large pods find company.
     """
 
@@ -47,6 +48,7 @@ class FullNodesParameters:
     cells: int = 16_000_000
     waste: int = 3
     kinds: int = 64
+    largest: int = 4
     nothing: float = 1e-4
 
 
@@ -110,19 +112,28 @@ class FullNodes:
         return cpsat.run(model, seconds, workers=1).status == cp_model.INFEASIBLE
 
     def _hopeless(self) -> bool:
-        """Whether no pattern has the largest pod that must be placed, by all resources together. Asked only where next to nothing can be
-        spared: else there are many patterns, and the answer is known."""
+        """Whether one of the largest pods that must be placed, by all resources together, is in no pattern. Asked only where next to
+        nothing can be spared: else there are many patterns, and the answer is known."""
         demands = self.demands
         share = (self.spare[: demands.room.shape[1]] / np.maximum(demands.room.max(axis=0, initial=1), 1)).min(initial=1.0)
         if share > PARAMETERS.nothing or len(self.kinds) > PARAMETERS.kinds:
             return False
-        size = np.where(self.may_stay_out, -1.0, (demands.demand / np.maximum(demands.room.max(axis=0, initial=1), 1)).sum(axis=1))
-        k = int(size.argmax())
+        size = (demands.demand / np.maximum(demands.room.max(axis=0, initial=1), 1)).sum(axis=1)
+        must = np.flatnonzero(~self.may_stay_out)
+        for k in must[np.argsort(-size[must], kind="stable")][: PARAMETERS.largest].tolist():
+            company = self._company(k)
+            if not company:
+                return company is False
+        return False
+
+    def _company(self, k: int) -> bool | None:
+        """Whether a pod of a class is in some pattern. None where there are too many sets of pods to say."""
         for nodes in self.kinds:
-            fits = demands.allowed[k, nodes[0]] and (demands.demand[k] <= demands.room[nodes[0]]).all()
-            if fits and NodePatterns(self._node(int(nodes[0]), k), self.stopped).exist() is not False:
-                return False
-        return True
+            if self.demands.allowed[k, nodes[0]] and (self.demands.demand[k] <= self.demands.room[nodes[0]]).all():
+                exist = NodePatterns(self._node(int(nodes[0]), k), self.stopped).exist()
+                if exist is not False:
+                    return exist
+        return False
 
     def patterns(self, seconds: float) -> list[Ints] | None:
         """Return int64[P, K] per kind of nodes: every set of pods that a node may have. None where they are too many to list in some part

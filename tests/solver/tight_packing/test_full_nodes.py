@@ -92,3 +92,10 @@ def test_the_largest_pod_is_the_one_that_asks_for_most_whatever_slots_there_are(
     room = np.tile(np.array([10, 110], dtype=np.int64), (3, 1))
     demands = Demands(np.arange(3), count, demand, np.zeros(3, dtype=np.int64), room, np.ones((3, 3), dtype=bool))
     assert FullNodes(demands, {}).impossible(CpSat(context()), 1.0)
+
+
+def test_where_the_largest_pod_has_company_the_next_ones_are_asked() -> None:
+    """Three nodes of 10 for 9 + 5 + 5 times 3 + 1: the 1 joins the 9, and nothing but 5 would join the 5."""
+    demand, count = np.array([[9], [5], [3], [1]], dtype=np.int64), np.array([1, 1, 5, 1])
+    room, allowed = np.full((3, 1), 10), np.ones((4, 3), dtype=bool)
+    assert FullNodes(Demands(np.arange(4), count, demand, np.zeros(4, dtype=np.int64), room, allowed), {}).impossible(CpSat(context()), 1.0)
