@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, TypedDict, Unpack
 
 Object = dict[str, Any]
 #: What is sent: an object, or the operations of a JSON patch.
@@ -40,22 +40,21 @@ class Answer:
         return "" if self.ok else str(self.body.get("message") or f"HTTP {self.code}")
 
 
+class Sent(TypedDict, total=False):
+    """What else a request may have. ``patch``: how the body of a PATCH is meant, ``merge`` where nothing is said."""
+
+    params: Mapping[str, str] | None
+    patch: Literal["merge", "json", "strategic"]
+
+
 class Api(Protocol):
     """Sends requests to one API server."""
 
-    async def send(
-        self,
-        method: str,
-        path: str,
-        body: Body | None = None,
-        *,
-        params: Mapping[str, str] | None = None,
-        patch: Literal["merge", "json", "strategic"] = "merge",
-    ) -> Answer:
+    async def send(self, method: str, path: str, body: Body | None = None, **more: Unpack[Sent]) -> Answer:
         """Send one request and return the answer, whatever its status.
 
         GET, PATCH and DELETE are sent again after a lost connection, and all methods after 429 (other than of an eviction), 500, 502, 503
-        and 504, a few times, with growing pauses. ``patch``: how the body of a PATCH is meant.
+        and 504, a few times, with growing pauses.
 
         Raises:
             Unreachable: no answer came.

@@ -8,7 +8,7 @@ import ssl
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final, Literal
+from typing import Any, Final, Unpack
 from urllib.parse import urlencode, urlsplit
 
 import aiohttp
@@ -16,7 +16,7 @@ import msgspec
 from yarl import URL
 
 from live.api import kubeconfig
-from live.api.answers import Answer, Body, Object, Unreachable
+from live.api.answers import Answer, Body, Object, Sent, Unreachable
 from live.api.exec_plugin import CredentialsError
 from live.api.kubeconfig import Target
 from live.api.session import Session, open_session
@@ -95,25 +95,18 @@ class Connection:
         for session in (*self._past, self._session):
             await session.rest.close()
 
-    async def send(
-        self,
-        method: str,
-        path: str,
-        body: Body | None = None,
-        *,
-        params: Mapping[str, str] | None = None,
-        patch: Literal["merge", "json", "strategic"] = "merge",
-    ) -> Answer:
+    async def send(self, method: str, path: str, body: Body | None = None, **more: Unpack[Sent]) -> Answer:
         """Send one request and return the answer, as :meth:`live.api.answers.Api.send` has it.
 
         Raises:
             Unreachable: no answer came.
             ValueError: a JSON patch that is no list, of which the library would make another kind of patch.
         """
+        patch = more.get("patch", "merge")
         headers = {"Content-Type": _PATCHES[patch]} if method == "PATCH" else {}
         if headers and (patch == "json") != isinstance(body, list):
             raise ValueError(f"{method} {path}: a JSON patch is a list, and no other patch is one")
-        answer, data = await self._answered(method, _url(path, params), headers, body)
+        answer, data = await self._answered(method, _url(path, more.get("params")), headers, body)
         if answer.ok and data.strip():
             try:
                 return Answer(answer.code, msgspec.json.decode(data), answer.retry_after)

@@ -11,15 +11,15 @@ import fcntl
 import os
 import secrets
 import stat
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Literal, Self
+from typing import Any, Self, Unpack
 
 import msgspec
 
-from live.api.answers import Answer, Api, Body, Unreachable
+from live.api.answers import Answer, Api, Body, Sent, Unreachable
 from live.apply.progress import Progress, progress_of
 from models.documents import journal as lines
 from models.documents.journal import ENDING, Answered, Fact, Line, Request, Run, What
@@ -212,15 +212,7 @@ class JournaledApi:
         """Return the same API for the requests of a pod of a step."""
         return JournaledApi(self.api, self.journal, step, pod)
 
-    async def send(
-        self,
-        method: str,
-        path: str,
-        body: Body | None = None,
-        *,
-        params: Mapping[str, str] | None = None,
-        patch: Literal["merge", "json", "strategic"] = "merge",
-    ) -> Answer:
+    async def send(self, method: str, path: str, body: Body | None = None, **more: Unpack[Sent]) -> Answer:
         """Send a request, as :meth:`live.api.answers.Api.send` does.
 
         Raises:
@@ -228,11 +220,11 @@ class JournaledApi:
             JournalLost: the journal cannot be written. If the request had been sent by then, it may have been carried out.
         """
         if method in ("GET", "HEAD"):
-            return await self.api.send(method, path, body, params=params, patch=patch)
-        meant = patch if method == "PATCH" else None
-        number = await self.journal.request(Request(0, "", method, path, dict(params or {}), body, meant, self.step, self.pod))
+            return await self.api.send(method, path, body, **more)
+        meant = more.get("patch", "merge") if method == "PATCH" else None
+        number = await self.journal.request(Request(0, "", method, path, dict(more.get("params") or {}), body, meant, self.step, self.pod))
         try:
-            answer = await self.api.send(method, path, body, params=params, patch=patch)
+            answer = await self.api.send(method, path, body, **more)
         except Unreachable as lost:
             await self.journal.answered(number, 0, message=str(lost))
             raise

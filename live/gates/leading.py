@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Final, Literal
+from typing import Final, Unpack
 
-from live.api.answers import Answer, Api, Body, Unreachable
+from live.api.answers import Answer, Api, Body, Sent, Unreachable
 from live.apply.journal import JournaledApi
 from live.apply.lease import Lease, LeaseLost, LeaseTaken, Place, Times
 from live.gates.gates import Gates
@@ -33,15 +32,7 @@ class LeasedApi:
         """Return the same API for the requests of a pod of a document, if these are kept in a journal."""
         return replace(self, api=self.api.of(step, pod)) if isinstance(self.api, JournaledApi) else self
 
-    async def send(
-        self,
-        method: str,
-        path: str,
-        body: Body | None = None,
-        *,
-        params: Mapping[str, str] | None = None,
-        patch: Literal["merge", "json", "strategic"] = "merge",
-    ) -> Answer:
+    async def send(self, method: str, path: str, body: Body | None = None, **more: Unpack[Sent]) -> Answer:
         """Send a request, as :meth:`live.api.answers.Api.send` does.
 
         Raises:
@@ -50,7 +41,7 @@ class LeasedApi:
         """
         if method != "GET":
             self.lease.check()
-        return await self.api.send(method, path, body, params=params, patch=patch)
+        return await self.api.send(method, path, body, **more)
 
 
 async def serve(gates: Gates, name: str, times: Times | None = None) -> None:
