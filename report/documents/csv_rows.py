@@ -164,27 +164,9 @@ def upgrade(result: Upgrade) -> bytes:
 
 def audit(found: Audit) -> bytes:
     """Return a row for each finding."""
-    header = "severity", "code", "name", "object", "field", "rule", "domain", "message", "why", "fix", "pods", "nodes"
-    return encode(
-        header,
-        (
-            (
-                f.severity,
-                f.code,
-                f.name,
-                f.object,
-                f.field,
-                f.rule,
-                f.domain,
-                f.message,
-                f.why,
-                f.fix,
-                "; ".join(f.pods),
-                "; ".join(f.nodes),
-            )
-            for f in found.findings
-        ),
-    )
+    texts = "severity", "code", "name", "object", "field", "rule", "domain", "message", "why", "fix"
+    rows = ((*(getattr(f, name) for name in texts), "; ".join(f.pods), "; ".join(f.nodes)) for f in found.findings)
+    return encode((*texts, "pods", "nodes"), rows)
 
 
 def check(found: Check) -> bytes:
@@ -206,12 +188,10 @@ def check(found: Check) -> bytes:
 
 def nodes(found: NodeTable) -> bytes:
     """Return a row for each node, zone or namespace; CPU in mCPU, other amounts in whole units."""
+    always = {"requests": ("cpu", "memory"), "limits": ("cpu", "memory")}
     parts = {
-        part: sorted({name for row in found.rows for name in getattr(row, part)})
-        for part in ("allocatable", "free", "devices", "freeDevices")
-    }
-    parts |= {
-        part: sorted({name for row in found.rows for name in getattr(row, part)} | {"cpu", "memory"}) for part in ("requests", "limits")
+        part: sorted({*always.get(part, ()), *(name for row in found.rows for name in getattr(row, part))})
+        for part in ("allocatable", "free", "devices", "freeDevices", "requests", "limits")
     }
     of_nodes = found.by != "namespace"
     header = [
@@ -255,22 +235,9 @@ def sizing(result: Sizing) -> bytes:
             for pod in misfit.pods:
                 yield "no shape", *[None] * 5, pod, 1, *[None] * 5
 
-    header = (
-        "row",
-        "shape",
-        "zone",
-        "nodes",
-        "price",
-        "cost",
-        "workload",
-        "pods",
-        "resource",
-        "requested",
-        "daemons",
-        "allocatable",
-        "names",
-        *(["decides"] if result.series is not None else []),
-    )
+    amounts = "resource", "requested", "daemons", "allocatable"
+    decides = ("decides",) * (result.series is not None)
+    header = "row", "shape", "zone", "nodes", "price", "cost", "workload", "pods", *amounts, "names", *decides
     return encode(header, ((*row, *[None] * (len(header) - len(row))) for row in rows()))
 
 

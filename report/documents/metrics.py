@@ -7,9 +7,10 @@ Names of nodes and pods are no labels, so that their number stays small whatever
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import get_args
+from itertools import chain
+from typing import TypeVar, get_args
 
 from models.documents.findings.audit import SEVERITIES, Audit
 from models.documents.findings.check import Check, Fit
@@ -18,6 +19,7 @@ from models.documents.survival import Survival
 from models.snapshot.capture_info import instant
 
 _Labels = Mapping[str, str]
+_Document = TypeVar("_Document", Placement, Audit, Check, Survival)
 
 
 @dataclass(frozen=True)
@@ -57,13 +59,22 @@ def _number(value: int | float) -> str:
     return str(value) if isinstance(value, int) else f"{value:.3f}"
 
 
-def placement(document: Placement, version: str, seconds: float | None) -> bytes:
-    """Return the metrics of ``solve``. ``seconds``: of the whole run, None where it does not tell."""
-    return write(_of_placement(document, version, seconds), "solve", document.snapshot)
+def _written(command: str) -> Callable[[Callable[[_Document], Iterator[Gauge]]], Callable[[_Document, str, float | None], bytes]]:
+    """Have a function that yields what is special to documents of a command return the text of all their metrics. It takes the version of
+    kubestow as well, and the seconds of the whole run, None where it does not tell."""
+
+    def decorate(gauges: Callable[[_Document], Iterator[Gauge]]) -> Callable[[_Document, str, float | None], bytes]:
+        def text(document: _Document, version: str, seconds: float | None) -> bytes:
+            return write(chain(_run(document.snapshot, version, seconds), gauges(document)), command, document.snapshot)
+
+        return text
+
+    return decorate
 
 
-def _of_placement(document: Placement, version: str, seconds: float | None) -> Iterator[Gauge]:
-    yield from _run(document.snapshot, version, seconds)
+@_written("solve")
+def placement(document: Placement) -> Iterator[Gauge]:
+    """Yield the metrics of ``solve``."""
     waiting = [left for left in document.unplaced if not left.gated]
     yield Gauge("placed_pods", "Pods that the placement has a node for.", [({}, len(document.assignments))])
     yield Gauge("unplaced_pods", "Pods that it has no node for.", [({}, len(waiting))])
@@ -78,13 +89,9 @@ def _tier(tier: TierResult) -> dict[str, str]:
     return {"tier": tier.tier} | ({"priority": str(tier.priority)} if tier.priority is not None else {})
 
 
-def audit(document: Audit, version: str, seconds: float | None) -> bytes:
-    """Return the metrics of ``audit``. ``seconds``: as of :func:`placement`."""
-    return write(_of_audit(document, version, seconds), "audit", document.snapshot)
-
-
-def _of_audit(document: Audit, version: str, seconds: float | None) -> Iterator[Gauge]:
-    yield from _run(document.snapshot, version, seconds)
+@_written("audit")
+def audit(document: Audit) -> Iterator[Gauge]:
+    """Yield the metrics of ``audit``."""
     yield Gauge("findings", "Findings that are reported.", [({"severity": each}, document.counts.get(each, 0)) for each in SEVERITIES])
     codes = Counter((each.code, each.name, each.severity) for each in document.findings)
     samples: list[tuple[_Labels, int | float]] = [
@@ -97,13 +104,9 @@ def _of_audit(document: Audit, version: str, seconds: float | None) -> Iterator[
     yield _unmodelled(len(document.unmodelled))
 
 
-def check(document: Check, version: str, seconds: float | None) -> bytes:
-    """Return the metrics of ``check``. ``seconds``: as of :func:`placement`."""
-    return write(_of_check(document, version, seconds), "check", document.snapshot)
-
-
-def _of_check(document: Check, version: str, seconds: float | None) -> Iterator[Gauge]:
-    yield from _run(document.snapshot, version, seconds)
+@_written("check")
+def check(document: Check) -> Iterator[Gauge]:
+    """Yield the metrics of ``check``."""
     yield Gauge("findings", "Findings that are reported.", [({"severity": each}, document.counts.get(each, 0)) for each in SEVERITIES])
     yield Gauge("known_findings", "Findings that the baseline or the base has, too.", [({}, document.known)])
     if document.snapshot is not None:
@@ -113,13 +116,9 @@ def _of_check(document: Check, version: str, seconds: float | None) -> Iterator[
     yield _unmodelled(len(document.unmodelled))
 
 
-def survival(document: Survival, version: str, seconds: float | None) -> bytes:
-    """Return the metrics of ``survive``. ``seconds``: as of :func:`placement`."""
-    return write(_of_survival(document, version, seconds), "survive", document.snapshot)
-
-
-def _of_survival(document: Survival, version: str, seconds: float | None) -> Iterator[Gauge]:
-    yield from _run(document.snapshot, version, seconds)
+@_written("survive")
+def survival(document: Survival) -> Iterator[Gauge]:
+    """Yield the metrics of ``survive``."""
     of = {"fail": document.fail, "at_once": str(document.atOnce)}
     yield Gauge("survival_certified", "1 where every failure is survived, proved.", [(of, int(document.certified))])
     yield Gauge("failures", "Combinations of nodes or domains that fail at once.", [(of, document.scenarios.all)])
