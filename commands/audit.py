@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from commands.common import options, selecting
-from commands.common.exit_codes import DONE, VIOLATED, refuse, say
+from commands.common.exit_codes import DONE, VIOLATED, refuse
 from commands.common.help_text import Command
 from commands.common.options import PolicyChoices, Streams, WorkerChoices, bundled
 from commands.common.selecting import Selecting
@@ -150,15 +150,10 @@ def audit(
     output.write_document(
         streams,
         lambda surface: terminal.audit_table(found, titles, surface),
-        lambda: to_builtins(found),
-        csv=lambda: csv_rows.audit(found),
+        partial(to_builtins, found),
+        csv=partial(csv_rows.audit, found),
         openmetrics=lambda: metrics.audit(found, VERSION, run.seconds()),
         snapshot=snapshot,
         **formats(lambda: outcomes.of_audit(found, rules, fail_on, streams.snapshots, find.read(streams.manifests, files).of), VERSION),
     )
-    line = f"{terminal.audit_line(found)}, {run.seconds():.1f} s"
-    if chosen.write_baseline is not None:
-        run.end(DONE, f"{line}; {selecting.write(chosen.write_baseline, reported.all)}")
-    if reported.stale and not streams.quiet:
-        say(f"{chosen.baseline}: {reported.stale} of its findings are gone; --write-baseline writes what is left of it")
-    run.end(VIOLATED if terminal.failing(found, fail_on) else DONE, line)
+    selecting.end(run, chosen, reported, VIOLATED if terminal.failing(found, fail_on) else DONE, terminal.audit_line(found))

@@ -11,7 +11,7 @@ import click
 
 from commands.common import options, selecting
 from commands.common.cluster import choice
-from commands.common.exit_codes import DONE, INCOMPLETE, VIOLATED, fail, refuse, say
+from commands.common.exit_codes import DONE, INCOMPLETE, VIOLATED, refuse, say
 from commands.common.help_text import Command
 from commands.common.options import PolicyChoices, SearchChoices, Streams, bundled
 from commands.common.selecting import Selecting
@@ -92,23 +92,18 @@ def check(
     checked = run.search(partial(judge, request, asked))
     found = checked.check
     _add_notes(checked, request, streams)
-    if streams.strict and found.unmodelled:
-        fail([f"not modelled: {u.pod}: {u.field}: {u.effect}" for u in found.unmodelled], VIOLATED)
+    run.refuse(found.unmodelled)
     output.write_document(
         streams,
-        lambda surface: terminal.check(found, surface),
-        lambda: to_builtins(found),
-        csv=lambda: csv_rows.check(found),
+        partial(terminal.check, found),
+        partial(to_builtins, found),
+        csv=partial(csv_rows.check, found),
         openmetrics=lambda: metrics.check(found, VERSION, run.seconds()),
         snapshot=where,
         **formats(lambda: outcomes.of_check(found, {code: rule for code, rule in CODES.items() if picked.has(code)}, fail_on), VERSION),
     )
-    line = f"{terminal.summary(found)}, {run.seconds():.1f} s"
-    if chosen.write_baseline is not None:
-        run.end(DONE, f"{line}; {selecting.write(chosen.write_baseline, checked.all)}")
-    if checked.stale and not streams.quiet:
-        say(f"{chosen.baseline}: {checked.stale} of its findings are gone; --write-baseline writes what is left of it")
-    run.end(VIOLATED if failing(found, fail_on) else INCOMPLETE if unfit(found) else DONE, line)
+    code = VIOLATED if failing(found, fail_on) else INCOMPLETE if unfit(found) else DONE
+    selecting.end(run, chosen, checked, code, terminal.summary(found))
 
 
 def _add_notes(checked: Checked, request: Request, streams: Streams) -> None:

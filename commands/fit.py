@@ -78,11 +78,6 @@ def fit(
     if found.units:
         inputs.edit(snapshot, streams, found.placement.snapshot.edits)  # says what is odd about the manifests
     run.accept(found, snapshot)
-    output.write_document(
-        streams,
-        lambda surface: terminal.fit(found, surface),
-        lambda: results.result_document(found),
-        csv=lambda: csv_rows.fit(found),
-        snapshot=snapshot,
-    )
+    csv = partial(csv_rows.fit, found)
+    output.write_document(streams, partial(terminal.fit, found), partial(results.result_document, found), snapshot, csv=csv)
     run.end(DONE if found.units else INCOMPLETE, terminal.summary(found, run.seconds()))

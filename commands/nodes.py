@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import click
 
 from commands.common import options
@@ -45,13 +47,8 @@ def nodes(streams: Streams, by: str, sort: str, selector: str | None, requests: 
         fail([f"--selector {selector}: no node of the snapshot has such labels"])
     found = inputs.checked(lambda: node_rows.table(snapshot, names, by=by, sort=sort))  # type: ignore[arg-type]
     found.notes += snapshot.notes
-    output.write_document(
-        streams,
-        lambda surface: terminal.nodes_table(found, surface),
-        lambda: results.nodes_document(found),
-        csv=lambda: csv_rows.nodes(found),
-        snapshot=snapshot,
-    )
+    csv = partial(csv_rows.nodes, found)
+    output.write_document(streams, partial(terminal.nodes_table, found), partial(results.plain, found), snapshot, csv=csv)
     if not streams.quiet:
         say(terminal.nodes_line(found))
     raise click.exceptions.Exit(DONE)

@@ -79,12 +79,7 @@ def rebalance(
     plan = run.search(partial(find, snapshot, asked))
     plan.snapshot.edits = changes
     run.accept(plan, snapshot)
-    output.write_document(
-        streams,
-        lambda surface: plan_table(plan, snapshot, surface),
-        lambda: results.plan_document(plan),
-        csv=lambda: csv_rows.plan(plan, snapshot),
-        snapshot=snapshot,
-    )
+    csv = partial(csv_rows.plan, plan, snapshot)
+    output.write_document(streams, partial(plan_table, plan, snapshot), partial(results.result_document, plan), snapshot, csv=csv)
     searching.warn_of_gates(streams, choices, "carry the plan out")
     run.end(INCOMPLETE if plan.obstacles else DONE, plan_line(plan, run.seconds()))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from commands.common import options
-from commands.common.exit_codes import DONE, INCOMPLETE, refuse, say
+from commands.common.exit_codes import DONE, INCOMPLETE, refuse
 from commands.common.help_text import Command
 from commands.common.options import PolicyChoices, SearchChoices, Streams, bundled
 
@@ -87,19 +87,17 @@ def solve(
     asked_for = manifests.Request(files, templates, edits["namespace"], gates, streams.allow_unknown_fields, snapshot.sha256)
     output.write_document(
         streams,
-        lambda surface: terminal.placement(placement, snapshot, surface),
-        lambda: results.placement_document(placement),
-        csv=lambda: csv_rows.placement(placement, snapshot),
-        kubectl=lambda: results.bindings(placement, snapshot),
-        manifests=lambda: manifests.manifests(asked_for),
+        partial(terminal.placement, placement, snapshot),
+        partial(results.result_document, placement),
+        csv=partial(csv_rows.placement, placement, snapshot),
+        kubectl=partial(results.bindings, placement, snapshot),
+        manifests=partial(manifests.manifests, asked_for),
         openmetrics=lambda: metrics.placement(placement, VERSION, run.seconds() if placement.seconds is not None else None),
         snapshot=snapshot,
     )
     searching.warn_of_gates(streams, choices, "create the bindings")
-    for text in results.without_binding(placement, snapshot) if streams.wants("kubectl") else ():
-        say(f"note: {text}")
-    for text in manifests.notes(templates, gates=gates):
-        say(f"note: {text}")
+    without = results.without_binding(placement, snapshot) if streams.wants("kubectl") else []
+    inputs.note([*without, *manifests.notes(templates, gates=gates)])
     waiting = any(not left.gated for left in placement.unplaced)
     run.end(INCOMPLETE if waiting or placement.status == "unknown" else DONE, terminal.summary(placement, run.seconds()))
 

@@ -77,11 +77,6 @@ def upgrade(
     asked = UpgradeOptions(pool, max_unavailable, surge, by, to, searching.search_options(search, choices, policy))
     found = run.search(partial(find, snapshot, asked))
     run.accept(found, snapshot)
-    output.write_document(
-        streams,
-        lambda surface: terminal.upgrade(found, snapshot, surface),
-        lambda: results.result_document(found),
-        csv=lambda: csv_rows.upgrade(found),
-        snapshot=snapshot,
-    )
+    table, csv = partial(terminal.upgrade, found, snapshot), partial(csv_rows.upgrade, found)
+    output.write_document(streams, table, partial(results.result_document, found), snapshot, csv=csv)
     run.end(DONE if found.complete else INCOMPLETE, terminal.summary(found, run.seconds()))

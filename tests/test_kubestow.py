@@ -90,7 +90,7 @@ def test_it_says_nothing_by_itself(capfd: pytest.CaptureFixture[str]) -> None:
 def test_a_placement_is_that_of_the_command_byte_for_byte() -> None:
     given = kubestow.load(GANG, manifests=[WORKLOAD], edits=kubestow.Edits(addNodes=["1:a1"]))
     placement = kubestow.solve(given, FIXED)
-    text = results.encode(results.placement_document(placement), "json").decode()
+    text = results.encode(results.result_document(placement), "json").decode()
     code, printed, _ = command("solve", GANG, "-w", WORKLOAD, "--add-nodes", "1:a1", "--deterministic", "-f", "json")
     assert (code, printed) == (0, text)
     assert msgspec.json.decode(msgspec.json.encode(placement), type=kubestow.Placement) == placement
@@ -99,7 +99,7 @@ def test_a_placement_is_that_of_the_command_byte_for_byte() -> None:
 def test_a_plan_is_that_of_the_command() -> None:
     plan = kubestow.rebalance(kubestow.load(DRAIN), kubestow.PlanOptions(drain=("n1",), options=FIXED))
     code, printed, _ = command("rebalance", DRAIN, "--drain", "n1", "--deterministic", "-f", "json")
-    assert (code, printed) == (0, results.encode(results.plan_document(plan), "json").decode())
+    assert (code, printed) == (0, results.encode(results.result_document(plan), "json").decode())
 
 
 @pytest.mark.parametrize("options", [{}, {"per_node": True}, {"pod": "default/db-0"}])

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import signal
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import asynccontextmanager
 from functools import partial
 from secrets import token_hex
@@ -15,6 +14,7 @@ from commands.applying import run_progress
 from commands.applying.apply_choices import ApplyChoices
 from commands.applying.reviewed import Reviewed
 from commands.common.exit_codes import DONE, INCOMPLETE, INTERRUPTED, fail, say
+from commands.common.interrupts import heard
 from commands.common.judging import judge_rest
 from commands.common.options import Streams
 from live.api import others
@@ -129,7 +129,6 @@ def _tell(lines: list[str], streams: Streams) -> None:
 
 async def _interruptible(execution: Execution) -> Outcome:
     """Run under ^C and SIGTERM: the first ends in good order, the second at once."""
-    loop = asyncio.get_running_loop()
     received: list[int] = []
 
     def hear() -> None:
@@ -137,13 +136,8 @@ async def _interruptible(execution: Execution) -> Outcome:
         say("kubestow: finishing what is begun (^C again to end at once)" if len(received) == 1 else "kubestow: ending at once")
         execution.interrupt()
 
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, hear)
-    try:
+    with heard(hear):
         return await execution.run()
-    finally:
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.remove_signal_handler(number)
 
 
 def report(outcome: Outcome, journal: Journal, streams: Streams) -> int:
@@ -165,10 +159,16 @@ async def open_all(api: Any, cluster: LiveCluster) -> None:
     await cluster.refresh()
     found = leftovers.find(cluster.objects("Node").values())
     if found:
-        async with Lease(api, f"open-{token_hex(4)}", tell=say) as lease:
-            left = await leftovers.open_leftovers(api, found, lease)
-        for name, why in left.items():
-            say(f"kubestow: {name}: {why}")
+        await _open(api, found)
+
+
+async def _open(api: Any, found: Collection[leftovers.Leftover]) -> int:
+    """Open nodes, say why some could not be, and return how many these are."""
+    async with Lease(api, f"open-{token_hex(4)}", tell=say) as lease:
+        left = await leftovers.open_leftovers(api, found, lease)
+    for name, why in left.items():
+        say(f"kubestow: {name}: {why}")
+    return len(left)
 
 
 async def open_nodes(choices: ApplyChoices, streams: Streams) -> int:
@@ -183,10 +183,7 @@ async def open_nodes(choices: ApplyChoices, streams: Streams) -> int:
         if not choices.yes:
             say("nothing was touched; --yes opens them")
             return DONE
-        async with Lease(api, f"open-{token_hex(4)}", tell=say) as lease:
-            left = await leftovers.open_leftovers(api, found, lease)
-        for name, why in left.items():
-            say(f"kubestow: {name}: {why}")
+        left = await _open(api, found)
         if not streams.quiet:
-            say(f"{len(found) - len(left)} of {len(found)} nodes opened")
+            say(f"{len(found) - left} of {len(found)} nodes opened")
         return INCOMPLETE if left else DONE

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import platform
-import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from secrets import token_hex
 from commands.applying.carrying_out import followed, journal_of
 from commands.applying.reviewed import Reviewed
 from commands.common.exit_codes import DONE, INCOMPLETE, INTERRUPTED, fail, say
+from commands.common.interrupts import heard
 from commands.common.judging import judge_rest
 from live.api.answers import Unreachable
 from live.apply.journal import JournaledApi, JournalLost
@@ -99,22 +99,18 @@ async def serve(asked: Reviewed) -> int:
 @asynccontextmanager
 async def _ended_by_signals(gates: Gates) -> AsyncIterator[None]:
     """Let ^C and SIGTERM end what is done: the first in good order, so that no gang is left half way, the second at once."""
-    loop, task = asyncio.get_running_loop(), asyncio.current_task()
+    task = asyncio.current_task()
 
     def hear() -> None:
         if gates.ending.is_set() and task is not None:
             task.cancel()
         gates.ending.set()
 
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, hear)
     try:
-        yield
+        with heard(hear):
+            yield
     except asyncio.CancelledError:
         raise KeyboardInterrupt from None
-    finally:
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.remove_signal_handler(number)
 
 
 def _placement(asked: Reviewed) -> Placement:

@@ -88,9 +88,7 @@ async def _next(asked: Reviewed, cluster: LiveCluster, outcome: Outcome, number:
     set_gates_of(snapshot, asked.document.snapshot)
     say(f"round {number}: planning anew for the cluster as it is now")
     document = await asyncio.to_thread(_search, snapshot, asked.document, outcome)
-    encoded = results.encode(
-        results.placement_document(document) if isinstance(document, Placement) else results.plan_document(document), "json"
-    )  # fmt: skip
+    encoded = results.encode(results.result_document(document), "json")
     path = f"{stem}.round-{number}.json"
     write_file(f"{stem}.round-{number}.snapshot.json", [text])
     write_file(path, [encoded])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -53,13 +53,12 @@ def note_omissions(omissions: Sequence[str], streams: Streams) -> None:
     """Say what is not taken into account, with -q too; end the command where --strict refuses it."""
     if streams.strict and omissions:
         fail([f"not taken into account: {text}" for text in omissions], VIOLATED)
-    for text in omissions:
-        say(f"note: {text}")
+    note(omissions)
 
 
-def note_assumed(assumed: Sequence[str]) -> None:
-    """Say what is taken otherwise than the input has it, with -q too."""
-    for text in assumed:
+def note(texts: Iterable[str]) -> None:
+    """Say what must be known of a result, with -q too, such as what is taken otherwise than the input has it."""
+    for text in texts:
         say(f"note: {text}")
 
 
@@ -91,7 +90,7 @@ def load(
     warnings = _used_well(lambda: reading.settle(snapshot, asked))
     warn(warnings, streams)
     note_omissions(snapshot.omissions, streams)
-    note_assumed(snapshot.assumed)
+    note(snapshot.assumed)
     if streams.verbose:
         say(f"read {len(snapshot.nodes)} nodes and {len(snapshot.pods)} pods")
         if snapshot.ignored:
@@ -187,7 +186,7 @@ def read_catalogue(path: str | None) -> Catalogue | None:
     from models.catalogue.catalogue import read
 
     found = checked(lambda: read(path))
-    note_assumed(found.notes)
+    note(found.notes)
     return found
 
 
@@ -218,5 +217,5 @@ def edit(snapshot: Snapshot, streams: Streams, edits: Edits | None = None, manif
         return found
     warn(found.snapshot.warnings[len(snapshot.warnings) :], streams)
     note_omissions(found.snapshot.omissions[len(snapshot.omissions) :], streams)
-    note_assumed(found.snapshot.assumed[len(snapshot.assumed) :])
+    note(found.snapshot.assumed[len(snapshot.assumed) :])
     return found

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 _T = TypeVar("_T")
@@ -12,6 +13,21 @@ _T = TypeVar("_T")
 
 class Aborted(KeyboardInterrupt):
     """A second ^C, while a search still runs in its thread."""
+
+
+@contextmanager
+def heard(hear: Callable[[], object]) -> Iterator[None]:
+    """Have the loop that runs call ``hear`` at every ^C and SIGTERM."""
+    import asyncio
+
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, hear)
+    try:
+        yield
+    finally:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.remove_signal_handler(number)
 
 
 def in_thread(search: Callable[[], _T], stop: threading.Event, say: Callable[[str], None]) -> _T:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
@@ -17,6 +17,7 @@ from commands.common.inputs import checked, warn
 from commands.common.interrupts import in_thread
 from commands.common.options import PolicyChoices, SearchChoices, Streams, WorkerChoices
 from commands.core import reading
+from models.documents.placement import Unmodelled
 from models.documents.policy import Policy
 from models.snapshot.snapshot import Snapshot
 from report.terminal import progress
@@ -58,8 +59,12 @@ class Run:
             result.seconds.load = round(self.loaded, 3)
         if self.stop.is_set() and getattr(result, "status", None) == "unknown":
             fail(["interrupted before there was an answer; nothing was written"], INTERRUPTED)
-        if self.streams.strict and result.unmodelled:
-            fail([f"not modelled: {u.pod}: {u.field}: {u.effect}" for u in result.unmodelled], VIOLATED)
+        self.refuse(result.unmodelled)
+
+    def refuse(self, unmodelled: Sequence[Unmodelled]) -> None:
+        """End the command where something is not modelled and --strict refuses that."""
+        if self.streams.strict and unmodelled:
+            fail([f"not modelled: {u.pod}: {u.field}: {u.effect}" for u in unmodelled], VIOLATED)
 
     def end(self, code: int, line: str = "") -> NoReturn:
         """Sum up in one line, and end the command with this exit code, or as interrupted."""
@@ -70,9 +75,8 @@ class Run:
 
 def search_options(search: SearchChoices, choices: PolicyChoices, policy: Policy, **more: Any) -> Options:
     """Return the options of a search from those of the command line."""
-    chosen = asdict(search)
     gated, exempt = choices.include_gated, choices.daemon_namespaces
-    return Options(**chosen, include_gated=gated, daemon_namespaces=exempt, policy=policy, **more)
+    return Options(**asdict(search), include_gated=gated, daemon_namespaces=exempt, policy=policy, **more)
 
 
 def workers(choices: WorkerChoices) -> Pool | None:

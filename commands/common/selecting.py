@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NoReturn
 
 import click
 
 from commands.common import options
-from commands.common.exit_codes import fail, refuse
+from commands.common.exit_codes import DONE, fail, refuse, say
 from commands.common.options import Decorator, in_order
 
 if TYPE_CHECKING:
-    from audit.selection import Chosen
-    from models.documents.findings.audit_selection import AuditBaseline
+    from audit.gate.gate import Checked
+    from audit.selection import Chosen, Reported
+    from commands.common.searching import Run
 
 
 @dataclass(frozen=True)
@@ -89,11 +90,17 @@ def chosen(selecting: Selecting, codes: Collection[str]) -> Chosen:
     return Chosen(selecting.select, selecting.ignore, selecting.namespaces, found, known)
 
 
-def write(path: str, baseline: AuditBaseline) -> str:
-    """Write a baseline, and return what is in it, in words."""
+def end(run: Run, selecting: Selecting, compared: Reported | Checked, code: int, line: str) -> NoReturn:
+    """End the command, with a baseline written if one was asked for: then with 0. ``line``: the findings in one."""
     from models.documents.findings.audit_selection import baseline_document
     from report.documents.output import counted, write_file
     from report.documents.results import encode
 
-    write_file(path, [encode(baseline_document(baseline), "json")])
-    return f"{counted(sum(known.count for known in baseline.findings), 'finding')} written to {path}"
+    line, path = f"{line}, {run.seconds():.1f} s", selecting.write_baseline
+    if path is not None:
+        write_file(path, [encode(baseline_document(compared.all), "json")])
+        count = counted(sum(known.count for known in compared.all.findings), "finding")
+        run.end(DONE, f"{line}; {count} written to {path}")
+    if compared.stale and not run.streams.quiet:
+        say(f"{selecting.baseline}: {compared.stale} of its findings are gone; --write-baseline writes what is left of it")
+    run.end(code, line)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import click
@@ -42,7 +43,5 @@ def doctor(streams: Streams, context: str | None, kubeconfig: str | None, kubect
     of_cluster = cluster.examine(CaptureOptions(str(kubectl), **wanted), asked=asked, needed=asked or named)
     examined = [*packages.examine(), *machine.examine(), *of_cluster]
     found = Doctor(all(each.state != "failed" for each in examined), examined)
-    output.write_document(
-        streams, lambda surface: terminal.doctor_table(found, surface), lambda: results.doctor_document(found), snapshot=Snapshot()
-    )
+    output.write_document(streams, partial(terminal.doctor_table, found), partial(results.plain, found), Snapshot())
     raise click.exceptions.Exit(DONE if found.well else VIOLATED)

@@ -16,7 +16,6 @@ from models.documents import answers, capacity
 from models.documents import placement as placements
 from models.documents import rebalance_plan as plans
 from models.documents.capacity import Capacity
-from models.documents.doctor import Doctor
 from models.documents.placement import API_VERSION, Cause, Placement
 from models.documents.rebalance_plan import RebalancePlan
 from models.execution.scheduler_needed import scheduler_needed
@@ -70,14 +69,6 @@ def encode(document: object, form: Format) -> bytes:
     return yaml_text.dump(document).encode()
 
 
-def placement_document(placement: Placement) -> dict[str, Any]:
-    return placements.to_builtins(placement)
-
-
-def plan_document(plan: RebalancePlan) -> dict[str, Any]:
-    return plans.to_builtins(plan)
-
-
 def result_document(result: Result) -> dict[str, Any]:
     if isinstance(result, Placement):
         return placements.to_builtins(result)
@@ -97,7 +88,7 @@ def verification(
 
 def violations_document(violations: Iterable[Violation], *more: Any) -> dict[str, Any]:
     """Return an :class:`answers.Verification`; ``more``: as for :func:`verification`."""
-    return _plain(verification(violations, *more))
+    return plain(verification(violations, *more))
 
 
 def nodes_per_rule(verdict: PodVerdict) -> dict[str, int]:
@@ -133,7 +124,7 @@ def explain_document(
 ) -> dict[str, Any]:
     """Return an :class:`answers.NodeExplanation`, or an :class:`answers.Explanation`."""
     if not per_node:
-        return _plain(explanation(verdicts, causes, notes, gates))
+        return plain(explanation(verdicts, causes, notes, gates))
     found = node_explanation(verdicts, notes, gates)
     # Pods that are alike share their lists, which a deep copy would multiply.
     pods = [{field: value for field, value in msgspec.structs.asdict(pod).items() if value is not None} for pod in found.pods]
@@ -141,22 +132,14 @@ def explain_document(
     return {"pods": pods} | {field: value for field, value in said.items() if value}
 
 
-def nodes_document(found: answers.NodeTable) -> dict[str, Any]:
-    """Return an :class:`answers.NodeTable`."""
-    return _plain(found)
-
-
-def doctor_document(found: Doctor) -> dict[str, Any]:
-    return _plain(found)
-
-
 def affinity_document(matrix: Matrix) -> dict[str, Any]:
     """Return an :class:`answers.ContainerAffinity`."""
     pairs = [answers.ContainerPair(p.source, p.target, p.weight) for p in matrix.pairs]
-    return _plain(answers.ContainerAffinity(matrix.pod, list(matrix.containers), pairs))
+    return plain(answers.ContainerAffinity(matrix.pod, list(matrix.containers), pairs))
 
 
-def _plain(answer: msgspec.Struct) -> dict[str, Any]:
+def plain(answer: msgspec.Struct) -> dict[str, Any]:
+    """Return an answer that has no form of its own beside its fields."""
     found: dict[str, Any] = msgspec.to_builtins(answer)
     return found
 

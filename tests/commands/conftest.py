@@ -46,5 +46,5 @@ def run(fakes: Fakes) -> Run:
 @pytest.fixture
 def result_file(tmp_path: Path, fakes: Fakes) -> str:
     path = tmp_path / "result.json"
-    path.write_bytes(results.encode(results.placement_document(fakes.placement), "json"))
+    path.write_bytes(results.encode(results.result_document(fakes.placement), "json"))
     return str(path)

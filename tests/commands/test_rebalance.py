@@ -97,7 +97,7 @@ def fakes(monkeypatch: pytest.MonkeyPatch) -> Fakes:
 @pytest.fixture
 def plan_file(tmp_path: Path, fakes: Fakes) -> str:
     path = tmp_path / "plan.json"
-    path.write_bytes(results.encode(results.plan_document(fakes.plan), "json"))
+    path.write_bytes(results.encode(results.result_document(fakes.plan), "json"))
     return str(path)
 
 
@@ -214,7 +214,7 @@ def test_a_drain_that_means_no_node_is_one_line(run: Run, fakes: Fakes) -> None:
 def test_a_document_reads_back_as_it_was(fakes: Fakes, plan_file: str, tmp_path: Path) -> None:
     assert results.read_result(plan_file) == fakes.plan
     path = tmp_path / "plan.yaml"
-    path.write_bytes(results.encode(results.plan_document(fakes.plan), "yaml"))
+    path.write_bytes(results.encode(results.result_document(fakes.plan), "yaml"))
     assert results.read_result(str(path)) == fakes.plan
 
 
@@ -234,7 +234,7 @@ def test_verify_replays_a_plan(run: Run, fakes: Fakes, plan_file: str) -> None:
 
 def test_an_empty_plan_is_valid(run: Run, fakes: Fakes, tmp_path: Path) -> None:
     fakes.plan.moves, fakes.plan.evictions = [], []
-    (tmp_path / "plan").write_bytes(results.encode(results.plan_document(fakes.plan), "json"))
+    (tmp_path / "plan").write_bytes(results.encode(results.result_document(fakes.plan), "json"))
     assert run("verify", "x", "--result", str(tmp_path / "plan")).stderr == "valid: 0 moves\n"
 
 
@@ -290,7 +290,7 @@ def test_a_step_of_a_wrong_type_is_named(run: Run, fakes: Fakes, plan_file: str)
 
 def test_placements_are_still_read(tmp_path: Path) -> None:
     placement = Placement(SnapshotRef("a", 1, 0, 0), "exact", "optimal", [], [])
-    (tmp_path / "p").write_bytes(results.encode(results.placement_document(placement), "json"))
+    (tmp_path / "p").write_bytes(results.encode(results.result_document(placement), "json"))
     assert results.read_result(str(tmp_path / "p")) == placement
     (tmp_path / "q").write_text("{apiVersion: kubestow.dev/v1alpha1, kind: RebalancePlan}")
     with pytest.raises(InputError, match="expected kind 'Placement', got 'RebalancePlan'"):

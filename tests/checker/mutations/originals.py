@@ -12,7 +12,7 @@ import msgspec
 
 from models.documents.rebalance_plan import RebalancePlan
 from models.snapshot.snapshot import Snapshot, from_objects
-from report.documents.results import placement_document, plan_document
+from report.documents.results import result_document
 from solver.rebalance.problem.options import PlanOptions
 from solver.rebalance.rebalance import rebalance
 from solver.runtime.options import Options
@@ -64,7 +64,7 @@ def placement(number: int) -> Original:
     objects, scratch, modelled = _cluster(number)
     snapshot = from_objects(objects)
     found = place(snapshot, replace(_OPTIONS, from_scratch=scratch))
-    return Original(objects, snapshot, msgspec.json.encode(placement_document(found)), modelled)
+    return Original(objects, snapshot, msgspec.json.encode(result_document(found)), modelled)
 
 
 @cache
@@ -78,4 +78,4 @@ def plan(number: int) -> Original:
         snapshot = from_objects(objects)
         found = rebalance(snapshot, PlanOptions(goals, drain, limits, _OPTIONS))
         seed += 100
-    return Original(objects, snapshot, msgspec.json.encode(plan_document(found)), True)
+    return Original(objects, snapshot, msgspec.json.encode(result_document(found)), True)

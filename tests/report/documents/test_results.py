@@ -31,7 +31,7 @@ VERDICT = PodVerdict("prod/x", ["n1"], {"n2": ["InterPodAffinity", "NodeResource
 
 
 def test_json_is_indented_in_document_order(placement: Placement) -> None:
-    text = results.encode(results.placement_document(placement), "json").decode()
+    text = results.encode(results.result_document(placement), "json").decode()
     assert text.startswith('{\n  "apiVersion": "kubestow.dev/v1alpha1",\n  "kind": "Placement",\n  "snapshot": {')
     assert text.endswith("}\n")
     assert json.loads(text)["assignments"][1] == {"pod": "prod/web-1", "node": "n1", "order": 1, "gang": None, "containers": []}
@@ -41,14 +41,14 @@ def test_json_is_indented_in_document_order(placement: Placement) -> None:
 @pytest.mark.parametrize("compress", [False, True])
 def test_a_written_placement_reads_back(tmp_path: Path, placement: Placement, form: results.Format, compress: bool) -> None:
     placement.assignments.append(Assignment("prod/ünï", "1e3", 3))
-    data = results.encode(results.placement_document(placement), form)
+    data = results.encode(results.result_document(placement), form)
     path = tmp_path / "result"
     path.write_bytes(gzip.compress(data) if compress else data)
     assert results.read_placement(str(path)) == placement
 
 
 def test_yaml_of_a_placement_is_what_the_json_is(placement: Placement) -> None:
-    document = results.placement_document(placement)
+    document = results.result_document(placement)
     assert yaml.safe_load(results.encode(document, "yaml")) == json.loads(results.encode(document, "json"))
 
 

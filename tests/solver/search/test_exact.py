@@ -14,7 +14,7 @@ from models.cluster.cluster import Cluster
 from models.cluster.compile import compile_cluster
 from models.snapshot import snapshot as snapshots
 from models.snapshot.scope import select
-from report.documents.results import encode, placement_document
+from report.documents.results import encode, result_document
 from solver import rules
 from solver.construction.greedy import construct
 from solver.rules.eligibility import possible
@@ -189,5 +189,5 @@ def test_an_assignment_without_a_bind_order_is_cut_off() -> None:
 def test_deterministic_runs_give_the_same_bytes() -> None:
     snapshot = snapshots.from_objects(packing(8, 28, seed=2))
     options = Options(engine="exact", deterministic=True, time_limit=5)
-    first = encode(placement_document(place(snapshot, options)), "json")
-    assert all(encode(placement_document(place(snapshot, options)), "json") == first for _ in range(2))
+    first = encode(result_document(place(snapshot, options)), "json")
+    assert all(encode(result_document(place(snapshot, options)), "json") == first for _ in range(2))
