@@ -80,4 +80,4 @@ def fit(
     run.accept(found, snapshot)
     csv = partial(csv_rows.fit, found)
     output.write_document(streams, partial(terminal.fit, found), partial(results.result_document, found), snapshot, csv=csv)
-    run.end(DONE if found.units else INCOMPLETE, terminal.summary(found, run.seconds()))
+    run.end(DONE if found.units else INCOMPLETE, f"{terminal.outcome(found)}; {run.seconds():.1f} s")

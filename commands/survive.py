@@ -78,10 +78,10 @@ def survive(
     run.accept(found, snapshot)
     output.write_document(
         streams,
-        lambda surface: terminal.survival(found, snapshot, surface),
-        lambda: results.result_document(found),
-        csv=lambda: csv_rows.survival(found),
+        partial(terminal.survival, found, snapshot),
+        partial(results.result_document, found),
+        csv=partial(csv_rows.survival, found),
         openmetrics=lambda: metrics.survival(found, VERSION, run.seconds() if found.seconds is not None else None),
         snapshot=snapshot,
     )
-    run.end(DONE if found.certified else INCOMPLETE, terminal.summary(found, run.seconds()))
+    run.end(DONE if found.certified else INCOMPLETE, f"{terminal.verdict_line(found)}; {run.seconds():.1f} s")

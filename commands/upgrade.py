@@ -79,4 +79,4 @@ def upgrade(
     run.accept(found, snapshot)
     table, csv = partial(terminal.upgrade, found, snapshot), partial(csv_rows.upgrade, found)
     output.write_document(streams, table, partial(results.result_document, found), snapshot, csv=csv)
-    run.end(DONE if found.complete else INCOMPLETE, terminal.summary(found, run.seconds()))
+    run.end(DONE if found.complete else INCOMPLETE, f"{terminal.verdict_line(found)}; {run.seconds():.1f} s")

@@ -9,6 +9,7 @@ from live.capture import CaptureOptions
 from live.capture_kinds import Resource, listed, served
 from live.capture_kubectl import Kubectl, KubectlError, Refused
 from models.documents.doctor import Examined
+from report.documents.output import some
 
 _ESSENTIAL: Final = ("Pod", "Node")
 #: What `kubestow apply` does beside reading: verb, resource, namespace (None: in all). docs/apply-role.yaml has the same.
@@ -62,8 +63,7 @@ def _reading(resources: Sequence[Resource], denied: Sequence[Resource]) -> Exami
     if not denied:
         return Examined("capture may", "ok", f"list all {len(resources)} kinds that it reads")
     names = [each.label for each in denied]
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     essential = [each.label for each in denied if each.kind.name in _ESSENTIAL]
     meaning = f"no snapshot without {' and '.join(essential)}" if essential else "a snapshot without these is incomplete, and says so"
-    found = f"not list {', '.join(names[:_NAMED])}{more}"
+    found = f"not list {some(names, _NAMED)}"
     return Examined("capture may", "failed" if essential else "note", found, f"{meaning}; docs/capture-role.yaml has its rights")

@@ -29,6 +29,12 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
+def some(names: Sequence[str], most: int, separator: str = ", ") -> str:
+    """Return the first few names, and how many more there are: ``a, b and 1,200 more``."""
+    more = len(names) - most
+    return separator.join(names[:most]) + (f" and {more:,} more" if more > 0 else "")
+
+
 def gzipped(parts: Iterable[bytes]) -> Iterator[bytes]:
     """Yield a gzip stream without a name and a time, so that equal input gives equal bytes."""
     packer = zlib.compressobj(6, zlib.DEFLATED, 31)

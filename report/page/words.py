@@ -8,6 +8,7 @@ from typing import Final
 from models.kube import objects, quantity
 from models.kube.selectors import Requirement, Selector
 from report.documents import numbers
+from report.documents.output import some
 
 #: Values and names listed in one phrase.
 _LISTED: Final = 8
@@ -23,8 +24,7 @@ _NUMERIC: Final = {"Gt": ">", "Lt": "<"}
 
 def listed(names: Sequence[str], separator: str = ", ") -> str:
     """Return the first few names, and how many more there are."""
-    more = len(names) - _LISTED
-    return separator.join(names[:_LISTED]) + (f" and {more:,} more" if more > 0 else "")
+    return some(names, _LISTED, separator)
 
 
 def one_domain(key: str) -> str:

@@ -131,6 +131,14 @@ def more(left: int, text: str = "... and {:,} more (--all lists all)") -> Iterat
         yield inset(plain(text.format(left), style="dim"))
 
 
+def listed(title: str, texts: Sequence[str], most: int = sys.maxsize, text: str = "") -> Iterator[RenderableType]:
+    """Yield a heading and the first few sentences below it, nothing if there are none; ``text``: as for :func:`more`."""
+    if texts:
+        yield heading(title)
+        yield from (inset(plain(each)) for each in texts[:most])
+        yield from more(len(texts) - most, text)
+
+
 def grid(*headers: str, right: Sequence[int] = (), prose: Sequence[int] = (), title: str = "") -> Grid:
     """Return a table without lines; ``right``: columns of numbers, ``prose``: of running text, which may be broken at blanks."""
     return Grid(headers, right=right, prose=prose, title=title)

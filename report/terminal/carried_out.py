@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from typing import Final
 
 from rich.console import RenderableType
@@ -10,11 +10,12 @@ from rich.text import Text
 
 from models.documents.answers import CarriedOut, Share
 from report.documents.output import counted
-from report.terminal.canvas import Surface, grid, heading, inset, plain
+from report.terminal.canvas import Surface, grid, heading, inset, listed, more, plain
 from report.terminal.columns import Name
 
 #: Lines of a list that are shown, unless all are asked for.
 _LINES: Final = 50
+_MORE: Final = "... and {} more (-f json has all)"
 
 
 def summary_line(told: CarriedOut) -> str:
@@ -47,12 +48,12 @@ def carried_out(told: CarriedOut, surface: Surface) -> Iterator[RenderableType]:
         waves.add_row(plain(wave.wave), plain(wave.pods), plain(wave.done), plain(seconds))
     yield inset(waves)
     yield from _left(told, surface)
-    yield from _sentences("Said by the run", told.messages, surface)
+    yield from listed("Said by the run", told.messages, surface.most(_LINES), _MORE)
     if told.end is not None:
         if not told.end.missed:
             yield heading("The end is as the document says")
-        yield from _sentences("The end, and what it should be", told.end.missed, surface)
-        yield from _sentences("Changed by others", told.end.foreign, surface)
+        yield from listed("The end, and what it should be", told.end.missed, surface.most(_LINES), _MORE)
+        yield from listed("Changed by others", told.end.foreign, surface.most(_LINES), _MORE)
 
 
 def _left(told: CarriedOut, surface: Surface) -> Iterator[RenderableType]:
@@ -65,20 +66,7 @@ def _left(told: CarriedOut, surface: Surface) -> Iterator[RenderableType]:
         begun = plain("begun" if entry.begun else "")
         table.add_row(plain(entry.step), plain(entry.wave), Name(entry.pod), Name(entry.node or "(evicted)"), begun, plain(entry.why))
     yield inset(table)
-    yield from _more(told.left, shown)
-
-
-def _sentences(title: str, sentences: Sequence[str], surface: Surface) -> Iterator[RenderableType]:
-    if sentences:
-        yield heading(title)
-        shown = sentences[: surface.most(_LINES)]
-        yield from map(_line, shown)
-        yield from _more(sentences, shown)
-
-
-def _more(every: Sequence[object], shown: Sequence[object]) -> Iterable[RenderableType]:
-    left = len(every) - len(shown)
-    return [_line(f"... and {left} more (-f json has all)")] if left else []
+    yield from more(len(told.left) - len(shown), _MORE)
 
 
 def _done(share: Share, noun: str) -> str:

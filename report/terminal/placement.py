@@ -19,7 +19,7 @@ from report.documents.node_rows import zone_of
 from report.documents.numbers import amount
 from report.documents.output import counted
 from report.documents.tier_words import tier_words
-from report.terminal.canvas import Surface, grid, heading, inset, more, plain
+from report.terminal.canvas import Surface, grid, heading, inset, listed, more, plain
 from report.terminal.causes import causes, gangs
 from report.terminal.columns import Bar, Cell, Grid, Name
 from report.terminal.progress import gap_text
@@ -277,7 +277,4 @@ def unmodelled_and_notes(result: Noted, surface: Surface) -> Iterator[Renderable
     for (field, effect), names in groups.items():
         text = plain(f"{field}: {effect}", style="yellow").append_text(plain(f" ({len(names):,}: {examples(names, surface)})", "default"))
         yield inset(text)
-    if result.notes:
-        yield heading("Notes")
-    for note in result.notes:
-        yield inset(plain(note))
+    yield from listed("Notes", result.notes)

@@ -14,7 +14,7 @@ from rich.text import Text
 from models.documents.rebalance_plan import Eviction, Move, RebalancePlan
 from models.kube.objects import controller_of, pod_key
 from models.snapshot.snapshot import Snapshot
-from report.documents.output import counted
+from report.documents.output import counted, some
 from report.terminal.canvas import Surface, grid, heading, inset, plain
 from report.terminal.columns import GAP, NOTHING, Common
 
@@ -152,8 +152,7 @@ class _Layout:
         """Return ``n1, n2 (2) → n3``: the nodes left, with the number of pods if it is more than one of several, and the target."""
         several = len(line.sources) > 1
         left = [f"{self.nodes.cut(node)}{f' ({k:,})' if several and k > 1 else ''}" for node, k in line.sources.items()]
-        most = self.surface.most(_SOURCES)
-        text = ", ".join(left[:most]) + (f" and {len(left) - most:,} more" if len(left) > most else "")
+        text = some(left, self.surface.most(_SOURCES))
         arrow = "→" if self.surface.unicode else "->"
         return plain(f"{text} {arrow} {self.nodes.cut(line.target)}".strip() if line.target else text)
 

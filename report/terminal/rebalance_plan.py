@@ -12,9 +12,9 @@ from rich.text import Text
 from models.documents.rebalance_plan import Limits, NodeUse, RebalancePlan
 from models.snapshot.snapshot import Snapshot
 from report.documents.numbers import amount, percent
-from report.documents.output import counted
+from report.documents.output import counted, some
 from report.documents.tier_words import tier_words
-from report.terminal.canvas import Surface, grid, heading, inset, plain
+from report.terminal.canvas import Surface, grid, heading, inset, more, plain
 from report.terminal.columns import Name, Sized, share, usage_style
 from report.terminal.placement import examples, objective_heading, unmodelled_and_notes
 from report.terminal.plan_waves import waves
@@ -40,7 +40,7 @@ def plan_table(plan: RebalancePlan, snapshot: Snapshot, surface: Surface) -> Ite
         yield from waves(plan, snapshot, surface)
     if plan.freed:
         yield heading(f"Freed: {counted(len(plan.freed), 'node')}")
-        yield inset(plain(_names(plan.freed, surface)))
+        yield inset(plain(some(plan.freed, surface.most(_LISTED))))
     if plan.excluded:
         table = grid("pods", "why", "", right=(0,), prose=(2,), title="Left where they are")
         for group in sorted(plan.excluded, key=lambda group: -len(group.pods)):
@@ -50,15 +50,6 @@ def plan_table(plan: RebalancePlan, snapshot: Snapshot, surface: Surface) -> Ite
     yield objective_heading(plan)
     if plan.objective:
         yield _tiers(plan)
-
-
-def _more(number: int) -> str:
-    return f" and {number:,} more" if number > 0 else ""
-
-
-def _names(names: list[str], surface: Surface) -> str:
-    most = surface.most(_LISTED)
-    return ", ".join(names[:most]) + _more(len(names) - most)
 
 
 # --- the verdict ------------------------------------------------------------------------------------------------------
@@ -110,7 +101,7 @@ def _reached(plan: RebalancePlan) -> list[str]:
 
 def _header(plan: RebalancePlan, surface: Surface) -> Iterator[Text]:
     yield plain(verdict(plan), style="bold yellow" if plan.obstacles else "bold green")
-    goals = [f"drain {_names(plan.drain, surface)}" if goal == "drain" and plan.drain else goal for goal in plan.goals]
+    goals = [f"drain {some(plan.drain, surface.most(_LISTED))}" if goal == "drain" and plan.drain else goal for goal in plan.goals]
     limits = _limits(plan.limits)
     within = plain(f" ({', '.join(limits)})" if limits else "", style="dim")
     yield plain(f"goals: {', then '.join(goals)}", style="default").append_text(within)
@@ -160,8 +151,8 @@ def _gains(plan: RebalancePlan) -> Iterator[RenderableType]:
         return
     yield heading("Before and after")
     table = grid("", "before", "after", "", right=(1, 2, 3))
-    for name, old, new, more in rows:
-        style = "dim" if old == new else "green" if (new > old) == more else "red"
+    for name, old, new, gains in rows:
+        style = "dim" if old == new else "green" if (new > old) == gains else "red"
         table.add_row(plain(name), f"{old:,}", Text(f"{new:,}", style=style), Text(f"{new - old:+,}" if new != old else "=", style=style))
     yield inset(table)
 
@@ -240,5 +231,4 @@ def _obstacles(plan: RebalancePlan, surface: Surface) -> Iterator[RenderableType
         sure = "proved" if obstacle.proved else "not proved"
         line = plain(f"{obstacle.goal}: ", style="bold red").append_text(plain(obstacle.message, style="default"))
         yield inset(line.append(f" ({sure})", style="dim"))
-    if len(plan.obstacles) > most:
-        yield inset(plain(f"...{_more(len(plan.obstacles) - most)} (--all lists all)", style="dim"))
+    yield from more(len(plan.obstacles) - most)

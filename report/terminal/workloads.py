@@ -14,7 +14,7 @@ from models.kube.objects import is_terminal, pod_key
 from models.snapshot.snapshot import Snapshot
 from models.workloads.ownership import Owners
 from report.documents.node_rows import zone_of
-from report.documents.output import counted
+from report.documents.output import counted, some
 from report.terminal.canvas import Surface, grid, inset, more, plain
 from report.terminal.columns import Name
 
@@ -84,5 +84,4 @@ def added(result: Placement, snapshot: Snapshot, surface: Surface) -> Iterator[R
 def _places(found: Mapping[str, int], surface: Surface) -> str:
     """Return ``a 3, b 1``: places with their numbers of pods."""
     named = [f"{name} {number:,}" for name, number in sorted(found.items())]
-    most = surface.most(_PLACES)
-    return ", ".join(named[:most]) + (f" and {len(named) - most:,} more" if len(named) > most else "")
+    return some(named, surface.most(_PLACES))

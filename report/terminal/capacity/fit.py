@@ -18,11 +18,6 @@ from report.terminal.placement import unmodelled_and_notes
 _KINDS = 20
 
 
-def summary(found: Fit, seconds: float) -> str:
-    """Return one line: how many fit, whether that is proved, in what time (wall-clock seconds)."""
-    return f"{outcome(found)}; {seconds:.1f} s"
-
-
 def outcome(found: Fit) -> str:
     """Return how many more fit: ``64 more replicas of Deployment shop/web fit (proved)``."""
     single = len(found.templates) == 1

@@ -12,6 +12,7 @@ from rich.text import Text
 from models.catalogue import money
 from models.documents.sizing import Moment, Sizing, Utilisation
 from report.documents.numbers import percent
+from report.documents.output import some
 from report.terminal.canvas import Surface, grid, inset, more, plain
 from report.terminal.placement import bar
 
@@ -74,7 +75,6 @@ def _fullest(use: Sequence[Utilisation]) -> str:
 
 def _names(times: Sequence[str]) -> str:
     """Return the times, the first of many."""
-    named = list(times[:3])
     if len(times) > 3:
-        return f"{', '.join(named)} and {len(times) - 3:,} more"
-    return " and ".join([", ".join(named[:-1]), named[-1]]) if len(named) > 1 else "".join(named)
+        return some(times, 3)
+    return " and ".join([", ".join(times[:-1]), times[-1]]) if len(times) > 1 else "".join(times)

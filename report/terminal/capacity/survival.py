@@ -60,11 +60,6 @@ def verdict_line(found: Survival) -> str:
     return f"Not certified: {'; '.join(parts)}"
 
 
-def summary(found: Survival, seconds: float) -> str:
-    """Return one line for standard error."""
-    return f"{verdict_line(found)}; {seconds:.1f} s"
-
-
 def survival(found: Survival, snapshot: Snapshot, surface: Surface) -> Iterator[RenderableType]:
     """Yield the parts of the report: the verdict, what does not come back and why, what would help, what else breaks, how it is proved."""
     style = "bold green" if found.certified else "bold red" if found.counterexamples else "bold yellow"

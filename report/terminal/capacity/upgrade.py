@@ -10,7 +10,7 @@ from rich.text import Text
 
 from models.documents.upgrade import Blocker, Upgrade, UpgradeWave
 from models.snapshot.snapshot import Snapshot
-from report.documents.output import counted
+from report.documents.output import counted, some
 from report.terminal.canvas import Surface, grid, heading, inset, more, plain
 from report.terminal.columns import Name
 from report.terminal.placement import unmodelled_and_notes
@@ -53,11 +53,6 @@ def verdict_line(found: Upgrade) -> str:
     return f"Blocked ({sure}): {held:,} of {counted(total, 'node')} of {found.pool} cannot be drained" + (
         f"; {rest}" if held < total else ""
     )
-
-
-def summary(found: Upgrade, seconds: float) -> str:
-    """Return one line for standard error."""
-    return f"{verdict_line(found)}; {seconds:.1f} s"
 
 
 def upgrade(found: Upgrade, snapshot: Snapshot, surface: Surface) -> Iterator[RenderableType]:
@@ -156,7 +151,4 @@ def _nodes(names: Sequence[str], surface: Surface) -> Name | Text:
 
 
 def _some(names: Sequence[str], surface: Surface) -> str:
-    names = list(dict.fromkeys(names))
-    most = surface.most(_NAMED)
-    more = len(names) - most
-    return ", ".join(names[:most]) + (f" and {more:,} more" if more > 0 else "")
+    return some(list(dict.fromkeys(names)), surface.most(_NAMED))

@@ -10,9 +10,9 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from models.documents.findings.audit import SEVERITIES, Audit, ControlPlane, Finding, Selection
-from report.documents.output import counted
+from report.documents.output import counted, some
 from report.findings.outcomes import at_or_above
-from report.terminal.canvas import FINDINGS, Surface, grid, heading, inset, more, plain
+from report.terminal.canvas import FINDINGS, Surface, grid, heading, inset, listed, more, plain
 from report.terminal.findings.descheduler import descheduler_table
 from report.terminal.findings.karpenter import karpenter_table
 
@@ -72,19 +72,10 @@ def audit_table(audit: Audit, titles: Mapping[str, str], surface: Surface) -> It
     if audit.selection is not None:
         yield heading("Not shown")
         yield from (inset(plain(text)) for text in _left_out(audit.selection))
-    if audit.notChecked:
-        yield heading("Not checked")
-        for text in audit.notChecked:
-            yield inset(plain(text))
-    if audit.notes:
-        yield heading("Not taken into account")
-        for note in audit.notes:
-            yield inset(plain(note))
-    if audit.unmodelled:
-        yield heading("Not modelled")
-        for entry in audit.unmodelled[: surface.most(_LISTED)]:
-            yield inset(plain(f"{entry.pod}: {entry.field}: {entry.effect}"))
-        yield from more(len(audit.unmodelled) - surface.most(_LISTED), "… and {} more")
+    yield from listed("Not checked", audit.notChecked)
+    yield from listed("Not taken into account", audit.notes)
+    unmodelled = [f"{entry.pod}: {entry.field}: {entry.effect}" for entry in audit.unmodelled]
+    yield from listed("Not modelled", unmodelled, surface.most(_LISTED), "… and {} more")
 
 
 def _left_out(selection: Selection) -> Iterator[str]:
@@ -101,10 +92,7 @@ def _left_out(selection: Selection) -> Iterator[str]:
 def _entry(finding: Finding, surface: Surface) -> Text:
     text = Text("- ").append_text(plain(finding.object, style="bold")).append_text(plain(f": {finding.message}"))
     if finding.pods and not all(pod in finding.message or pod in finding.object for pod in finding.pods):
-        most = surface.most(_EXAMPLES)
-        shown = ", ".join(finding.pods[:most])
-        more = f" and {len(finding.pods) - most:,} more" if len(finding.pods) > most else ""
-        text.append_text(plain(f" [{shown}{more}]", style="dim"))
+        text.append_text(plain(f" [{some(finding.pods, surface.most(_EXAMPLES))}]", style="dim"))
     return text
 
 

@@ -11,7 +11,7 @@ from rich.text import Text
 from models.documents.findings.audit import SEVERITIES
 from models.documents.findings.check import Check, Fault, Position, WorkloadFit, unfit
 from report.documents.output import counted
-from report.terminal.canvas import FINDINGS, Surface, heading, inset, more, plain
+from report.terminal.canvas import FINDINGS, Surface, heading, inset, listed, more, plain
 
 _FIT: Final = {"fits": "bold green", "does not fit": "bold red", "unproved": "bold yellow"}
 _SEVERITY: Final = {"error": "bold red", "warning": "bold yellow", "info": "bold blue"}
@@ -57,11 +57,7 @@ def check(found: Check, surface: Surface) -> Iterator[RenderableType]:
         ("Not taken into account", found.notes),
         ("Not modelled", [f"{entry.pod}: {entry.field}: {entry.effect}" for entry in found.unmodelled]),
     ):
-        if texts:
-            yield heading(title)
-            for text in texts[: surface.most(_LISTED)]:
-                yield inset(plain(text))
-            yield from more(len(texts) - surface.most(_LISTED), FINDINGS)
+        yield from listed(title, texts, surface.most(_LISTED), FINDINGS)
 
 
 def _fit(fit: WorkloadFit) -> Iterator[RenderableType]:
