@@ -53,21 +53,6 @@ def _share(ctx: click.Context, param: click.Parameter, value: str | None) -> tup
     return int(found[1]), int(found[2])
 
 
-def _bytes(ctx: click.Context, param: click.Parameter, value: str | None) -> int | None:
-    """Return a size in bytes."""
-    if value is None:
-        return None
-    from models.kube.quantity import QuantityError, ceil, parse
-
-    try:
-        size = ceil(parse(value))
-    except QuantityError:
-        size = 0
-    if size <= 0:
-        raise click.BadParameter(f"{value!r} is no size (expected bytes such as 500M or 2Gi)")
-    return size
-
-
 @dataclass(frozen=True)
 class _Running:
     """How tasks run."""
@@ -86,7 +71,7 @@ class _Running:
 @click.option("-o", "--output", metavar="DIR", required=True, type=click.Path(readable=False), help="Folder of the results.")
 @click.option("--jobs", type=click.IntRange(1, 1024), metavar="N", help="Tasks at once.  [default: cores divided by workers of each]")
 @click.option("--dask", metavar="ADDRESS|local|FILE", help="Workers of this Dask scheduler do the tasks; local: one that is started here.")
-@click.option("--memory", metavar="SIZE", callback=_bytes, help="Memory that a task may take: 500M, 2Gi.  [default: all]")
+@click.option("--memory", metavar="SIZE", callback=options.size, help="Memory that a task may take: 500M, 2Gi.  [default: all]")
 @click.option("--resume", is_flag=True, help="Go on with the batch of this folder: what is done is not done again.")
 @click.option("--each-directory", is_flag=True, help="A folder is one snapshot, instead of one for each file in it.")
 @click.option("--shard", metavar="I/N", callback=_share, help="Do the share I of N of the tasks, in the folder shard-I-of-N of DIR.")

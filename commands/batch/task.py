@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -51,15 +51,15 @@ def make(command: str, options: Sequence[str], files: Sequence[str], known: dict
     named = list(input_files(command, options))
     digests = tuple((path, digest(path, known)) for path in (*files, *named))
     told = dict(digests)
-    parts = [VERSION, command, *(_told(option, told) for option in options), *(told[path] for path in files)]
+    parts = [VERSION, command, *(instead(option, told) for option in options), *(told[path] for path in files)]
     name = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
     return Task(name, command, tuple(options), tuple(files), digests, label)
 
 
-def _told(option: str, told: dict[str, str]) -> str:
-    """Return an option with the content of a file in place of its path."""
+def instead(option: str, of_path: Mapping[str, str]) -> str:
+    """Return an option with what stands for a file, such as its content, in place of its path."""
     name, equals, path = option.partition("=")
-    return told.get(option) or (f"{name}={told[path]}" if equals and path in told else option)
+    return of_path.get(option) or (f"{name}={of_path[path]}" if equals and path in of_path else option)
 
 
 def command_of(name: str) -> click.Command:

@@ -16,7 +16,7 @@ from typing import Final
 import click
 
 from commands.batch import room, rows
-from commands.batch.task import Task, command_of
+from commands.batch.task import Task, command_of, instead
 from commands.common.exit_codes import BAD_INPUT, INTERRUPTED, OUTSIDE, why_not
 from models.documents.batch import Row
 from solver.executors.files import Shared, local_path
@@ -70,7 +70,7 @@ def work(task: Task, common: Work, shared: tuple[Shared | str, ...]) -> Outcome:
     """
     paths = {path: local_path(each) for (path, _), each in zip(task.digests, shared, strict=True)}
     here = replace(
-        task, files=tuple(paths.get(path, path) for path in task.files), options=tuple(_moved(option, paths) for option in task.options)
+        task, files=tuple(paths.get(path, path) for path in task.files), options=tuple(instead(option, paths) for option in task.options)
     )
     with contextlib.ExitStack() as stack:
         if common.folder is None:
@@ -89,12 +89,6 @@ def work(task: Task, common: Work, shared: tuple[Shared | str, ...]) -> Outcome:
         if common.measure and row.result is not None and row.capturedAt:
             row.room = room.measured(here.files, task.digests)
     return Outcome(row, document if common.folder is None else None, ending.full)
-
-
-def _moved(option: str, paths: dict[str, str]) -> str:
-    """Return an option with the path under which a file is seen here."""
-    name, equals, path = option.partition("=")
-    return paths.get(option) or (f"{name}={paths[path]}" if equals and path in paths else option)
 
 
 def _as_named(line: str, paths: dict[str, str]) -> str:

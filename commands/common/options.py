@@ -169,20 +169,28 @@ def listed(ctx: click.Context, param: click.Parameter, value: str | Sequence[str
     return names
 
 
-def _size(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
-    """Bound what is read while the command runs."""
+def size(ctx: click.Context, param: click.Parameter, value: str | None, or_else: str = "") -> int | None:
+    """Return a size in bytes, as a click callback. ``or_else``: what it may be besides, for the message."""
     if value is None:
-        return
+        return None
     from models.kube.quantity import QuantityError, ceil, parse
-    from models.snapshot.sources import at_most
 
     try:
-        limit = None if value == "none" else ceil(parse(value))
+        found = ceil(parse(value))
     except QuantityError:
-        limit = 0
-    if limit is not None and limit <= 0:
-        raise click.BadParameter(f"{value!r} is no size (expected bytes such as 500M or 2Gi, or none)", ctx, param)
-    ctx.with_resource(at_most(limit))
+        found = 0
+    if found <= 0:
+        raise click.BadParameter(f"{value!r} is no size (expected bytes such as 500M or 2Gi{or_else})", ctx, param)
+    return found
+
+
+def _bounded(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
+    """Bound what is read while the command runs."""
+    if value is not None:
+        limit = None if value == "none" else size(ctx, param, value, ", or none")
+        from models.snapshot.sources import at_most
+
+        ctx.with_resource(at_most(limit))
 
 
 def _target(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
@@ -357,12 +365,10 @@ search = in_order(
     repeatable,
 )
 
-
 workers = in_order(
     click.option("--jobs", type=click.IntRange(1, 1024), metavar="N", help="Processes that share the work.  [default: 1]"),
     click.option("--dask", metavar="ADDRESS|local|FILE", help="Workers of this Dask scheduler share it; local: one that is started here."),
 )
-
 
 #: By which version's rules, and which feature gates.
 versions = in_order(version_options.version, version_options.feature_gates)
@@ -371,11 +377,10 @@ strict: Decorator = click.option(
     "--strict", is_flag=True, help="Refuse input of which something is not modelled or not taken into account (exit 4)."
 )
 
-
 max_input: Decorator = click.option(
     "--max-input",
     metavar="SIZE",
-    callback=_size,
+    callback=_bounded,
     expose_value=False,
     help="Refuse an input file of more bytes, unpacked: 500M, 2Gi, none.  [default: a quarter of the free memory]",
 )

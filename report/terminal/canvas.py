@@ -14,8 +14,9 @@ from rich.console import Console, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
+from report.documents.numbers import amount
 from report.documents.output import one_line
-from report.terminal.columns import Grid, folded
+from report.terminal.columns import Bar, Grid, folded
 
 #: Columns where there is no terminal to ask.
 _WIDTH: Final = 100
@@ -118,6 +119,11 @@ def plain(text: object, style: str = "") -> Text:
 
 def heading(text: str) -> Text:
     return Text(f"\n{one_line(text)}", style="bold")
+
+
+def bar(used: int, total: int, resource: str, surface: Surface) -> Bar:
+    """Return the use of a resource as a bar."""
+    return Bar(used, total, f"{amount(resource, used)}/{amount(resource, total)}", surface.unicode)
 
 
 def inset(part: RenderableType, by: int = 2) -> Padding:

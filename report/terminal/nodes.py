@@ -12,7 +12,7 @@ from models.documents.answers import NodeRow, NodeTable
 from models.kube import quantity
 from report.documents.numbers import amount, percent
 from report.documents.output import counted
-from report.terminal.canvas import Surface, grid, plain
+from report.terminal.canvas import Surface, bar, grid, plain
 from report.terminal.columns import Bar, Cell, Grid, Name
 
 _SHOWN = ("cpu", "memory", "pods")
@@ -70,15 +70,7 @@ def _name(row: NodeRow, found: NodeTable) -> Cell:
 def _namespaces(found: NodeTable, surface: Surface) -> Grid:
     table = grid("namespace", "pods", "pending", "nodes", "cpu", "memory", "limits: cpu", "memory", right=(1, 2, 3, 6, 7))
     for row in found.rows:
-        bars = [
-            Bar(
-                row.requests.get(r, 0),
-                found.total.allocatable.get(r, 0),
-                f"{amount(r, row.requests.get(r, 0))}/{amount(r, found.total.allocatable.get(r, 0))}",
-                surface.unicode,
-            )
-            for r in _SHOWN[:2]
-        ]
+        bars = [bar(row.requests.get(r, 0), found.total.allocatable.get(r, 0), r, surface) for r in _SHOWN[:2]]
         numbers = f"{row.pods:,}", f"{row.pending:,}" if row.pending else "", f"{row.nodes:,}"
         table.add_row(Name(row.name), *numbers, *bars, *(amount(r, row.limits.get(r, 0)) for r in _SHOWN[:2]))
     return table
@@ -86,8 +78,7 @@ def _namespaces(found: NodeTable, surface: Surface) -> Grid:
 
 def _bar(row: NodeRow, resource: str, surface: Surface) -> Bar:
     used = row.pods if resource == "pods" else row.requests.get(resource, 0)
-    total = row.allocatable.get(resource, 0)
-    return Bar(used, total, f"{amount(resource, used)}/{amount(resource, total)}", surface.unicode)
+    return bar(used, row.allocatable.get(resource, 0), resource, surface)
 
 
 def _limits(row: NodeRow) -> Text:

@@ -16,12 +16,11 @@ from models.kube.objects import pod_key
 from models.snapshot.snapshot import Snapshot
 from report.documents import devices
 from report.documents.node_rows import zone_of
-from report.documents.numbers import amount
 from report.documents.output import counted
 from report.documents.tier_words import tier_words
-from report.terminal.canvas import Surface, grid, heading, inset, listed, more, plain
+from report.terminal.canvas import Surface, bar, grid, heading, inset, listed, more, plain
 from report.terminal.causes import causes, gangs
-from report.terminal.columns import Bar, Cell, Grid, Name
+from report.terminal.columns import Cell, Grid, Name
 from report.terminal.progress import gap_text
 from report.terminal.rollout import rollout
 from report.terminal.usage import RESOURCES, Usage, per_node, per_zone
@@ -183,11 +182,6 @@ def _usage_table(first: str, title: str) -> Grid:
 
 def _usage_row(table: Grid, name: Cell, usage: Usage, surface: Surface) -> None:
     table.add_row(name, f"+{usage.new:,}" if usage.new else "", *(bar(usage.used[r], usage.allocatable[r], r, surface) for r in RESOURCES))
-
-
-def bar(used: int, total: int, resource: str, surface: Surface) -> Bar:
-    """Return the use of a resource as a bar."""
-    return Bar(used, total, f"{amount(resource, used)}/{amount(resource, total)}", surface.unicode)
 
 
 # --- pods -------------------------------------------------------------------------------------------------------------

@@ -13,8 +13,7 @@ from models.catalogue import money
 from models.documents.sizing import Moment, Sizing, Utilisation
 from report.documents.numbers import percent
 from report.documents.output import some
-from report.terminal.canvas import Surface, grid, inset, more, plain
-from report.terminal.placement import bar
+from report.terminal.canvas import Surface, bar, grid, inset, more, plain
 
 #: Snapshots that are listed.
 _LISTED: Final = 31
