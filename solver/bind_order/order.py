@@ -225,8 +225,7 @@ class _Search:
         sequence: Sequence_ = []
         united = set[int]() if late else {g for unit in units for g in unit}
         waiting = [unit for unit in units if any(left[g] for g in unit)]
-        queue = sorted(left, key=self._turn)
-        queue = [g for g in queue if g not in united]
+        queue = sorted((g for g in left if g not in united), key=self._turn)
         if rng is not None:
             rng.shuffle(queue)
         for g, n in self.affinity.openers({g: list(left[g]) for g in queue}, rng):
@@ -296,10 +295,9 @@ class _Search:
         work = 0
         while True:
             if not any(remaining):
-                for chosen in path:
-                    for i in chosen:
-                        self.binder.put(*cells[i], -1)
-                return [(*cells[i], 1) for chosen in path for i in chosen], True
+                sequence = [(*cells[i], 1) for chosen in path for i in chosen]
+                self.binder.take_back(sequence)
+                return sequence, True
             work += 1
             if choices[-1] and work <= 2 * states:
                 chosen = choices[-1].pop()
@@ -316,9 +314,7 @@ class _Search:
             dead.add(self._state(remaining))
             choices.pop()
             if not path or len(dead) > states:
-                for chosen in path:
-                    for i in chosen:
-                        self.binder.put(*cells[i], -1)
+                self.binder.take_back([(*cells[i], 1) for chosen in path for i in chosen])
                 return None, not path and complete
             chosen = path.pop()
             for i in chosen:

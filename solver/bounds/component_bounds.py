@@ -74,18 +74,15 @@ def groups(objective: Objective, active: Sequence[Rule]) -> list[list[int]]:
     """Classes tied by a weighted term, a soft constraint, hints between containers, or a hard rule other than room."""
     links = [sorted(objective.terms[t].matches | objective.terms[t].own.keys()) for t in objective.pairs]
     links += [tally.owners + tally.matches.tolist() for tally in objective.tallies]
-    links += [link for rule in active if not _first_come(rule) for link in rule.order_links()]
+    # Rules that tie classes by what nodes give them only are left out: each group alone may have all of it, which keeps bounds valid.
+    tying = [rule for rule in active if not (rule.arrivals_only or isinstance(rule, DynamicResources))]
+    links += [link for rule in tying for link in rule.order_links()]
     found = objective.containers
     for predicate in found.predicates(found.involved):
         links.append(
             [g for g, _, _ in found.owners(predicate, found.involved)] + [g for g, _ in found.satisfying(predicate, found.involved)]
         )
     return sorted(connected([link for link in links if link], range(objective.cluster.n_classes)), key=len)
-
-
-def _first_come(rule: Rule) -> bool:
-    """Return whether a rule ties classes by what nodes give them only: each group alone may have all of it, which keeps bounds valid."""
-    return rule.arrivals_only or isinstance(rule, DynamicResources)
 
 
 class Components:
@@ -98,7 +95,8 @@ class Components:
         self._count = np.minimum(cluster.count, limits.sum(axis=1))
         self.found = [Component(classes, self._ceiling(classes)) for classes in groups(objective, rules.linking(cluster))]
         for component in self.found:
-            component.proved = not self._solvable(component)
+            # Solving it cannot lower its bound.
+            component.proved = component.bound == self._flat(component.classes) and not any(map(self._tied, component.classes))
 
     @property
     def bound(self) -> int:
@@ -114,10 +112,6 @@ class Components:
         """Return the points of a placement int64[len(classes), N] of some classes."""
         points = self.objective.total(self.objective.families(Placed(counts, classes), classes))
         return points if self.moves is None else points - self.moves.of(classes, counts)
-
-    def _solvable(self, component: Component) -> bool:
-        """Whether solving it can lower its bound."""
-        return component.bound != self._flat(component.classes) or any(self._tied(g) for g in component.classes)
 
     def _tied(self, g: int) -> bool:
         o = self.objective

@@ -90,7 +90,8 @@ class PreferenceSearch:
 
     def _adopt(self, best: SoftOutcome, counts: Ints) -> bool:
         """Take a better placement over if it places as many pods of every priority and has a bind order."""
-        if (counts == best.counts).all() or not self._places_as_many(counts, best.counts):
+        more = self.cluster.per_priority(counts.sum(axis=1) - best.counts.sum(axis=1))
+        if (counts == best.counts).all() or min(more.values(), default=0) < 0:
             return False
         found = find_order(self.cluster, counts, seed=self.options.seed)
         if found.sequence is None:
@@ -102,9 +103,6 @@ class PreferenceSearch:
         best.value, best.zones = value, zones
         self._tell(best)
         return True
-
-    def _places_as_many(self, counts: Ints, than: Ints) -> bool:
-        return all(change >= 0 for change in self.cluster.per_priority(counts.sum(axis=1) - than.sum(axis=1)).values())
 
     # --- local search ------------------------------------------------------------------------------------------------------------
 
