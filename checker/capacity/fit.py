@@ -25,11 +25,6 @@ OPEN: Final = (
 )
 
 
-def verify_fit(snapshot: Snapshot, fit: Fit) -> list[Violation]:
-    """Return what :func:`check_fit` finds wrong."""
-    return check_fit(snapshot, fit).violations
-
-
 def check_fit(snapshot: Snapshot, fit: Fit) -> Checked:
     """Return everything that is wrong with a document. ``snapshot``: edited as its placement says, with the manifests.
 

@@ -39,11 +39,6 @@ OPEN: Final = (
 )
 
 
-def verify_sizing(before: Snapshot, edited: Snapshot, sizing: Sizing) -> list[Violation]:
-    """Return what :func:`check_sizing` finds wrong."""
-    return check_sizing(before, edited, sizing).violations
-
-
 def check_sizing(before: Snapshot, edited: Snapshot, sizing: Sizing) -> Checked:
     """Return everything that is wrong with a document. ``before``: the snapshot as it was read; ``edited``: with the edits and manifests
     of the document, so with the nodes bought.

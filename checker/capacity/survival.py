@@ -40,11 +40,6 @@ OPEN: Final = (
 Judged = Callable[[Sequence[Scenario]], Iterable[Violation]]
 
 
-def verify_survival(snapshot: Snapshot, survival: Survival, judged: Judged | None = None) -> list[Violation]:
-    """Return what :func:`check_survival` finds wrong."""
-    return check_survival(snapshot, survival, judged).violations
-
-
 def check_survival(snapshot: Snapshot, survival: Survival, judged: Judged | None = None) -> Checked:
     """Return everything that is wrong with a document. ``snapshot``: edited as it says; ``judged``: has others judge its failures, each of
     which is judged by itself.

@@ -28,11 +28,6 @@ OPEN: Final = (
 )
 
 
-def verify_upgrade(snapshot: Snapshot, upgrade: Upgrade) -> list[Violation]:
-    """Return what :func:`check_upgrade` finds wrong."""
-    return check_upgrade(snapshot, upgrade).violations
-
-
 def check_upgrade(snapshot: Snapshot, upgrade: Upgrade, *, most: int | None = None) -> Checked:
     """Return everything that is wrong with a document. ``snapshot``: before the upgrade; ``most``: make each wave's snapshot anew, and
     replay so many pods, summed over waves. So it is where there are devices.

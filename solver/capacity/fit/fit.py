@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from checker.capacity.fit import verify_fit
+from checker.capacity.fit import check_fit
 from checker.violation import insist
 from models.documents import fit as doc
 from models.documents.placement import Cause, Edits, Placement, Seconds, Unmodelled
@@ -88,7 +88,7 @@ def fit(
         unmodelled=_unmodelled(placement),
         notes=[*_left_out(question), *notes],
     )  # fmt: skip
-    insist(verify_fit(edited, result))
+    insist(check_fit(edited, result).violations)
     if not options.deterministic:
         result.seconds = Seconds(solve=round(solved - started, 3), verify=round(time.monotonic() - solved, 3))
     return result

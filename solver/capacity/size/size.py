@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from checker.capacity.sizing import verify_sizing
+from checker.capacity.sizing import check_sizing
 from checker.violation import insist
 from models.catalogue.catalogue import Catalogue
 from models.catalogue.money import number
@@ -110,7 +110,7 @@ def answer(cluster: World, offered: Menu, catalogue: Catalogue, asked: SizeOptio
     context.report("verify")
     if found.trial is not None:
         account(result, found.trial.expansion.snapshot)
-        insist(verify_sizing(cluster.snapshot, found.trial.expansion.snapshot, result))
+        insist(check_sizing(cluster.snapshot, found.trial.expansion.snapshot, result).violations)
     elif hopeless := offered.hopeless():
         result.misfits = misfits(offered.cluster, offered.active, offered.shapes, hopeless)
         result.causes = _causes(offered, hopeless, context)

@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from checker.capacity.survival import Judge, verify_survival
+from checker.capacity.survival import Judge, check_survival
 from checker.violation import Violation, insist
 from models.cluster import unmodelled
 from models.documents import placement as doc
@@ -70,7 +70,7 @@ def survive(
     solved = time.monotonic()
     result = _document(search, found, causes)
     report("verify")
-    insist(verify_survival(snapshot, result, partial(_judged, snapshot, result, pool) if pool is not None else None))
+    insist(check_survival(snapshot, result, partial(_judged, snapshot, result, pool) if pool is not None else None).violations)
     if not options.deterministic:
         result.seconds = doc.Seconds(
             compile=round(compiled - started, 3), solve=round(solved - compiled, 3), verify=round(time.monotonic() - solved, 3)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from checker.capacity.upgrade import verify_upgrade
+from checker.capacity.upgrade import check_upgrade
 from checker.violation import insist
 from models.documents import placement as doc
 from models.documents.upgrade import Blocker, Upgrade
@@ -66,7 +66,7 @@ def upgrade(
         result.smallestSurge, result.smallestProved = search.smallest(result.proved)
     solved = time.monotonic()
     report("verify")
-    insist(verify_upgrade(snapshot, result))
+    insist(check_upgrade(snapshot, result).violations)
     if not asked.options.deterministic:
         result.seconds = doc.Seconds(
             compile=round(compiled - started, 3), solve=round(solved - compiled, 3), verify=round(time.monotonic() - solved, 3)

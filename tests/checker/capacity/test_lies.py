@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from checker.capacity.document import check_capacity
-from checker.capacity.fit import verify_fit
-from checker.capacity.sizing import verify_sizing
-from checker.capacity.survival import verify_survival
-from checker.capacity.upgrade import check_upgrade, verify_upgrade
+from checker.capacity.fit import check_fit
+from checker.capacity.sizing import check_sizing
+from checker.capacity.survival import check_survival
+from checker.capacity.upgrade import check_upgrade
 from checker.violation import Violation
 from models.documents.fit import Keep
 from models.documents.placement import Assignment
@@ -92,7 +92,7 @@ def test_a_lie_in_a_fit_is_found(lie: Lie, told: str) -> None:
     snapshot, fit = originals.fit()
     document = originals.copy(fit)
     lie(document)
-    found(verify_fit(snapshot, document), told)
+    found(check_fit(snapshot, document).violations, told)
 
 
 def _alike(first: str, *others: str) -> Lie:
@@ -161,19 +161,19 @@ def test_a_lie_in_a_survival_is_found(lie: Lie, told: str) -> None:
     snapshot, survival = originals.survival()
     document = originals.copy(survival)
     lie(document)
-    found(verify_survival(snapshot, document), told)
+    found(check_survival(snapshot, document).violations, told)
 
 
 def test_an_equal_failure_is_proved_by_places_of_its_own() -> None:
     snapshot, survival = originals.survival()
     document = originals.copy(survival)
     _alike("n0", "n1")(document)
-    assert verify_survival(snapshot, document) == []
+    assert check_survival(snapshot, document).violations == []
     # Without the pods that have no place in n1's failure the failure of n2 has as many, and is not like it.
     wrong = originals.copy(survival)
     _alike("n0", "big")(wrong)
     wrong.priority = None
-    assert verify_survival(snapshot, wrong)
+    assert check_survival(snapshot, wrong).violations
 
 
 def test_a_failure_that_is_not_survived_is_not_equal_to_one_that_is() -> None:
@@ -190,7 +190,7 @@ def test_a_failure_that_is_not_survived_is_not_equal_to_one_that_is() -> None:
     document.scenarios.all, document.scenarios.distinct, document.scenarios.solved, document.scenarios.bounded = 3, 2, 1, 1
     small = Scenario(["a"], "survives", "search", 1, alike=[["b"]], assignments=[Assignment("default/small", "c", 1)])
     document.outcomes = [small, Scenario(["c"], "survives", "nothing")]
-    found(verify_survival(snapshot, document), "its pods find no places like these: default/large finds none")
+    found(check_survival(snapshot, document).violations, "its pods find no places like these: default/large finds none")
 
 
 def _wave(number: int, **fields: Any) -> Lie:
@@ -233,7 +233,7 @@ def test_a_lie_in_an_upgrade_is_found(lie: Lie, told: str) -> None:
     snapshot, upgrade = originals.upgrade()
     document = originals.copy(upgrade)
     lie(document)
-    found(verify_upgrade(snapshot, document), told)
+    found(check_upgrade(snapshot, document).violations, told)
 
 
 SIZINGS: list[tuple[Lie, str]] = [
@@ -276,7 +276,7 @@ def test_a_lie_in_a_sizing_is_found(lie: Lie, told: str) -> None:
     before, edited, sizing = originals.sizing()
     document = originals.copy(sizing)
     lie(document)
-    found(verify_sizing(before, edited, document), told)
+    found(check_sizing(before, edited, document).violations, told)
 
 
 def test_of_too_many_waves_made_anew_some_are_replayed_and_the_others_told() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from checker.capacity.upgrade import verify_upgrade
+from checker.capacity.upgrade import check_upgrade
 from models.snapshot.snapshot import from_objects
 from solver.capacity.upgrade.pool import UpgradeOptions
 from solver.capacity.upgrade.upgrade import upgrade
@@ -42,7 +42,7 @@ def compare(seed: int, kind: str, *, resized: bool = False) -> tuple[bool | None
         truth = None
     snapshot = from_objects(objects)
     found = upgrade(snapshot, UpgradeOptions("pool=p", str(1 - surge), str(surge), options=Options(deterministic=True)))
-    assert not verify_upgrade(snapshot, found)
+    assert not check_upgrade(snapshot, found).violations
     assert found.complete != bool(found.blocked)
     if truth is not None:
         assert not (found.complete and not truth), "waves that brute force does not know"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from checker.capacity.upgrade import verify_upgrade
+from checker.capacity.upgrade import check_upgrade
 from models.snapshot.snapshot import from_objects
 from solver.capacity.upgrade.pool import UpgradeOptions
 from solver.capacity.upgrade.upgrade import upgrade
@@ -25,7 +25,7 @@ def test_planted_blockers_are_named_one_by_one(seed: int) -> None:
     assert (found.complete, found.proved, found.smallestSurge, found.smallestProved) == (False, True, None, True)
     drained = {name for wave in found.waves for name in wave.drain}
     assert drained == set(planted.pool) - {held[0] for held in planted.held}
-    assert not verify_upgrade(snapshot, found)
+    assert not check_upgrade(snapshot, found).violations
 
 
 @pytest.mark.parametrize("seed", sampled(range(50), every=10))
@@ -34,4 +34,4 @@ def test_the_same_pools_without_blockers_get_through(seed: int) -> None:
     asked = UpgradeOptions("pool=p", unavailable, surge, "topology.kubernetes.io/zone" if seed % 3 == 0 else None, options=_OPTIONS)
     found = upgrade(snapshot := from_objects(Planted(seed).objects), asked)
     assert (found.complete, found.blocked) == (True, [])
-    assert not verify_upgrade(snapshot, found)
+    assert not check_upgrade(snapshot, found).violations

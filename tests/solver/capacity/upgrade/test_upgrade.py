@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from checker.capacity.upgrade import verify_upgrade
+from checker.capacity.upgrade import check_upgrade
 from models.documents.capacity import from_builtins, to_builtins
 from models.documents.upgrade import Upgrade
 from models.snapshot.snapshot import InputError, from_objects
@@ -40,7 +40,7 @@ def find(objects: list[Object], surge: str = "1", unavailable: str = "0", **more
     """The upgrade of the pool, its waves replayed."""
     snapshot = from_objects(objects)
     found = upgrade(snapshot, UpgradeOptions("pool=p", unavailable, surge, options=Options(deterministic=True), **more))
-    assert not verify_upgrade(snapshot, found)
+    assert not check_upgrade(snapshot, found).violations
     assert from_builtins(to_builtins(found), "Upgrade") == found
     return found
 
@@ -201,7 +201,7 @@ def test_an_interrupted_search_has_the_waves_so_far() -> None:
     found = upgrade(snapshot, asked, on_progress=after_two, stop=stop)
     assert (found.complete, found.proved, found.blocked, len(found.waves)) == (False, False, [], 2)
     assert any(note.startswith("interrupted") for note in found.notes)
-    assert not verify_upgrade(snapshot, found)
+    assert not check_upgrade(snapshot, found).violations
 
 
 @pytest.mark.parametrize("selector", ["pool=x", "pool==", "a b", ""])
