@@ -40,10 +40,9 @@ from models.snapshot.snapshot import Snapshot
 __all__ = ["BUDGET", "summary", "verify_plan"]
 
 
-def verify_plan(snapshot: Snapshot, plan: RebalancePlan, *, cost: Cost | None = None, claims: bool = False) -> list[Violation]:
+def verify_plan(snapshot: Snapshot, plan: RebalancePlan, *, claims: bool = False) -> list[Violation]:
     """Return every violation of a plan: faults of the document, of its waves in turn, then of what it is said to be worth. A plan for
-    another snapshot has that one violation. ``cost``: of moving a pod (1 by default). ``claims``: whether what it says of obstacles and of
-    itself is judged as well.
+    another snapshot has that one violation. ``claims``: whether what it says of obstacles and of itself is judged as well.
 
     Raises:
         QuantityError: a quantity in the snapshot is malformed or beyond 64 bits.
@@ -52,7 +51,7 @@ def verify_plan(snapshot: Snapshot, plan: RebalancePlan, *, cost: Cost | None = 
     if plan.snapshot.sha256 != snapshot.sha256:
         return [Violation("", "", PLAN, f"the plan is for snapshot {plan.snapshot.sha256}, this is {snapshot.sha256}")]
     with no_gc():
-        return list(_Check(snapshot, plan).faults(cost or cost_of(snapshot, plan.policy or DEFAULT), claims=claims))
+        return list(_Check(snapshot, plan).faults(cost_of(snapshot, plan.policy or DEFAULT), claims=claims))
 
 
 def summary(snapshot: Snapshot, plan: RebalancePlan) -> tuple[Summary, Summary]:
