@@ -229,16 +229,6 @@ def _test(operator: str, values: tuple[str, ...]) -> _Test:
 # --- glob patterns ----------------------------------------------------------------------------------------------------
 
 
-def glob_match(pattern: str, text: str) -> bool:
-    """Return whether Go's filepath.Match finds that the whole text matches; False for a malformed pattern.
-
-    ``*`` and ``?`` do not match ``/``; a class does. Works on characters, where Go skips by bytes: no difference on ASCII, and names
-    and labels are ASCII.
-    """
-    compiled = _glob(pattern)
-    return compiled is not None and compiled.match(text) is not None
-
-
 def _malformed(pattern: str) -> str | None:
     """What is wrong with a pattern; None if nothing is."""
     try:
@@ -251,7 +241,10 @@ def _malformed(pattern: str) -> str | None:
 
 @lru_cache(maxsize=8192)
 def _glob(pattern: str) -> re.Pattern[str] | None:
-    """The pattern as a regular expression; None if it is malformed.
+    """The pattern of Go's filepath.Match as a regular expression; None if it is malformed.
+
+    ``*`` and ``?`` do not match ``/``; a class does. Works on characters, where Go skips by bytes: no difference on ASCII, and names
+    and labels are ASCII.
 
     Go takes the text between two stars where it first fits and never comes back. An atomic group does the same: this keeps matching
     quadratic at worst, and the answer Go's even where a class matches ``/``.

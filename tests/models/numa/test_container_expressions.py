@@ -7,7 +7,14 @@ from typing import Any
 
 import pytest
 
-from models.numa.container_expressions import ContainerView, Expression, ExpressionError, glob_match
+from models.numa.container_expressions import ContainerView, Expression, ExpressionError, _glob
+
+
+def glob_match(pattern: str, text: str) -> bool:
+    """Return whether the pattern of an expression matches the whole text; False for a malformed pattern."""
+    compiled = _glob(pattern)
+    return compiled is not None and compiled.match(text) is not None
+
 
 WEB = ContainerView(
     namespace="prod",
