@@ -154,6 +154,7 @@ def _modules() -> list[Path]:
     return [path for path in found if path.is_file() and path.relative_to(ROOT).parts[0] not in ("tests", "build", "dist")]
 
 
+@pytest.mark.full
 def test_modules_and_functions_have_the_length_that_contributing_names() -> None:
     assert len(_modules()) > 500
     long = []

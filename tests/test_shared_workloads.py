@@ -12,6 +12,7 @@ from models.edits.edits import apply
 from models.snapshot.snapshot import load
 from solver.runtime.options import Options
 from solver.solve import place
+from tests.tiers import sampled
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 FILES = sorted(path.name for path in DATA.glob("workloads/*.yaml"))
@@ -28,7 +29,7 @@ HOPELESS = ("karpenter-spread-hostname-zone.yaml", "openshift-vsphere.json")
 
 @pytest.mark.skipif(not FILES, reason="the shared data are not here")
 @pytest.mark.parametrize("cluster", CLUSTERS)
-@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("name", sampled(FILES, every=3))
 def test_manifests_are_placed_or_explained(name: str, cluster: str) -> None:
     manifests = load([str(DATA / "workloads" / name)], manifests=True)
     expansion = apply(load([str(DATA / "clusters" / cluster)]), manifests, Edits())

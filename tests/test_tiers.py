@@ -50,6 +50,7 @@ def test_the_quick_tier_has_some_of(category: str, quick: str) -> None:
     assert re.search(rf"^{re.escape(file)}::{test}", quick, re.MULTILINE)
 
 
+@pytest.mark.full
 def test_the_quick_tier_leaves_out_what_is_marked(quick: str) -> None:
     assert "test_encoding_rules_and_checker_agree[" not in quick
     assert "at_length" not in quick

@@ -114,6 +114,7 @@ def test_a_plan_is_carried_out_and_its_journal_verified(cluster: Cluster, tmp_pa
     assert "go on with --resume" in cluster.apply("--yes", code=1).stderr
 
 
+@pytest.mark.full
 def test_harmless_drift_is_said_and_other_drift_ends_the_run(cluster: Cluster) -> None:
     cluster.planned()
     cluster.world.create(node("n4", cpu="4"))
@@ -162,6 +163,7 @@ def slow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
         yield found
 
 
+@pytest.mark.full
 def test_control_c_finishes_what_is_begun(slow: Cluster) -> None:
     process = _process(slow, "-v")
     _until(lambda: any("eviction" in entry.verb or entry.verb == "evict" for entry in slow.world.log if entry.actor == "client"))
@@ -202,6 +204,7 @@ def test_after_kill_9_the_marks_are_found(slow: Cluster, end: str, tmp_path: Pat
     assert (slow.cordoned(), slow.marked()) == (set(), set())
 
 
+@pytest.mark.full
 def test_until_done_plans_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = Cluster(tmp_path, Behaviour(seed=1))
     with Server(cluster.world) as server:

@@ -177,6 +177,7 @@ def test_interrupted_without_an_answer_writes_nothing(tmp_path: Path) -> None:
     assert err.endswith(b"kubestow: interrupted before there was an answer; nothing was written\n")
 
 
+@pytest.mark.full
 def test_a_second_interrupt_aborts_an_engine_that_does_not_listen(tmp_path: Path) -> None:
     code, out, err = _interrupt("-o", str(tmp_path / "out"), mode="deaf", times=2)
     assert (code, out, os.listdir(tmp_path)) == (130, b"", [])

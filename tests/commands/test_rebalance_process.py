@@ -207,6 +207,7 @@ def _none(document: Any) -> None:
     document["moves"] = []
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("change", sampled([_twice, _twice_in_a_wave, _nobody, _nowhere, _numbers, _bound, _goals, _none], every=8))
 def test_a_plan_changed_by_hand_has_violations_and_no_traceback(change: Callable[[Any], None], consolidated: bytes, tmp_path: Path) -> None:
     document = json.loads(consolidated)

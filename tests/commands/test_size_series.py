@@ -72,6 +72,7 @@ def test_the_table_says_which_moments_decide(series: list[str], catalogue: str) 
     ]
 
 
+@pytest.mark.full
 def test_verify_takes_the_snapshots_in_any_order_and_finds_a_lie_in_each(tmp_path: Path, series: list[str], catalogue: str) -> None:
     answer = tmp_path / "answer.json"
     size(*series, "--catalogue", catalogue, "-q", "-o", str(answer))

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import msgspec
+import pytest
 import yaml
 from click.testing import CliRunner
 
@@ -65,6 +66,7 @@ def test_findings_appear_and_go(tmp_path: Path) -> None:
     assert notes == ["1 result is in no series: its snapshot does not say of which cluster and when (kubestow capture writes it)"]
 
 
+@pytest.mark.full
 def test_series_are_in_every_output(tmp_path: Path) -> None:
     files = [_write(tmp_path / f"{day}.yaml", day, _node("a", "4"), *[_pod(f"p{i}", "1", "a") for i in range(day)]) for day in (1, 2)]
     out = tmp_path / "out"

@@ -128,6 +128,7 @@ def test_what_apply_does_is_in_its_role() -> None:
     assert set(cluster._APPLIES) <= granted
 
 
+@pytest.mark.full
 def test_a_kubectl_that_is_not_there_is_a_note_unless_it_was_asked_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("KUBECTL_PATH", str(tmp_path / "nothing"))
     found = told(doctor("-f", "json"))["kubectl"]

@@ -166,6 +166,7 @@ def test_the_scarcest_resource_is_as_full_as_asked(seed: int, nodes: int, pods: 
     assert max(used.values()) == pytest.approx(wanted / 100, abs=0.01)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("nodes", "pods"), [(1, 1), (2, 1), (1, 300), (20, 3), (19, 19), (21, 6000)])
 @pytest.mark.parametrize("bound", [0, 100])
 def test_odd_shapes_are_sound(nodes: int, pods: int, bound: int) -> None:

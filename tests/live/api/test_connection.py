@@ -110,6 +110,7 @@ def test_an_eviction_that_a_budget_forbids_is_not_asked_again(tmp_path: Path) ->
     talk(tmp_path, server, use)
 
 
+@pytest.mark.full
 def test_a_pause_that_the_server_asks_for_is_kept(tmp_path: Path) -> None:
     server = Server()
     server.faults += once("GET", POD, lambda: status(429, "TooManyRequests", "later", Retry_After="1"))
@@ -190,6 +191,7 @@ def test_a_server_that_says_nothing_is_given_up(tmp_path: Path) -> None:
     talk(tmp_path, server, use, Limits(pause=0.001, timeout=0.05))
 
 
+@pytest.mark.full
 def test_hundreds_of_requests_go_out_at_a_time_as_many_as_the_limit_and_over_few_connections(tmp_path: Path) -> None:
     server = Server(slow=0.01)
     server.put(node("n"))

@@ -121,6 +121,7 @@ def test_a_pod_that_is_recreated_under_its_name_is_another_one(tmp_path: Path) -
     follow(tmp_path, server, use)
 
 
+@pytest.mark.full
 def test_nothing_is_missed_when_watches_drop_or_what_they_begin_at_is_forgotten(tmp_path: Path) -> None:
     server = small()
 
@@ -182,6 +183,7 @@ def test_a_refresh_knows_what_no_watch_has_told(tmp_path: Path) -> None:
     follow(tmp_path, server, use)
 
 
+@pytest.mark.full
 def test_a_refresh_of_many_changes_is_a_list(tmp_path: Path) -> None:
     server = small()
 

@@ -182,7 +182,7 @@ def test_a_run_stops_before_harm(name: str, between: bool, tmp_path: Path) -> No
     assert bool(allowed) == begun
 
 
-@pytest.mark.parametrize(("name", "between"), sampled(_moments(), every=20))
+@pytest.mark.parametrize(("name", "between"), sampled(_moments(), every=40))
 def test_a_run_goes_on_where_nothing_depends_on_the_drift(name: str, between: bool, tmp_path: Path) -> None:
     case = CASES[name]
     run = Run(name, _after_first(WEB if case.depends is API else API), tmp_path)

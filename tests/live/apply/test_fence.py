@@ -302,6 +302,7 @@ def test_nodes_open_between_waves_for_pods_that_wait_but_not_those_with_room_of_
     run(work())
 
 
+@pytest.mark.full
 def test_a_pod_that_fits_nowhere_opens_nodes_once_and_again_when_a_foreign_pod_has_gone() -> None:
     async def work() -> None:
         cluster = FakeCluster(*nodes("a", "b"), waiting("foreign"), objects.pod("other", node_name="a"))

@@ -81,6 +81,7 @@ def test_leftovers_are_opened_and_the_nodes_of_others_stay_as_they_are() -> None
     run(work())
 
 
+@pytest.mark.full
 def test_nothing_is_opened_while_the_run_lives() -> None:
     async def work() -> None:
         cluster = FakeCluster(*nodes("a"))

@@ -37,6 +37,7 @@ def _run(*arguments: str | Path) -> None:
     assert result.exit_code == 0, result.stderr
 
 
+@pytest.mark.full
 def test_the_roles_allow_what_is_asked_for_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A drain that moves a bare pod, too, and a pending pod that the scheduler has to bind."""
     world = World(Behaviour(seed=1, scheduler="off"))

@@ -167,6 +167,7 @@ def test_a_lost_answer_is_settled_by_looking(tmp_path: Path, last: str, after: b
     assert world.of("ReplicaSet/web") == {"web-new1": "n2"}
 
 
+@pytest.mark.full
 def test_a_pod_that_is_not_replaced_ends_the_run_with_what_became_of_it(tmp_path: Path) -> None:
     world = SmallWorld(*nodes("n1", "n2"), running("web-1", "n1"))
     world.makes = False

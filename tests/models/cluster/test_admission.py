@@ -176,6 +176,7 @@ def _random(rng: random.Random) -> tuple[list[Object], list[Object]]:
     return [*quotas, *ranges, *(made(f"r{i}", node_name="n") for i in range(2))], [made(f"p{i}") for i in range(5)]
 
 
+@pytest.mark.full
 def test_the_checker_refuses_the_same_pods() -> None:
     """On five hundred random namespaces; both rules occur, and many pods pass."""
     rules: dict[str, int] = {}

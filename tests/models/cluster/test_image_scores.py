@@ -83,6 +83,7 @@ def test_a_node_that_is_added_has_no_images() -> None:
     assert [n.status.images is None for n in edited.nodes if n.status is not None] == [False, True]
 
 
+@pytest.mark.full
 @given(st.integers(0, 10**6))
 def test_the_checker_reads_the_same(seed: int) -> None:
     snapshot = from_objects(tiny_soft.with_images(tiny_soft.snapshot(seed, "nodes"), seed))

@@ -121,6 +121,7 @@ def test_money_is_told_as_it_is_paid() -> None:
     assert found["utilisation"][0][-1] == 50
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("document", ALL, ids=lambda document: f"{document.kind}-{getattr(document, 'status', '')}")
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_every_kind_is_drawn_without_complaint(report: Open, document: Capacity, scheme: str) -> None:

@@ -98,6 +98,7 @@ def test_parts_are_read_as_they_are_handed_out() -> None:
     assert len(known) < 1000 + 5 * MOST  # of those after 1,000 few are left by what was learned of the first
 
 
+@pytest.mark.full
 def test_after_a_stop_what_is_left_is_not_decided() -> None:
     found = list[int]()
     with Pool(Inline, 2) as pool:
@@ -106,6 +107,7 @@ def test_after_a_stop_what_is_left_is_not_decided() -> None:
     assert 10 <= len(found) < 200
 
 
+@pytest.mark.full
 def test_where_the_workers_are_gone_this_process_goes_on() -> None:
     workers = Inline(ends_after=3)
     with Pool(lambda: workers, 2) as pool:

@@ -195,6 +195,7 @@ def test_machines_first_is_strictly_worse_even_with_the_best_zones() -> None:
     assert best > 12
 
 
+@pytest.mark.full
 def test_other_engines_keep_to_what_is_possible() -> None:
     best = max(choice.points for choice in choices())
     for options in (Options(engine="greedy"), Options(engine="auto", time_limit=5.0, seed=3)):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,6 +19,7 @@ def placements(draw: st.DrawFn) -> tuple[Ints, Ids]:
     return np.array(rows, dtype=np.int64).reshape(classes, nodes), np.array(codes, dtype=np.int32)
 
 
+@pytest.mark.full
 @given(placements())
 def test_it_reads_as_the_matrix(drawn: tuple[Ints, Ids]) -> None:
     counts, codes = drawn

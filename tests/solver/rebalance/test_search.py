@@ -162,6 +162,7 @@ def test_the_exact_engine_is_never_worse_than_the_start_and_proves_it() -> None:
         assert last == {"freed": (exact.values[0],) * 2, "moves": (exact.values[1],) * 2}
 
 
+@pytest.mark.full
 def test_preferences_are_searched_after_what_comes_before_them(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("solver.rebalance.lns.PATIENCE", 5)
     for goals in (["improve"], ["consolidate", "improve"]):

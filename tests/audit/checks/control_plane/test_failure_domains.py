@@ -27,6 +27,7 @@ def by_force(present: list[int], needed: int) -> int:
     return best
 
 
+@pytest.mark.full
 @given(counts, st.integers(1, 8))
 def test_survives_is_what_all_sets_of_failed_domains_say(present: list[int], needed: int) -> None:
     assert survives(present, needed) == by_force(present, needed)

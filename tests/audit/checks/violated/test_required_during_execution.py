@@ -205,6 +205,7 @@ def test_one_that_has_to_be_near_another_may_make_way_for_it_by_going() -> None:
     assert going(node("n0"), *pods) == ["b-0"]
 
 
+@pytest.mark.full
 def test_who_is_named_is_who_a_plan_evicts() -> None:
     """On one node, where nobody can move: the audit names the pods that repair evicts, and none is left then."""
     named = 0

@@ -262,6 +262,7 @@ def composed(seed: int, kind: str, at_once: int = 2) -> int:
     return survive(snapshot, SurviveOptions(at_once=at_once), OPTIONS).scenarios.composed
 
 
+@pytest.mark.full
 def test_certificates_of_single_failures_are_put_together() -> None:
     assert composed(1, "anti")
 
