@@ -70,6 +70,16 @@ class Coarse:
         """Variables of the model."""
         return len(self.encoding.model.proto.variables)
 
+    def obeys(self, counts: Ints, solution: Sequence[int], pools: Ints) -> bool:
+        """Return whether a placement int64[classes, N] has as many pods of each class in each pool (int64[N], see :meth:`deal`) as a
+        solution, whose rules it then obeys."""
+        differ = np.zeros((len(counts), int(pools.max()) + 1), dtype=np.int64)
+        for g, n in zip(*np.nonzero(counts), strict=True):
+            differ[g, pools[n]] += counts[g, n]
+        for (g, n), k in self.encoding.placed(solution).items():
+            differ[g, pools[n]] -= k
+        return not differ.any()
+
     def _capacity(self, sub: Cluster) -> None:
         """Pooled room of the nodes of a kind."""
         for n in self.encoding.nodes():

@@ -269,7 +269,12 @@ class Components:
         if answer.solution is not None:
             counts = coarse.deal(answer.solution, component.pools)
             if (counts.sum(axis=1) == hint.sum(axis=1)).all():
-                self._note(component, counts, self.worth(component.classes, counts), wished=coarse.drops)
+                self._note(
+                    component,
+                    counts,
+                    self.worth(component.classes, counts),
+                    wished=coarse.drops or not coarse.obeys(counts, answer.solution, component.pools),
+                )
         if answer.status == OPTIMAL:
             component.coarse = None if component.proved else self._coarse(component)  # it has said all
 

@@ -71,7 +71,8 @@ class NodePatterns:
     def __init__(self, encoding: PlacementModel, objective: Objective, limits: Ints, nodes: MergedNodes, most: int) -> None:
         self.encoding, self.cluster, self.limits, self.most = encoding, objective.cluster, limits, most
         self.terms = _terms(objective)
-        self._kinds, self._pools, self._wide = nodes.kinds, nodes.pools, self._domains()
+        self._kinds, self._pools = nodes.kinds, nodes.pools
+        self._ruled, self._wide = self._domains(rules=True), self._domains(rules=False)
         links: list[Sequence[int]] = [pair for _, _, cross in self.terms for pair in cross]
         members = {g for _, own, cross in self.terms for g in (*own, *(g for pair in cross for g in pair))}
         self.parts = [Part(part, self._fine_enough(part)) for part in connected(links, members)]
@@ -81,22 +82,29 @@ class NodePatterns:
         """Classes of the parts that are too large."""
         return [g for part in self.parts if part.alike is None for g in part.classes]
 
-    def _domains(self) -> Ints:
-        """int64[N]: the same number where nodes are in the same domains of every key that spans nodes, and have the same others."""
+    def _domains(self, *, rules: bool) -> Ints:
+        """int64[N]: the same number where nodes are in the same domains of every key of terms that spans nodes, and have the same others.
+        ``rules``: of every key of hard rules, too; else what these ask of pods on such nodes may be lost."""
         columns: list[Ids] = [np.zeros(self.cluster.n_nodes, dtype=np.int32)]
-        for key in sorted({p.key for cls in self.cluster.classes for p in cls.pulls}):
+        keys = {p.key for cls in self.cluster.classes for p in cls.pulls}
+        for cls in self.cluster.classes if rules else ():
+            keys.update(term.key for term in cls.anti)
+            keys.update(spread.key for spread in cls.spread)
+            keys.update(cls.affinity.keys if cls.affinity is not None else ())
+        for key in sorted(keys):
             codes, size = self.cluster.domains(key)
             columns.append((codes >= 0).astype(np.int32) if single(codes, size) else codes)
         return np.unique(np.stack(columns, axis=1), axis=0, return_inverse=True)[1].reshape(-1).astype(np.int64)
 
     def _fine_enough(self, part: list[int]) -> list[Alike] | None:
         """Kinds of nodes put together where they differ in nothing that matters to these classes; if that is too many variables, where they
-        differ in points, and then in room."""
+        differ in points, then in room, and then in the domains of hard rules."""
         fits = [self.encoding.fits[g] for g in part]
         need = np.array(fits) @ self.cluster.demand[part]
         room = np.minimum(self.cluster.free, need)[:, need > 0]
         room = np.concatenate([room, np.minimum(self.cluster.slots, sum(fits))[:, None], self.limits[part].T], axis=1)
-        for rows in (np.column_stack([self._pools, room]), np.column_stack([self._wide, room]), self._wide[:, None]):
+        ruled, wide = self._ruled[:, None], self._wide[:, None]
+        for rows in (np.column_stack([self._pools, room]), np.column_stack([ruled, room]), ruled, wide):
             found = self._alike(part, rows)
             if sum(self._size(alike) for alike in found) <= self.most:
                 return found

@@ -181,6 +181,23 @@ def test_bounds_hold_at_every_stage_with_nodes_that_are_alike() -> None:
     assert sum(check(alike(seed), f"alike seed {seed}") for seed in range(60)) > 40
 
 
+def test_a_placement_of_merged_nodes_that_breaks_a_rule_of_zones_proves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three pods, one to a zone, with whom others want to be: where nodes of all zones are merged, all three would be on one node."""
+    even = [{"maxSkew": 1, "topologyKey": ZONE, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {"matchLabels": {"app": "a"}}}]
+    objects = [node(f"n{i}", cpu="8", pods="20", labels={ZONE: f"z{i % 3}"}) for i in range(6)]
+    objects += [pod(f"a{i}", cpu="500m", labels={"app": "a"}, spread=even) for i in range(3)]
+    objects += [pod(f"b{i}", cpu="500m", labels={"app": "b"}, affinity=terms([near("a", HOST, 10)])) for i in range(9)]
+    for most in (40, 1_200):
+        monkeypatch.setattr(groups, "MOST", (most,))
+        assert check(objects, f"{most} variables") == 1
+
+
+@pytest.mark.full
+def test_bounds_hold_at_every_stage_with_nodes_that_are_merged_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(groups, "MOST", (6, 25))
+    assert sum(check(alike(seed), f"merged seed {seed}") for seed in range(60, 100)) > 25
+
+
 def dealt(cluster: Cluster) -> list[tuple[Coarse, Ints, dict[tuple[int, int], int], Cluster]]:
     """The coarse model of every group solved and dealt out: (model, placement, the pods it placed, the group's cluster)."""
     active = rules.build(cluster)
