@@ -72,21 +72,28 @@ class Groups:
 
     def move_again(self, best: SoftOutcome, seconds: float) -> bool:
         """Give groups that are not where they would be alone another try, those that lose most first: near where they are, then where they
-        are known to be best off; with more time for the others to settle each turn. Whether there are any. Begins none after so many
+        are known to be best off; with more time for the others to settle each round. Whether there are any. Begins none after so many
         ``seconds``."""
-        started, gained = self._left(), 0
+        started, gained, losing = self._left(), 0, self._losing()
+        left = losing
+        while left:
+            for component in left:
+                if self._context.over() or started - self._left() >= seconds:
+                    return True
+                value = self._value(component)
+                near = replace(component)
+                near.counts, near.value = self._anneal_alone(component, self._settling + component.classes[0], self._parameters.near)
+                gained += self._move(near, value) or self._move(component, value)
+                self._report(best.value + gained, best.bound)
+            self._settling *= 2
+            left = self._losing()
+        return bool(losing)
+
+    def _losing(self) -> list[Component]:
+        """Groups that could be where they would be alone and are not, those that lose most first."""
         lost = self._losses(self._search.counts)
         losing = [i for i, c in enumerate(self._found) if lost[i] > 0 and c.counts is not None and self._movable(c)]
-        for i in sorted(losing, key=lambda i: (-lost[i], i)):
-            if self._context.over() or started - self._left() >= seconds:
-                return True
-            component, value = self._found[i], self._value(self._found[i])
-            near = replace(component)
-            near.counts, near.value = self._anneal_alone(component, self._settling + i, self._parameters.near)
-            gained += self._move(near, value) or self._move(component, value)
-            self._report(best.value + gained, best.bound)
-        self._settling *= 2
-        return bool(losing)
+        return [self._found[i] for i in sorted(losing, key=lambda i: (-lost[i], i))]
 
     def _losses(self, counts: Ints) -> list[int]:
         """Points that each group has less than its bound in a placement int64[G, N]."""
@@ -141,13 +148,15 @@ class Groups:
         return self._make_room(component, counts) if crowded and self._movable(component) else 0
 
     def _make_room(self, component: Component, counts: Ints) -> int:
-        """Put a group where it is best off, others giving way, and let them settle around it; undone if nothing is gained by it."""
+        """Put a group where it is best off, others giving way, and let them settle around it while it stays; undone if nothing is
+        gained by it."""
         search, o = self._search, self._objective
         before = search.counts.copy()
         base = o.total(o.families(before))
         if search.force(component.classes, counts):
             seconds = min(self._parameters.settle_seconds, self._left() * self._parameters.anneal)
-            search.run(self._clock.of(search, seconds, self._settling), hot=HOT / 10, cold=COLD)
+            others = search.mobile.difference(component.classes)
+            search.run(self._clock.of(search, seconds, self._settling), hot=HOT / 10, cold=COLD, only=others)
             gain = o.total(o.families(search.counts)) - base
             if gain > 0:
                 return gain

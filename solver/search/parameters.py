@@ -13,8 +13,9 @@ class PreferenceSearchParameters:
 
     Attributes:
         small: Variables up to which CP-SAT gets the whole model first.
-        whole: Variables up to which CP-SAT gets the whole model at last; larger ones go on with neighbourhoods and groups in turns.
+        whole: Variables up to which CP-SAT gets the whole model after some turns.
         first: Share of the time for CP-SAT on a small model.
+        last: Share of what is left then for CP-SAT on the whole model; the turns go on in the rest.
         anneal: Share of the time for annealing.
         groups: Share of the time for groups.
         sweeps: Sweeps over the pods after which annealing ends, ...
@@ -36,6 +37,7 @@ class PreferenceSearchParameters:
     small: int = 3_000
     whole: int = 20_000
     first: float = 0.35
+    last: float = 0.5
     anneal: float = 0.25
     groups: float = 0.4
     sweeps: int = 400
@@ -45,7 +47,7 @@ class PreferenceSearchParameters:
     move: float = 1e-5
     turn: float = 3.0
     other_every: int = 3
-    second_every: int = 5
+    second_every: int = 4
     many_pods: int = MANY_PODS
     groups_of_many: float = 0.6
     warm_of_many: float = 0.04

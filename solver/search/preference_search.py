@@ -1,7 +1,7 @@
 """The soft tier: improve the preferences of a placement while every placed tier keeps its value, and bound what is possible.
 
 The smallest models go to CP-SAT at once. Then annealing, neighbourhoods and groups take turns; groups of classes,
-solved as if they were alone, bound the whole as well. Models that are not too large get what time is left as a whole, hinted with the best.
+solved as if they were alone, bound the whole as well. Models that are not too large get part of the time as a whole, hinted with the best.
 """
 
 from __future__ import annotations
@@ -78,8 +78,11 @@ class PreferenceSearch:
                     f"engine auto chose lns for the preferences: an exact model would have {size} variables (limit {self.parameters.whole})"
                 )
             self._turns(best, components, search, until)
-        if not self._finished(best) and whole:
-            self._whole(best, self._left() * (1 - reserve))
+            if whole and not self._finished(best):
+                self._whole(best, (self._left() - keep) * (self.parameters.last if engine == "auto" else 1))
+            if whole and engine == "auto" and not self._finished(best):
+                search.go_to(best.counts)
+                self._turns(best, components, search, keep)
         return best
 
     def _finished(self, best: SoftOutcome) -> bool:
@@ -136,7 +139,7 @@ class PreferenceSearch:
         turn = 0
         while rates and not self._finished(best) and (rest := self._left() - until) > 0:
             turn += 1
-            others = sorted(rates.keys() - {"groups"}, key=lambda name: (-rates[name], name))
+            others = sorted((name for name in kinds if name in rates and name != "groups"), key=lambda name: -rates[name])
             bounding = bool(turn % self.parameters.other_every) == groups.worth_bounding(best)
             name = "groups" if "groups" in rates and (bounding or not others) else others[0]
             if name != "groups" and turn % self.parameters.second_every == 0:
