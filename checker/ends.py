@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from checker.placement_document import why_not_pending
@@ -16,6 +16,7 @@ from models.documents.policy import DEFAULT
 from models.documents.rebalance_plan import NodeUse, RebalancePlan, Summary
 from models.kube import device_objects, objects, quantity
 from models.kube.closed_nodes import OWN_TAINTS
+from models.kube.lenient_decode import some
 from models.snapshot.gc_pause import no_gc
 from models.snapshot.snapshot import Snapshot
 
@@ -182,7 +183,7 @@ class _End:
             excused = {self._stands.get(key, key) for key in (*self._targets, *_stayed(plan))}
             others = [key for key in left if key not in excused]
             if others:
-                yield False, f"Node {name}, which the plan empties, runs {_some(others)}, not of the plan"
+                yield False, f"Node {name}, which the plan empties, runs {some(sorted(others))}, not of the plan"
 
 
 def _stayed(plan: RebalancePlan) -> Iterator[str]:
@@ -223,8 +224,3 @@ def _owner(pod: objects.Pod) -> str:
 
 def _at(pod: objects.Pod) -> str:
     return f"on node {pod.spec.nodeName}" if pod.spec.nodeName else "without a node"
-
-
-def _some(names: Iterable[str]) -> str:
-    found = sorted(names)
-    return ", ".join(found[:3]) + (f" and {len(found) - 3} more" if len(found) > 3 else "")

@@ -10,6 +10,7 @@ from live.api.answers import Api, Object
 from live.apply.lease import Lease
 from live.apply.node_changes import Nodes, annotation, is_closed, open_nodes, taints, without
 from models.kube.closed_nodes import LET_IN, ClosedBy, by_run
+from models.kube.lenient_decode import some
 
 _LISTED: Final = 5
 
@@ -41,14 +42,14 @@ def describe(found: Collection[Leftover]) -> list[str]:
     said = []
     for run, time, names in by_run({each.node: each.by for each in found if each.by is not None}):
         nodes = "a node" if len(names) == 1 else f"{len(names)} nodes"
-        said.append(f"run {run} closed {nodes}{f' at {time}' if time else ''} that nobody has opened since: {_some(names)}")
+        said.append(f"run {run} closed {nodes}{f' at {time}' if time else ''} that nobody has opened since: {some(names, _LISTED)}")
     let_in = [each.node for each in found if each.pod]
     stray = [each.node for each in found if each.by is None]
     if let_in:
         nodes = "node is" if len(let_in) == 1 else "nodes are"
-        said.append(f"{len(let_in)} {nodes} open for one pod alone (taint {LET_IN}): {_some(let_in)}")
+        said.append(f"{len(let_in)} {nodes} open for one pod alone (taint {LET_IN}): {some(let_in, _LISTED)}")
     if stray:
-        said.append(f"without the mark of a run, so that only the taint goes: {_some(stray)}")
+        said.append(f"without the mark of a run, so that only the taint goes: {some(stray, _LISTED)}")
     return said
 
 
@@ -74,8 +75,3 @@ async def open_leftovers(api: Api, found: Collection[Leftover], lease: Lease, *,
 def _untainted(node: Object) -> Object | None:
     fewer = without(node, (LET_IN,))
     return None if fewer is None else {"spec": {"taints": fewer or None}}
-
-
-def _some(names: Collection[str]) -> str:
-    listed = list(names)
-    return ", ".join(listed[:_LISTED]) + (f" and {len(listed) - _LISTED} more" if len(listed) > _LISTED else "")

@@ -9,12 +9,12 @@ from typing import Final
 from live.api.answers import Object
 from models.kube import kinds
 from models.kube.closed_nodes import UNSCHEDULABLE
+from models.kube.lenient_decode import some
 from models.kube.objects import Taint, Toleration, controller_of, is_terminal, pod_key
 from models.kube.selectors import tolerates
 from models.snapshot.snapshot import Snapshot
 
 _CORDON: Final = Taint(key=UNSCHEDULABLE, effect="NoSchedule")
-_LISTED: Final = 3
 #: Message, reason and time of a condition, or nothing.
 Verdict = tuple[str, ...]
 #: How the message of kube-scheduler ("0/5 nodes are available: 2 node(s) were unschedulable, 3 Insufficient cpu.") counts cordoned nodes.
@@ -75,9 +75,7 @@ def slipping_notes(snapshot: Snapshot) -> list[str]:
             found[f"Pod {pod_key(pod)}"] = None
     if not found:
         return []
-    more = f" and {len(found) - _LISTED} more" if len(found) > _LISTED else ""
-    listed_names = ", ".join(list(found)[:_LISTED]) + more
-    return [f"closed nodes do not keep out pods that tolerate {UNSCHEDULABLE}, which these do beside DaemonSets: {listed_names}"]
+    return [f"closed nodes do not keep out pods that tolerate {UNSCHEDULABLE}, which these do beside DaemonSets: {some(found)}"]
 
 
 def _tolerated(tolerations: Iterable[Toleration] | None) -> bool:

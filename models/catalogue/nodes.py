@@ -17,6 +17,7 @@ from models.catalogue.residents import Residents
 from models.documents.catalogue import Shape
 from models.kube import objects, pod_requests, storage_objects
 from models.kube.feature_gates import FeatureGates
+from models.kube.lenient_decode import some
 from models.snapshot.snapshot import Snapshot
 
 INSTANCE_TYPE: Final = "node.kubernetes.io/instance-type"
@@ -26,7 +27,6 @@ BOUGHT: Final = "kubestow.dev/bought"
 _KUBELET: Final = {"kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}
 #: What is left of shape and zone in a node's name, which is the value of a label, too.
 _BASE: Final = 55
-_LISTED: Final = 3
 
 
 def node(shape: Shape, zone: str, name: str, place: Mapping[str, str] | None = None) -> objects.Node:
@@ -140,11 +140,12 @@ class Newcomers:
         """Note what is taken of a shape otherwise than a reader may suppose."""
         said = []
         if self._residents.guessed:
-            guessed = _list(self._residents.guessed)
-            said.append(f"which bought nodes run pods of {guessed} is guessed by labels, as the snapshot lacks what says it")
+            said.append(
+                f"which bought nodes run pods of {some(self._residents.guessed)} is guessed by labels, as the snapshot lacks what says it"
+            )
         unlimited = [name for name, driver in self._drivers.items() if driver.allocatable is not None and name not in shape.volumes]
         if unlimited:
-            said.append(f"nodes of shape {shape.name} attach any number of volumes of {_list(unlimited)}: the shape says none in volumes")
+            said.append(f"nodes of shape {shape.name} attach any number of volumes of {some(unlimited)}: the shape says none in volumes")
         short = _short(shape, residents, self._original.gates)
         if short:
             said.append(f"nodes of shape {shape.name} are too small for what runs on each of them, DaemonSets' and static pods: {short}")
@@ -160,8 +161,3 @@ def _short(shape: Shape, residents: Sequence[objects.Pod], gates: FeatureGates) 
         asked.update(pod_requests.pod_request(pod, gates))
     have = pod_requests.allocatable(dict(shape.allocatable))
     return ", ".join(sorted(name for name, amount in asked.items() if amount > have.get(name, 0)))
-
-
-def _list(texts: Sequence[str]) -> str:
-    more = len(texts) - _LISTED
-    return ", ".join(texts[:_LISTED]) + (f" and {more} more" if more > 0 else "")

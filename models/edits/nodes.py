@@ -8,6 +8,7 @@ from typing import Final
 import msgspec
 
 from models.kube import device_objects, objects, topology_objects
+from models.kube.lenient_decode import some
 from models.kube.pod_spec import SELECTED_NODE
 from models.snapshot.scope import is_mirror, is_replicated
 from models.snapshot.snapshot import Snapshot
@@ -36,7 +37,6 @@ PLACES: Final = frozenset(
 )
 #: Labels that say which node it is and where.
 PLACE: Final = PLACES | {HOSTNAME}
-_LISTED: Final = 3
 _change = msgspec.structs.replace
 
 
@@ -74,9 +74,8 @@ def remove(snapshot: Snapshot, gone: Collection[str], *, rehouse: bool = False) 
     snapshot.pods = kept
     _release(snapshot, stopped)
     if lost:
-        more = f" and {len(lost) - _LISTED} more" if len(lost) > _LISTED else ""
         what = "pods that no controller makes anew go" if len(lost) > 1 else "pod that no controller makes anew goes"
-        snapshot.warnings.append(f"{len(lost)} {what} with the removed nodes: {', '.join(lost[:_LISTED])}{more}")
+        snapshot.warnings.append(f"{len(lost)} {what} with the removed nodes: {some(lost)}")
     for key, claim in snapshot.persistent_volume_claims.items():
         annotations = claim.metadata.annotations or {}
         if annotations.get(SELECTED_NODE) in gone:  # the provisioner gives it back to the scheduler

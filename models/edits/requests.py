@@ -9,6 +9,7 @@ import msgspec
 
 from models.documents.placement import ContainerRequests
 from models.kube import kinds, objects, quantity
+from models.kube.lenient_decode import some
 from models.snapshot.snapshot import Snapshot
 from models.workloads.ownership import Owners
 from models.workloads.view import controller, listed
@@ -45,8 +46,7 @@ def resize(snapshots: Sequence[Snapshot], given: Sequence[ContainerRequests]) ->
 
 
 def _said(what: str, names: Sequence[str]) -> list[str]:
-    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-    return [f"--requests: {what}: {', '.join(names[:3])}{more}"] if names else []
+    return [f"--requests: {what}: {some(names)}"] if names else []
 
 
 class _Workloads:

@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from models.kube.lenient_decode import some
 from models.kube.objects import Node
 
 #: The annotation of such a node: the run's id and the time, RFC 3339 in UTC.
@@ -19,8 +20,6 @@ UNSCHEDULABLE: Final = "node.kubernetes.io/unschedulable"
 #: The taints that such a node loses when it is opened.
 OWN_TAINTS: Final = (LET_IN, UNSCHEDULABLE)
 
-#: Names listed in one sentence.
-_LISTED: Final = 3
 _VALUE: Final = re.compile(r"(\S{1,63}) (\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z)")
 
 
@@ -83,20 +82,8 @@ def open_all(nodes: Iterable[Node]) -> list[str]:
     said = []
     for run, time, names in by_run(closed):
         when = f" at {time}" if time else ""
-        said.append(f"{_some(names)} that run {run} of kubestow apply closed{when} {_are(names)} taken as open: {_list(names)}")
+        which, are = ("a node", "is") if len(names) == 1 else (f"{len(names)} nodes", "are")
+        said.append(f"{which} that run {run} of kubestow apply closed{when} {are} taken as open: {some(names)}")
     if let_in:
-        said.append(f"the taint {LET_IN} of a run of kubestow apply is not taken into account: {_list(let_in)}")
+        said.append(f"the taint {LET_IN} of a run of kubestow apply is not taken into account: {some(let_in)}")
     return said
-
-
-def _some(names: list[str]) -> str:
-    return "a node" if len(names) == 1 else f"{len(names)} nodes"
-
-
-def _are(names: list[str]) -> str:
-    return "is" if len(names) == 1 else "are"
-
-
-def _list(names: list[str]) -> str:
-    more = len(names) - _LISTED
-    return ", ".join(names[:_LISTED]) + (f" and {more} more" if more > 0 else "")

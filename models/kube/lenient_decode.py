@@ -8,8 +8,9 @@ and it reports every misfit of an object with its exact path.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from functools import lru_cache
+from itertools import islice
 from typing import Any, Final
 
 import msgspec
@@ -46,6 +47,12 @@ def shorten(value: object) -> str:
         text = repr(value[:60] if isinstance(value, str) else value)
         return text + "…" if isinstance(value, str) and len(value) > 60 else text
     return f"a Python {type(value).__name__}"
+
+
+def some(names: Collection[str], most: int = 3) -> str:
+    """Return the first names of some, and how many more there are: ``a, b, c and 4 more``."""
+    more = len(names) - most
+    return ", ".join(islice(names, most)) + (f" and {more} more" if more > 0 else "")
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

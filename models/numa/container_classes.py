@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from models.documents.policy import Policy
+from models.kube.lenient_decode import some
 from models.kube.objects import Container, ObjectMeta, Pod, is_waiting, pod_key
 from models.numa import alignment
 from models.numa.annotations import TAGS, has_hints
@@ -37,7 +38,7 @@ def omissions(snapshot: Snapshot, policy: Policy) -> list[str]:
         if why is not None:
             name = f"Pod {pod_key(pod)}"
             found.setdefault(why.removeprefix(f"{name}: "), []).append(name)
-    return [f"{_some(names)}: {why}; judged without it" for why, names in found.items()]
+    return [f"{some(names, _LISTED)}: {why}; judged without it" for why, names in found.items()]
 
 
 def _unreadable(pod: Pod) -> str | None:
@@ -50,11 +51,6 @@ def _unreadable(pod: Pod) -> str | None:
     except AnnotationError as error:
         return str(error)
     return None
-
-
-def _some(names: list[str]) -> str:
-    more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
-    return ", ".join(names[:_LISTED]) + more
 
 
 def _hints(snapshot: Snapshot, indices: Iterable[int], policy: Policy, warned: list[str]) -> dict[int, Hints]:

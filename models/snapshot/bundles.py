@@ -13,6 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from models.kube import kinds
+from models.kube.lenient_decode import some
 from models.snapshot.decode import JSON_ERRORS, head_of
 from models.snapshot.yaml_reader import YamlError, documents
 
@@ -42,9 +43,7 @@ _LISTED: Final = 20
 
 def skipped(directory: str, names: list[str]) -> str:
     """Return the sentence about files that were skipped."""
-    more = len(names) - _LISTED
-    listed = ", ".join(names[:_LISTED]) + (f" and {more} more" if more > 0 else "")
-    return f"{directory}: {len(names)} file{'s' if len(names) > 1 else ''} without Kubernetes objects skipped: {listed}"
+    return f"{directory}: {len(names)} file{'s' if len(names) > 1 else ''} without Kubernetes objects skipped: {some(names, _LISTED)}"
 
 
 def implied(path: str) -> _Type:

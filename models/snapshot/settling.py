@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from typing import Final
 
 from models.kube import defaults, objects
 from models.kube.feature_gates import DEFAULT_VERSION, FeatureGates, GateError, feature_gates, nearest, newest
-from models.kube.lenient_decode import plain, shorten
+from models.kube.lenient_decode import plain, shorten, some
 from models.kube.storage_objects import PersistentVolumeClaim, StorageClass
 from models.snapshot.capture_info import Capture
 
 #: Names listed in one warning line.
-_LISTED: Final = 3
 
 
 def storage_classes(classes: Collection[StorageClass], claims: Collection[PersistentVolumeClaim]) -> None:
@@ -65,12 +63,6 @@ def gates_of(
 def some_of(names: Sequence[str], noun: str) -> str:
     """Return how many things of a noun there are, and the first names."""
     return f"{len(names)} {noun}{'s' if len(names) > 1 else ''} ({some(names)})"
-
-
-def some(names: Sequence[str]) -> str:
-    """Return the first names of a list, and how many more there are."""
-    more = len(names) - _LISTED
-    return ", ".join(names[:_LISTED]) + (f" and {more} more" if more > 0 else "")
 
 
 def without_pods(foreign: Mapping[tuple[str, str], int], ignored: Mapping[str, int]) -> list[str]:

@@ -9,6 +9,7 @@ import msgspec
 
 from models.documents.placement import Unmodelled
 from models.kube import defaults, device_objects, objects, storage_objects, workload_objects
+from models.kube.lenient_decode import some
 from models.kube.pod_spec import NO_PROVISIONER, claim_keys
 from models.snapshot.snapshot import Snapshot
 
@@ -16,7 +17,6 @@ from models.snapshot.snapshot import Snapshot
 ANYWHERE: Final = "kubestow.dev/anywhere"
 _DELAYED: Final = "WaitForFirstConsumer"
 _TAKEN: Final = "taken as provisioned wherever the pod goes"
-_LISTED: Final = 3
 #: Annotation of claims that are made of a template: the entry of the pod's spec.resourceClaims.
 _ENTRY: Final = "resource.kubernetes.io/pod-claim-name"
 _change = msgspec.structs.replace
@@ -71,8 +71,7 @@ def provide(
                 notes.append(Unmodelled(objects.pod_key(pod), f"claim {key}", effects[key]))
     for effect in sorted(set(effects.values())):
         keys = [key for key, found in effects.items() if found == effect]
-        more = f" and {len(keys) - _LISTED} more" if len(keys) > _LISTED else ""
-        snapshot.warnings.append(f"claim{'s' if len(keys) > 1 else ''} {', '.join(keys[:_LISTED])}{more}: {effect}")
+        snapshot.warnings.append(f"claim{'s' if len(keys) > 1 else ''} {some(keys)}: {effect}")
     return notes
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator
-from typing import Final
 
 import msgspec
 
@@ -12,10 +11,9 @@ from live.api.answers import Answer, Object
 from live.apply.moving.work import Work
 from live.apply.steps import Step
 from live.apply.whereabouts import key_of
+from models.kube.lenient_decode import some
 from models.kube.objects import LabelSelector
 from models.kube.selectors import Selector, canonical, selector_matches
-
-_LISTED: Final = 3
 
 
 def by_budget(answer: Answer) -> bool:
@@ -38,8 +36,7 @@ def waits_for(steps: Iterable[Step], work: Work) -> str:
     found = awaited(steps, work)
     if not found:
         return ""
-    more = f" and {len(found) - _LISTED} more" if len(found) > _LISTED else ""
-    return f"; the budget waits for {'pod' if len(found) == 1 else 'pods'} {', '.join(found[:_LISTED])}{more} without a node"
+    return f"; the budget waits for {'pod' if len(found) == 1 else 'pods'} {some(found)} without a node"
 
 
 def first_try(steps: Iterable[Step], work: Work) -> float:

@@ -11,6 +11,7 @@ from models.catalogue import money
 from models.catalogue.catalogue import Catalogue, Offer
 from models.catalogue.nodes import INSTANCE_TYPE
 from models.documents.sizing import Purchase, Replaced, Sizing, Utilisation, WorkloadCost
+from models.kube.lenient_decode import some
 from models.kube.objects import Node, Pod, is_terminal, pod_key
 from models.kube.pod_requests import allocatable, pod_request
 from models.snapshot.scope import is_mirror, is_replicated
@@ -186,12 +187,7 @@ def notes(snapshot: Snapshot, removed: Iterable[str], *, include_gated: bool) ->
             gated.append(pod_key(pod))
     found = []
     if alone:
-        found.append(f"no controller is known to make these anew when their nodes go; they are bought for: {_listed(alone)}")
+        found.append(f"no controller is known to make these anew when their nodes go; they are bought for: {some(alone, _LISTED)}")
     if gated:
-        found.append(f"nothing is bought for pods that wait for scheduling gates (--include-gated): {_listed(gated)}")
+        found.append(f"nothing is bought for pods that wait for scheduling gates (--include-gated): {some(gated, _LISTED)}")
     return found
-
-
-def _listed(names: Sequence[str]) -> str:
-    more = len(names) - _LISTED
-    return ", ".join(names[:_LISTED]) + (f" and {more} more" if more > 0 else "")

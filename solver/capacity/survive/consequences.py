@@ -10,6 +10,7 @@ from typing import Final, Literal
 
 from models.disruption.pod_disruption_budgets import budgets, is_healthy
 from models.documents.survival import Consequence, Exposure
+from models.kube.lenient_decode import some
 from models.kube.objects import Pod, controller_of, is_terminal, is_terminating, pod_key
 from models.snapshot.scope import is_mirror
 from models.snapshot.snapshot import Snapshot
@@ -19,7 +20,6 @@ from solver.capacity.survive.failures import is_bare
 #: A StatefulSet of fewer pods has no majority that outlives one of them.
 _QUORUM: Final = 3
 #: Pods that a sentence names.
-_NAMED: Final = 3
 _ETCD: Final = "etcd"
 
 
@@ -173,6 +173,5 @@ def _pods(pods: Iterable[str]) -> str:
 
 
 def _gone(pods: list[str]) -> str:
-    more = f" and {len(pods) - _NAMED} more" if len(pods) > _NAMED else ""
     what = "pod that no controller makes again is" if len(pods) == 1 else "pods that no controller makes again are"
-    return f"{len(pods)} {what} gone: {', '.join(pods[:_NAMED])}{more}"
+    return f"{len(pods)} {what} gone: {some(pods)}"
