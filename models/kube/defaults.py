@@ -11,7 +11,7 @@ from fractions import Fraction
 from typing import Final
 
 from models.kube import device_objects, kinds, objects, quantity
-from models.kube.pod_requests import pod_level_resource
+from models.kube.pod_requests import Part, at_once, pod_level_resource
 from models.kube.storage_objects import PersistentVolume, PersistentVolumeClaim, PersistentVolumeSpec, StorageClass
 from models.kube.workload_objects import CronJob, Deployment, Job, JobSpec, ReplicaSet, ReplicationController, StatefulSet
 
@@ -81,28 +81,11 @@ def _ports(container: objects.Container, *, host_network: bool) -> None:
 def aggregate(spec: objects.PodSpec, pick: Callable[[objects.ResourceRequirements], objects.ResourceList | None]) -> dict[str, Fraction]:
     """Return what all containers together ask for, exactly (AggregateContainerRequests, AggregateContainerLimits before any rounding)."""
 
-    def own(container: objects.Container) -> dict[str, Fraction]:
+    def own(container: objects.Container, _: Part) -> dict[str, Fraction]:
         resources = pick(container.resources) if container.resources is not None else None
         return {name: quantity.parse(raw) for name, raw in (resources or {}).items()}
 
-    total: dict[str, Fraction] = {}
-    sidecars: dict[str, Fraction] = {}
-    peak: dict[str, Fraction] = {}
-    for container in spec.containers or ():
-        for name, value in own(container).items():
-            total[name] = total.get(name, Fraction(0)) + value
-    for container in spec.initContainers or ():
-        asked = own(container)
-        if container.restartPolicy == "Always":
-            for name, value in asked.items():
-                total[name] = total.get(name, Fraction(0)) + value
-                sidecars[name] = sidecars.get(name, Fraction(0)) + value
-            asked = dict(sidecars)
-        else:
-            asked = {name: asked.get(name, Fraction(0)) + sidecars.get(name, Fraction(0)) for name in asked.keys() | sidecars.keys()}
-        for name, value in asked.items():
-            peak[name] = max(value, peak.get(name, value))
-    return {name: max(total.get(name, value), peak.get(name, value)) for name, value in (peak | total).items()}
+    return at_once(spec, own)
 
 
 def _pod_level(spec: objects.PodSpec, resources: objects.ResourceRequirements) -> None:

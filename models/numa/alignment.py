@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Literal
 
 from models.kube import objects, quantity
-from models.kube.pod_requests import counts_as_resource, pod_level_resource
+from models.kube.pod_requests import at_once, counts_as_resource, pod_level_resource
 from models.kube.pod_spec import qos_class
 from models.numa.node_topology import NumaTree
 
@@ -51,7 +52,8 @@ def asks(pod: objects.Pod, scope: str) -> tuple[Ask, ...]:
         found.append(Ask(container.name or "", _amounts(container, pinned), kind))
     found += [Ask(container.name or "", _amounts(container, pinned), "app") for container in pod.spec.containers or ()]
     if scope == "pod":
-        found = [Ask("", _effective(found), "pod")]
+        whole = at_once(pod.spec, lambda container, _: {name: Fraction(n) for name, n in _amounts(container, pinned)})
+        found = [Ask("", tuple(sorted((name, int(amount)) for name, amount in whole.items())), "pod")]
     return tuple(ask for ask in found if ask.amounts)
 
 
@@ -71,21 +73,6 @@ def _amounts(container: objects.Container, pinned: bool) -> Amounts:
         if amount > 0 and not (name == "cpu" and amount % 1000):
             amounts[name] = amount
     return tuple(sorted(amounts.items()))
-
-
-def _effective(containers: Iterable[Ask]) -> Amounts:
-    total: dict[str, int] = {}
-    sidecars: dict[str, int] = {}
-    peak: dict[str, int] = {}
-    for ask in containers:
-        for name, amount in ask.amounts:
-            if ask.kind == "init":
-                peak[name] = max(peak.get(name, 0), amount + sidecars.get(name, 0))
-                continue
-            total[name] = total.get(name, 0) + amount
-            if ask.kind == "sidecar":
-                sidecars[name] = sidecars.get(name, 0) + amount
-    return tuple(sorted((name, max(total.get(name, 0), peak.get(name, 0))) for name in total.keys() | peak.keys()))
 
 
 def aligned(tree: NumaTree, amounts: Iterable[tuple[str, int]]) -> Amounts:

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple, NoReturn
 
 import yaml
 
-from models.kube.lenient_decode import shorten
+from models.kube.lenient_decode import plain, shorten
 
 
 class AnnotationProblem(ValueError):
@@ -62,10 +62,10 @@ def load(text: str) -> YamlNode:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         raise AnnotationProblem(
-            one_line(f"line {mark.line + 1 if mark else '?'}: {error.problem or error.context or 'is not YAML'}")
+            plain(f"line {mark.line + 1 if mark else '?'}: {error.problem or error.context or 'is not YAML'}", None)
         ) from None
     except yaml.YAMLError as error:
-        raise AnnotationProblem(one_line(" ".join(str(error).split())[:200])) from None
+        raise AnnotationProblem(plain(" ".join(str(error).split())[:200])) from None
     except UnicodeError:
         raise AnnotationProblem("has characters that are no text, expected YAML") from None
 
@@ -141,7 +141,3 @@ class _Builder:
     @staticmethod
     def _fail(event: Any, message: str) -> NoReturn:
         raise AnnotationProblem(f"line {event.start_mark.line + 1}: {message}")
-
-
-def one_line(text: str) -> str:
-    return text if text.isprintable() else "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

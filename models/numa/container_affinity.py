@@ -14,9 +14,9 @@ from functools import lru_cache
 from typing import Final
 
 from models.kube import objects
-from models.kube.lenient_decode import did_you_mean, shorten
+from models.kube.lenient_decode import did_you_mean, plain, shorten
 from models.kube.pod_spec import qos_class
-from models.numa.annotation_yaml import KINDS, AnnotationProblem, YamlMap, YamlNode, YamlScalar, is_null, kind_of, load, one_line
+from models.numa.annotation_yaml import KINDS, AnnotationProblem, YamlMap, YamlNode, YamlScalar, is_null, kind_of, load
 from models.numa.annotations import AFFINITY, ANTI_AFFINITY, PREFIXES, TAGS
 from models.numa.container_expressions import ContainerView, Expression, ExpressionError, clean
 
@@ -75,7 +75,7 @@ def parse_annotations(annotations: Mapping[str, str] | None, *, where: str, cont
     present = [prefix for prefix in PREFIXES if any(prefix + kind in given for kind in (AFFINITY, ANTI_AFFINITY))]
     if not present:
         return Hints((), ())
-    where = one_line(where)
+    where = plain(where, None)
     warnings = []
     if len(present) > 1:
         warnings.append(f"{where}: has annotations {PREFIXES[0]}* and {PREFIXES[1]}*, the latter are ignored")
@@ -138,7 +138,7 @@ def _tags(pod: objects.Pod, annotation: str) -> Mapping[str, str]:
         key, equals, value = (part.strip() for part in item.partition("="))
         if not key or not equals or key in tags:
             problem = "the key was given before" if key in tags else "expected key=value,key=value"
-            raise AnnotationError(one_line(f"{_name(pod)}: annotation {annotation}: got {shorten(item)}, {problem}"))
+            raise AnnotationError(plain(f"{_name(pod)}: annotation {annotation}: got {shorten(item)}, {problem}", None))
         tags[key] = value
     return tags
 
