@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 
 from checker.placement_document import why_not_pending
 from checker.plan.document import entries
-from checker.plan.objective import Ledger, stays_with_node
+from checker.plan.objective import Ledger
 from checker.plan.state import Board
 from checker.rules import resources
+from checker.violation import stays_with_node
 from models.documents.placement import Placement
 from models.documents.policy import DEFAULT
 from models.documents.rebalance_plan import NodeUse, RebalancePlan, Summary

@@ -31,6 +31,12 @@ def is_mirror(pod: objects.Pod) -> bool:
     return "kubernetes.io/config.mirror" in (pod.metadata.annotations or {}) or any(owner.kind == "Node" for owner in owners)
 
 
+def stays_with_node(pod: objects.Pod) -> bool:
+    """Return whether a node with the pod counts as empty: a DaemonSet's or a static one."""
+    owner = objects.controller_of(pod)
+    return is_mirror(pod) or (owner is not None and owner.kind == "DaemonSet")
+
+
 class InternalFault(Exception):
     """The checker refused a result: a fault of kubestow's own, so nothing is returned."""
 

@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Final
 
 from checker.rules import resources
-from checker.violation import is_mirror
+from checker.violation import is_mirror, stays_with_node
 from models.documents.catalogue import Price, Shape
 from models.documents.sizing import Sizing
 from models.kube import objects
@@ -56,11 +56,6 @@ def _request(pod: objects.Pod, asked: resources.Shared) -> dict[str, int]:
     return {**asked.requests(pod, bound=False), "pods": 1}
 
 
-def _is_daemon(pod: objects.Pod) -> bool:
-    owner = objects.controller_of(pod)
-    return is_mirror(pod) or (owner is not None and owner.kind == "DaemonSet")
-
-
 def _use_faults(
     sizing: Sizing, there: Mapping[str, list[objects.Pod]], asked: resources.Shared, has: Mapping[str, resources.Amounts]
 ) -> Iterator[str]:
@@ -73,7 +68,7 @@ def _use_faults(
                 offered.setdefault(shape, Counter()).update(has.get(name, {}))
                 for pod in there[name]:
                     requested.setdefault(shape, Counter()).update(_request(pod, asked))
-                    if _is_daemon(pod):
+                    if stays_with_node(pod):
                         daemons.setdefault(shape, Counter()).update(_request(pod, asked))
     told: set[tuple[str, str]] = set()
     none: Counter[str] = Counter()
@@ -118,7 +113,7 @@ def _cost_faults(
                 )
                 weights[owner] = weights.get(owner, Fraction(0)) + share
                 pods[owner] += 1
-                if _is_daemon(pod):
+                if stays_with_node(pod):
                     daemons.add(owner)
             costs.update(_parted(int(millionths(purchase.price)), weights or {"": Fraction(1)}))
     told: set[str] = set()

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 
 from checker.violation import DOCUMENT, GATED, Violation
-from models.documents.placement import Placement, SnapshotRef, TierResult, Unmodelled
+from models.documents.placement import Placement, TierResult, Unmodelled
+from models.documents.rebalance_plan import RebalancePlan
 from models.kube import objects
 from models.snapshot.snapshot import Snapshot
 
@@ -29,9 +30,9 @@ def document_claims(snapshot: Snapshot, placement: Placement, refusals: Mapping[
                 yield Violation(entry.pod, "", DOCUMENT, "the pod is gated, and its one reason should be SchedulingGates, on all nodes")
 
 
-def count_faults(snapshot: Snapshot, placement: Placement, pending: int) -> Iterator[str]:
-    """Yield what a Placement says wrongly of its snapshot, and of its engine. ``pending``: pods to be placed."""
-    ref = placement.snapshot
+def count_faults(snapshot: Snapshot, document: Placement | RebalancePlan, pending: int) -> Iterator[str]:
+    """Yield what a document says wrongly of its snapshot, and of its engine. ``pending``: pods to be placed."""
+    ref, known = document.snapshot, snapshot.capture
     if not ref.sha256 and snapshot.sha256:
         yield f"the document does not say which snapshot it is of, this is {snapshot.sha256}"
     for name, said, number in (
@@ -41,20 +42,14 @@ def count_faults(snapshot: Snapshot, placement: Placement, pending: int) -> Iter
     ):
         if said != number:
             yield f"snapshot.{name} is {said}, it should be {number}"
-    yield from origin_faults(placement.snapshot, snapshot)
-    if placement.engine not in ENGINES:
-        yield f"there is no engine {placement.engine!r}"
-
-
-def origin_faults(ref: SnapshotRef, snapshot: Snapshot) -> Iterator[str]:
-    """Yield what a document says wrongly of the cluster that was captured, and when."""
-    known = snapshot.capture
-    for name, said, true in (
+    for name, claim, true in (
         ("cluster", ref.cluster, known.cluster if known is not None else ""),
         ("capturedAt", ref.capturedAt, known.time if known is not None else ""),
     ):
-        if said is not None and said != true:
-            yield f"snapshot.{name} is {said}, it should be {true or 'left out'}"
+        if claim is not None and claim != true:
+            yield f"snapshot.{name} is {claim}, it should be {true or 'left out'}"
+    if document.engine not in ENGINES:
+        yield f"there is no engine {document.engine!r}"
 
 
 def _numbering(placement: Placement) -> Iterator[str]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from datetime import datetime
 
 from checker.journal.replay import State
 from checker.journal.requests import ask_of
 from checker.journal.tasks import Purpose, Task, Tasks
 from models.documents.answers import CarriedOut, CarriedWave, Outstanding, SentRequests, Share
 from models.documents.journal import Answered, Fact, Line, Record, Request, Run
+from models.snapshot.capture_info import moment
 
 Key = tuple[int, str]
 
@@ -108,22 +108,11 @@ def _waves(lines: Iterable[Line], tasks: Tasks, state: State) -> list[CarriedWav
     wave, began = 0, None
     for line in lines:
         if isinstance(line, Run) or (isinstance(line, Fact) and line.what == "wave"):
-            wave, began = (line.wave or 0, _time(line.time)) if isinstance(line, Fact) else (0, None)
+            wave, began = (line.wave or 0, moment(line.time)) if isinstance(line, Fact) else (0, None)
             before = seconds.get(wave, 0.0)
         elif isinstance(line, Fact) and began is not None:
-            task, now = tasks.find(line.step, line.pod), _time(line.time)
+            task, now = tasks.find(line.step, line.pod), moment(line.time)
             if task is not None and task.wave == wave and now is not None:
                 seconds[wave] = before + (now - began).total_seconds()
-    return [CarriedWave(number, pods[number], done[number], _rounded(seconds.get(number))) for number in sorted(pods)]
-
-
-def _rounded(seconds: float | None) -> float | None:
-    return None if seconds is None else round(seconds, 3)
-
-
-def _time(text: str) -> datetime | None:
-    try:
-        found = datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    return found if found.tzinfo is not None else None
+    rounded = {number: round(lasted, 3) for number, lasted in seconds.items()}
+    return [CarriedWave(number, pods[number], done[number], rounded.get(number)) for number in sorted(pods)]

@@ -12,12 +12,12 @@ from itertools import chain
 from typing import Final
 
 from checker.rules import resources
+from checker.violation import stays_with_node
 from models.documents.policy import Policy
 from models.kube import objects, quantity
 from models.kube.feature_gates import FeatureGates
 from models.snapshot.snapshot import Snapshot
 
-_MIRROR: Final = "kubernetes.io/config.mirror"
 #: A node with less of a resource counts as one without it: its utilisation says nothing.
 #: Thousandths of allocatable beyond which more does not cost more.
 _CAP: Final = 1_000_000
@@ -30,11 +30,11 @@ def points(
     absent: Collection[str],
     policy: Policy,
     *,
-    used: Mapping[str, resources.Amounts] | None = None,
-    capacity: Mapping[str, resources.Amounts] | None = None,
+    used: Mapping[str, resources.Amounts],
+    capacity: Mapping[str, resources.Amounts],
 ) -> int | None:
     """Return the negative cost of a placement (pod key -> node name) under the policy's strategy; None where it has none, or lacks a price.
-    ``used``: what the pods of each node hold, ``capacity``: what it has, where the caller knows.
+    ``used``: what the pods of each node hold, ``capacity``: what it has.
 
     Raises:
         QuantityError: a quantity in the snapshot is malformed or beyond 64 bits.
@@ -42,14 +42,12 @@ def points(
     if policy.strategy == "none" or not snapshot.nodes:
         return None
     if policy.strategy == "spread":
-        held = used if used is not None else _used(snapshot, placed, absent)
-        known = capacity if capacity is not None else {n.metadata.name or "": resources.node_capacity(n) for n in snapshot.nodes}
         staying = ((pod, pod.spec.nodeName or "", True) for pod in _running(snapshot, placed, absent))
         coming = ((pod, placed[key], False) for pod in snapshot.pods if (key := objects.pod_key(pod)) in placed)
-        return balance(chain(staying, coming), held, known, snapshot.gates)
+        return balance(chain(staying, coming), used, capacity, snapshot.gates)
     names = {node.metadata.name or "" for node in snapshot.nodes}
     occupied = {node for node in placed.values() if node in names}
-    occupied.update(pod.spec.nodeName or "" for pod in _running(snapshot, placed, absent) if _stays(pod))
+    occupied.update(pod.spec.nodeName or "" for pod in _running(snapshot, placed, absent) if not stays_with_node(pod))
     total = 0
     for node in snapshot.nodes:
         if node.metadata.name in occupied:
@@ -87,22 +85,6 @@ def _running(snapshot: Snapshot, placed: Mapping[str, str], absent: Collection[s
             yield pod
 
 
-def _used(snapshot: Snapshot, placed: Mapping[str, str], absent: Collection[str]) -> dict[str, resources.Amounts]:
-    found: dict[str, resources.Amounts] = {}
-
-    def add(node: str, amounts: resources.Amounts) -> None:
-        held = found.setdefault(node, {})
-        for name, amount in amounts.items():
-            held[name] = held.get(name, 0) + amount
-
-    for pod in _running(snapshot, placed, absent):
-        add(pod.spec.nodeName or "", resources.pod_requests(pod, snapshot.gates, bound=True))
-    for pod in snapshot.pods:
-        if objects.pod_key(pod) in placed:
-            add(placed[objects.pod_key(pod)], resources.pod_requests(pod, snapshot.gates, bound=False))
-    return found
-
-
 def _utilisation(capacity: resources.Amounts, held: resources.Amounts, more: resources.Amounts) -> int:
     cost = 0
     for name in ("cpu", "memory"):
@@ -113,13 +95,6 @@ def _utilisation(capacity: resources.Amounts, held: resources.Amounts, more: res
             below = share // piece * piece
             cost += below**2 + (share - below) * (2 * below + piece)
     return cost
-
-
-def _stays(pod: objects.Pod) -> bool:
-    owners = pod.metadata.ownerReferences or ()
-    if _MIRROR in (pod.metadata.annotations or {}) or any(owner.kind == "Node" for owner in owners):
-        return False
-    return not any(owner.controller and owner.kind == "DaemonSet" for owner in owners)
 
 
 def price_of(node: objects.Node, label: str) -> int | None:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from checker.claims.document import controller_name
 from checker.plan.document import Workloads
 from checker.rules import matching
 from models.kube import objects, workload_objects
@@ -165,13 +166,8 @@ class _Scales:
     def count(self, pod: objects.Pod, by: int) -> None:
         """A pod is there (``by`` -1: no more)."""
         if not objects.is_terminal(pod):
-            name = self._controller(pod)
+            name = controller_name(pod)
             self._living[name] = self._living.get(name, 0) + by
-
-    @staticmethod
-    def _controller(pod: objects.Pod) -> str:
-        owner = objects.controller_of(pod)
-        return f"{owner.kind} {pod.metadata.namespace or 'default'}/{owner.name}" if owner else ""
 
     def of(self, pods: Sequence[objects.Pod]) -> int | None:
         """Return the sum over the controllers of some pods; None if one of them has no scale. Where a controller's object is missing, its
@@ -183,7 +179,7 @@ class _Scales:
                 continue
             if owner.kind not in _SCALED:
                 return None
-            above, own = self._workloads.of(pod), self._controller(pod)
+            above, own = self._workloads.of(pod), controller_name(pod)
             name = above if above in self._replicas else own
             found[name] = (self._replicas[name] or 0) if name in self._replicas else self._living.get(own, 0)
         return sum(found.values())

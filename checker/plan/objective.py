@@ -14,7 +14,7 @@ from checker.objective import preferences, tie_break
 from checker.plan.document import PLAN, Entry
 from checker.plan.move_cost import Cost
 from checker.plan.state import Board, Runner
-from checker.violation import Violation, is_mirror
+from checker.violation import Violation, is_mirror, stays_with_node
 from models.documents.placement import FamilyResult, TierResult
 from models.documents.policy import Policy
 from models.documents.rebalance_plan import NodeUse, RebalancePlan, Summary
@@ -27,12 +27,6 @@ _CONTROL: Final = ("node-role.kubernetes.io/control-plane", "node-role.kubernete
 _KEPT: Final = ("cluster-autoscaler.kubernetes.io/scale-down-disabled", "karpenter.sh/do-not-disrupt")
 _SCHEDULERS: Final = ("NodeAffinity", "TaintToleration")
 _TIERS: Final = {"drain": "drained", "repair": "rules", "consolidate": "freed", "improve": "improve"}
-
-
-def stays_with_node(pod: objects.Pod) -> bool:
-    """Return whether a node with the pod counts as empty: a DaemonSet's or a static one."""
-    owner = objects.controller_of(pod)
-    return is_mirror(pod) or (owner is not None and owner.kind == "DaemonSet")
 
 
 def may_be_freed(node: objects.Node) -> bool:

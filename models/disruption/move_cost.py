@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import datetime
 
 from models.documents.policy import Policy
-from models.kube.objects import Pod, pod_key
+from models.kube.objects import pod_key
+from models.snapshot.capture_info import moment
 from models.snapshot.snapshot import InputError, Snapshot
 
 #: Costs stay below this, so that sums over all pods of a cluster fit 64 bits and CP-SAT.
@@ -21,7 +21,7 @@ def costs(snapshot: Snapshot, policy: Policy, pods: Iterable[int]) -> dict[int, 
         InputError: an annotation that is not a whole number from 1 to a million; all of them are named.
     """
     moves = policy.moves
-    now = max((t for pod in snapshot.pods if moves.ages and (t := _created(pod)) is not None), default=None)
+    now = max((t for pod in snapshot.pods if moves.ages and (t := moment(pod.metadata.creationTimestamp)) is not None), default=None)
     found: dict[int, int] = {}
     problems = []
     for i in pods:
@@ -34,7 +34,7 @@ def costs(snapshot: Snapshot, policy: Policy, pods: Iterable[int]) -> dict[int, 
                 found[i] = int(raw)
             continue
         cost = max((entry.cost for entry in moves.priorities if (pod.spec.priority or 0) >= entry.atLeast), default=1)
-        if now is not None and (born := _created(pod)) is not None:
+        if now is not None and (born := moment(pod.metadata.creationTimestamp)) is not None:
             hours = (now - born).total_seconds() / 3600
             cost = max([cost, *(entry.cost for entry in moves.ages if hours >= entry.atLeastHours)])
         if cost != 1:
@@ -42,12 +42,3 @@ def costs(snapshot: Snapshot, policy: Policy, pods: Iterable[int]) -> dict[int, 
     if problems:
         raise InputError(problems)
     return found
-
-
-def _created(pod: Pod) -> datetime | None:
-    raw = pod.metadata.creationTimestamp
-    try:
-        found = datetime.fromisoformat(raw) if raw else None
-    except ValueError:
-        return None
-    return found if found is not None and found.tzinfo is not None else None

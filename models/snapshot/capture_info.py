@@ -51,6 +51,15 @@ def capture_info(metadata: object) -> Capture | None:
     return found if found != Capture() else None
 
 
+def moment(text: str | None) -> datetime | None:
+    """Return a time that names its zone; None where it is not told, or not in full."""
+    try:
+        found = datetime.fromisoformat(text or "")
+    except ValueError:
+        return None
+    return found if found.tzinfo is not None else None
+
+
 def instant(text: str | None) -> datetime | None:
     """Return the time of a capture as one that can be compared, without a zone UTC; None if it is none."""
     try:
