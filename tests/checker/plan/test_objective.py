@@ -7,14 +7,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from checker.objective import preferences, tie_break
-from checker.placement import Judge
+from checker.objective import preferences
 from checker.plan.plan import verify_plan
 from models.documents.placement import TierResult
 from models.documents.policy import DEFAULT, AgeCost, Moves, Multipliers, PriorityCost
 from models.documents.rebalance_plan import Excluded, Limits
-from models.kube.objects import pod_key
 from models.snapshot.snapshot import from_objects
+from tests.checker import strategy
 from tests.checker.plan.plans import evict, faults, move, plan, running, tier
 from tests.objects import node, pod
 
@@ -54,11 +53,7 @@ def test_summaries_agree_with_the_checker_of_placements() -> None:
         placed = {"default/a-0": "n0", "default/b-0": b}
         families = preferences.score(snapshot, placed, placed, DEFAULT, pending=placed).families
         assert {f.family: f.value for f in summary.preferences} == families
-        moving = [found for found in snapshot.pods if pod_key(found) in placed]
-        judge = Judge(snapshot, moving, free=placed)
-        for found in moving:
-            judge.bind([(found, placed[pod_key(found)])])
-        assert summary.balance == tie_break.points(snapshot, placed, placed, DEFAULT, used=judge.used(), capacity=judge.capacity)
+        assert summary.balance == strategy.points(snapshot, placed, placed, DEFAULT)
 
 
 def test_drain() -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from msgspec.structs import replace
 
-from checker.objective import numa_zones, preferences, tie_break
+from checker.objective import numa_zones, preferences
 from checker.placement import verify
 from models.cluster.cluster import Cluster
 from models.cluster.compile import compile_cluster
@@ -24,6 +24,7 @@ from models.snapshot.snapshot import InputError, Snapshot
 from solver.runtime.options import Options
 from solver.solve import place
 from tests import tiny_soft
+from tests.checker import strategy
 from tests.solver.rules.test_agreement import State, accepted, document, matrix, reachable
 
 FEW, INSTANCES = 3, 60
@@ -87,7 +88,7 @@ def judged(snapshot: Snapshot, cluster: Cluster, doc: Placement, policy: Policy)
     families["containerAffinity"] = container_points(snapshot, cluster, doc.assignments, policy)
     soft = sum(points * int(getattr(policy.multipliers, family)) for family, points in families.items())
     counts = policy.multipliers.topologySpread and policy.strategy != "pack"
-    return soft, (score.evenness() or 0) if counts else 0, tie_break.points(snapshot, placed, (), policy) or 0
+    return soft, (score.evenness() or 0) if counts else 0, strategy.points(snapshot, placed, (), policy) or 0
 
 
 def values(result: Placement, tier: str) -> list[int]:
