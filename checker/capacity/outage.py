@@ -10,10 +10,12 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import partial
 from typing import Final
 
 import msgspec
 
+from checker.capacity.waves.standing import Standing
 from checker.plan.volumes import Volumes
 from checker.rules import affinity, node_rules, resources, spread
 from models.kube import objects
@@ -87,10 +89,9 @@ class Outage:
         self._held = {name: _Held() for name in self.nodes}
         self._asked = resources.Shared(snapshot.gates)
         self._volumes = _Volumes(snapshot)
-        self._spread = spread.SpreadState(self.nodes, snapshot.gates)
+        self._spread = Standing(self.nodes, snapshot.gates)
         namespaces = {name: namespace.metadata.labels or {} for name, namespace in snapshot.namespaces.items()}
         self._affinity = affinity.AffinityState(namespaces, exempt)
-        self._widths: dict[int, Counter[str]] = {}  # by id of what counts pods: eligible nodes of each domain
         self._undo: list[Callable[[], None]] = []
         reader = affinity.Reader()
         self.residents: dict[str, list[Runner]] = {name: [] for name in self.nodes}
@@ -127,40 +128,18 @@ class Outage:
 
     def _do(self, runner: Runner, name: str, *, anew: bool, by: int) -> None:
         self._enter(runner, name, anew=anew, by=by)
-        self._undo.append(lambda: self._enter(runner, name, anew=anew, by=-by))
+        self._undo.append(partial(self._enter, runner, name, anew=anew, by=-by))
 
-    def fail(self, gone: Collection[str], held_to: Iterable[Runner]) -> None:
-        """Take nodes away, with their pods and domains. ``held_to``: the pods of which one may be judged."""
+    def fail(self, gone: Collection[str]) -> None:
+        """Take nodes away, with their pods and domains."""
         self.gone = frozenset(gone)
         for name in gone:
             for runner in self.residents[name]:
                 self._do(runner, name, anew=False, by=-1)
         self._volumes.give_back(gone)
-        tallies = {id(c.tally): c.tally for runner in held_to for c in runner.spread.constraints}
-        for tally in tallies.values():
-            for name in gone:
-                if name in tally.census.eligible:
-                    self._narrow(tally, (self.nodes[name].metadata.labels or {})[tally.census.key])
-
-    def _narrow(self, tally: spread.Count, domain: str) -> None:
-        """A domain has one node less that counts; with the last one it is none."""
-        widths = self._widths.get(id(tally))
-        if widths is None:
-            labels = ((self.nodes[name].metadata.labels or {})[tally.census.key] for name in tally.census.eligible)
-            widths = self._widths[id(tally)] = Counter(labels)
-        widths[domain] -= 1
-        last = not widths[domain]
-        if last:
-            tally.size -= 1
-            _more(tally.levels, tally.domains.get(domain, 0), -1)
-
-        def back() -> None:
-            widths[domain] += 1
-            if last:
-                tally.size += 1
-                _more(tally.levels, tally.domains.get(domain, 0), 1)
-
-        self._undo.append(back)
+        for name in gone:
+            self._spread.leave(name)
+            self._undo.append(partial(self._spread.join, name))
 
     def evict(self, runner: Runner) -> None:
         """A pod goes where it runs."""
@@ -224,9 +203,3 @@ class Outage:
         """Return where a domain that got a pod breaks that pod's spread constraint in the end: key, node, why."""
         found = spread.final_faults((runner.spread, self.nodes[name]) for runner, name in placed)
         return [(placed[position][0].key, placed[position][1], why) for position, why in found]
-
-
-def _more(levels: dict[int, int], count: int, by: int) -> None:
-    levels[count] = levels.get(count, 0) + by
-    if not levels[count]:
-        del levels[count]

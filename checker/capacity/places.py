@@ -93,7 +93,7 @@ class Seeker:
     def settle(self, gone: Collection[str], back: Sequence[Runner], nodes: Mapping[str, str], preempted: Iterable[str]) -> str | None:
         """Return why pods do not find the places that are suggested, or others; None if they do."""
         outage = self.outage
-        outage.fail(gone, back)
+        outage.fail(gone)
         for key in preempted:
             if outage.runners[key].node not in outage.gone:
                 outage.evict(outage.runners[key])

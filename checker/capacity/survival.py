@@ -210,7 +210,7 @@ class Judge:
         self, gone: Sequence[str], back: Sequence[Runner], entries: Sequence[Assignment], preempted: Sequence[str]
     ) -> list[tuple[str, str, Fault]]:
         outage, found, placed = self.outage, [], list[tuple[Runner, str]]()
-        outage.fail(gone, back)
+        outage.fail(gone)
         for key in dict.fromkeys(preempted):
             if key in outage.runners and outage.runners[key].node not in outage.gone:
                 outage.evict(outage.runners[key])

@@ -40,7 +40,7 @@ def test_pods_that_lost_their_nodes_meet_what_a_judge_of_the_edited_snapshot_say
         assert {runner.key for runner in runners} == {
             runner.key for name in gone for runner in outage.residents[name] if comes_back(runner.pod, None)
         }
-        outage.fail(gone, runners)
+        outage.fail(gone)
         placed = []
         for pod, runner in rng.sample(list(zip(back, runners, strict=True)), len(back)):
             left = [name for name in names if name not in gone]
@@ -63,7 +63,7 @@ def test_what_is_undone_is_as_it_was(kind: str) -> None:
     outage, fresh = Outage(snapshot, ()), Outage(snapshot, ())
     names = list(outage.nodes)
     for gone in names:
-        outage.fail([gone], outage.residents[gone])
+        outage.fail([gone])
         for runner in outage.residents[gone]:
             outage.put(runner, names[0] if gone != names[0] else names[-1])
         outage.restore()
