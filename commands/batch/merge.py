@@ -9,8 +9,8 @@ from pathlib import Path
 import msgspec
 
 from commands.batch.folder import SUMMARY
-from models.documents import batch
 from models.documents.batch import BatchSummary, Row
+from models.documents.placement import from_builtins
 from models.snapshot.snapshot import InputError
 
 
@@ -55,7 +55,7 @@ def _places(folder: str) -> list[str]:
 def _read(folder: str) -> BatchSummary:
     path = os.path.join(folder, SUMMARY)
     try:
-        return batch.from_builtins(msgspec.json.decode(Path(path).read_bytes()))
+        return from_builtins(msgspec.json.decode(Path(path).read_bytes()), BatchSummary)
     except OSError as error:
         raise InputError([f"{path}: {error.strerror or error}"]) from None
     except (msgspec.DecodeError, msgspec.ValidationError) as error:

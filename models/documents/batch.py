@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from models.documents.placement import API_VERSION, Doc, expect
+from models.documents.placement import API_VERSION, Doc
 
 #: Commands whose results can be put side by side.
 Batched = Literal["audit", "solve", "explain", "rebalance", "fit", "size", "survive", "upgrade"]
@@ -123,13 +123,3 @@ class BatchSummary(Doc):
     series: Annotated[list[Series], Meta(description="Snapshots over time, with --series.")] = []
     apiVersion: str = API_VERSION
     kind: str = "BatchSummary"
-
-
-def from_builtins(plain: object) -> BatchSummary:
-    """Read a BatchSummary document that was decoded from JSON.
-
-    Raises:
-        msgspec.ValidationError: a field is missing or has a wrong type; the message carries its path.
-    """
-    expect(plain, "BatchSummary")
-    return msgspec.convert(plain, BatchSummary)

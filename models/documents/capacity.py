@@ -8,7 +8,7 @@ import msgspec
 
 from models.documents import placement as placements
 from models.documents.fit import Fit
-from models.documents.placement import API_VERSION, expect
+from models.documents.placement import API_VERSION
 from models.documents.sizing import Sizing
 from models.documents.survival import Survival
 from models.documents.upgrade import Upgrade
@@ -47,8 +47,7 @@ def from_builtins(plain: object, kind: str) -> Capacity:
     Raises:
         msgspec.ValidationError: a field is missing or has a wrong type; the message carries its path.
     """
-    expect(plain, kind)
-    found: Capacity = msgspec.convert(plain, KINDS[kind])
+    found: Capacity = placements.from_builtins(plain, KINDS[kind])
     parts = [("placement", getattr(found, "placement", None)), ("survival", getattr(found, "survival", None))]
     parts += [(f"series[{i}].placement", moment.placement) for i, moment in enumerate(getattr(found, "series", None) or ())]
     for field, within in parts:

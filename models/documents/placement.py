@@ -6,7 +6,7 @@ The document is versioned by ``apiVersion``; docs/cli.md shows it, docs/schema/ 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, TypeVar
 from uuid import NAMESPACE_OID, uuid5
 
 import msgspec
@@ -21,6 +21,7 @@ API_VERSION: Final = "kubestow.dev/v1alpha1"
 
 _DEVICES: Final = "The devices of its claims that are not allocated yet; a claim that pods share is with each of them."
 
+_Document = TypeVar("_Document")
 Status = Literal["optimal", "feasible", "infeasible", "unknown"]
 
 
@@ -346,24 +347,13 @@ def leave_out_no_devices(assignments: Iterable[dict[str, Any]]) -> None:
             del assignment["devices"]
 
 
-def from_builtins(plain: object) -> Placement:
-    """Read a Placement document that was decoded from JSON or YAML.
+def from_builtins(plain: object, type_: type[_Document]) -> _Document:
+    """Read a document of a type, decoded from JSON or YAML.
 
     Raises:
-        msgspec.ValidationError: a field is missing or has a wrong type; the message carries its path.
+        msgspec.ValidationError: it states another kind or version, or a field is missing or has a wrong type; the message carries its path.
     """
-    expect(plain, "Placement")
-    return msgspec.convert(plain, Placement)
-
-
-def expect(plain: object, kind: str) -> None:
-    """Require that a decoded document states this kind and version.
-
-    Raises:
-        msgspec.ValidationError: it does not.
-    """
-    if not isinstance(plain, dict):
-        return  # the conversion says what is wrong with it
-    for field, wanted in (("apiVersion", API_VERSION), ("kind", kind)):
-        if plain.get(field) != wanted:
+    for field, wanted in (("apiVersion", API_VERSION), ("kind", type_.__name__)):
+        if isinstance(plain, dict) and plain.get(field) != wanted:
             raise msgspec.ValidationError(f"expected {field} {wanted!r}, got {shorten(plain.get(field))} - at `$.{field}`")
+    return msgspec.convert(plain, type_)

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 from msgspec import Meta
 
-from models.documents.placement import API_VERSION, Doc, FamilyResult, SearchPoint, Seconds, SnapshotRef, TierResult, Unmodelled, expect
+from models.documents.placement import API_VERSION, Doc, FamilyResult, SearchPoint, Seconds, SnapshotRef, TierResult, Unmodelled
 from models.documents.policy import Policy
 
 Goal = Literal["repair", "improve", "consolidate", "admit"]
@@ -142,13 +142,3 @@ def to_builtins(plan: RebalancePlan) -> dict[str, Any]:
     """Return plain dicts and lists, in the document's order; ``seconds``, ``search`` and ``policy`` are left out where a run has none."""
     plain = msgspec.to_builtins(plan)
     return {key: plain[key] for key in _ORDER if plain[key] is not None and (key != "search" or plain[key])}
-
-
-def from_builtins(plain: object) -> RebalancePlan:
-    """Read a RebalancePlan document that was decoded from JSON or YAML.
-
-    Raises:
-        msgspec.ValidationError: a field is missing or has a wrong type; the message carries its path.
-    """
-    expect(plain, "RebalancePlan")
-    return msgspec.convert(plain, RebalancePlan)

@@ -39,8 +39,8 @@ Result = Placement | RebalancePlan | Capacity
 
 #: How a document of each kind is read.
 _READERS: Final[dict[str, Callable[[object], Result]]] = {
-    "Placement": placements.from_builtins,
-    "RebalancePlan": plans.from_builtins,
+    "Placement": partial(placements.from_builtins, type_=Placement),
+    "RebalancePlan": partial(placements.from_builtins, type_=RebalancePlan),
     **{kind: partial(capacity.from_builtins, kind=kind) for kind in capacity.KINDS},
 }
 _KINDS: Final = f"{', '.join([*_READERS][:-1])} or {[*_READERS][-1]}"
@@ -186,7 +186,7 @@ def read_placement(path: str) -> Placement:
     Raises:
         InputError: not readable, or not a Placement: the file, the field and what was expected.
     """
-    return _read(path, placements.from_builtins, "Placement")
+    return _read(path, partial(placements.from_builtins, type_=Placement), "Placement")
 
 
 def read_result(path: str) -> Result:
@@ -207,7 +207,7 @@ def _result(document: object) -> Result:
         return _READERS[kind](document)
     if isinstance(document, dict) and document.get("apiVersion") == API_VERSION:
         raise msgspec.ValidationError(f"expected {_KINDS}, got {shorten(kind)} - at `$.kind`")
-    return placements.from_builtins(document)
+    return placements.from_builtins(document, Placement)
 
 
 def as_read(result: Result) -> Result:

@@ -35,7 +35,8 @@ import msgspec
 
 from instances.generate.generator import Parameters, generate
 from instances.generate.worn import Worn, worn
-from models.documents.rebalance_plan import Limits, RebalancePlan, from_builtins
+from models.documents.placement import from_builtins
+from models.documents.rebalance_plan import Limits, RebalancePlan
 from models.kube.objects import is_terminal
 from models.snapshot.snapshot import Snapshot, from_objects, load
 from solver.rebalance.problem.options import PlanOptions
@@ -140,7 +141,7 @@ def scale(arguments: argparse.Namespace, options: Sequence[str]) -> Iterator[str
             process.returncode = os.waitstatus_to_exitcode(status)
             if process.returncode not in WRITTEN:
                 raise RuntimeError(f"rebalance --goal {goal}: exit {process.returncode}")
-            found = from_builtins(msgspec.json.decode(target.read_bytes()))
+            found = from_builtins(msgspec.json.decode(target.read_bytes()), RebalancePlan)
             tiers = ", ".join(f"{tier.tier} {tier.value} of {tier.bound}" for tier in found.objective)
             phases = msgspec.to_builtins(found.seconds) if found.seconds is not None else {}
             shown = ", ".join(f"{name} {value:.1f}" for name, value in phases.items())

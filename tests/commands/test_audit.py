@@ -15,8 +15,8 @@ import yaml
 from click.testing import CliRunner, Result
 
 import cli
-from models.documents.findings.audit import SEVERITIES, Audit, from_builtins
-from models.documents.placement import API_VERSION
+from models.documents.findings.audit import SEVERITIES, Audit
+from models.documents.placement import API_VERSION, from_builtins
 from tests.audit.clusters import kubeadm, runs
 from tests.objects import Object, node, pod
 
@@ -32,7 +32,7 @@ def audit(*arguments: str | Path) -> Result:
 
 
 def document(*arguments: str | Path) -> Audit:
-    return from_builtins(json.loads(audit(*arguments, "--fail-on", "never", "-q", "-f", "json").stdout))
+    return from_builtins(json.loads(audit(*arguments, "--fail-on", "never", "-q", "-f", "json").stdout), Audit)
 
 
 def written(folder: Path, *things: Object, name: str = "cluster.json") -> Path:

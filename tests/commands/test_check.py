@@ -13,8 +13,8 @@ import yaml
 from click.testing import CliRunner, Result
 
 import cli
-from models.documents.findings.check import Check, from_builtins
-from models.documents.placement import API_VERSION
+from models.documents.findings.check import Check
+from models.documents.placement import API_VERSION, from_builtins
 from tests.objects import node
 from tests.planted_defects.defects import DEFECTS
 from tests.planted_defects.sound import SOUND, write_cluster
@@ -35,7 +35,7 @@ def check(*arguments: str | Path, given: str | None = None) -> Result:
 
 
 def document(*arguments: str | Path, given: str | None = None) -> Check:
-    return from_builtins(json.loads(check(*arguments, "-q", "-f", "json", given=given).stdout))
+    return from_builtins(json.loads(check(*arguments, "-q", "-f", "json", given=given).stdout), Check)
 
 
 @pytest.fixture
@@ -248,7 +248,7 @@ def test_several_forms_are_one_run_and_a_file_each(tmp_path: Path) -> None:
     )
     assert done.exit_code == 4
     assert "2 workloads do not fit" in done.stdout
-    found = from_builtins(json.loads(files["json"].read_text()))
+    found = from_builtins(json.loads(files["json"].read_text()), Check)
     number = len(found.faults) + sum(fit.fit != "fits" for fit in found.workloads)
     assert len(results(files["sarif"])) == number == len(files["github"].read_text().splitlines())
     assert len(json.loads(files["gitlab"].read_text())) == number

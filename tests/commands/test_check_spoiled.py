@@ -14,7 +14,8 @@ import yaml
 from click.testing import CliRunner
 
 import cli
-from models.documents.findings.check import from_builtins
+from models.documents.findings.check import Check
+from models.documents.placement import from_builtins
 from tests.planted_defects.sound import SOUND, write_cluster
 
 
@@ -56,5 +57,5 @@ def test_spoiled_manifests_are_judged_or_refused(seed: int, tmp_path: Path) -> N
         assert result.stdout == ""
         assert all(line.startswith("kubestow: ") for line in result.stderr.splitlines())
     else:
-        found = from_builtins(json.loads(result.stdout))
+        found = from_builtins(json.loads(result.stdout), Check)
         assert all(fault.position is not None for fault in found.faults if not fault.finding.object.startswith(("Node", "Gang", "Pod")))

@@ -355,7 +355,9 @@ def is_manifests(objects: Any) -> bool:
 
 
 def _is_result(document: Any) -> bool:
-    return _passes(lambda: (plans if document["kind"] == "RebalancePlan" else placements).from_builtins(document))
+    return _passes(
+        lambda: placements.from_builtins(document, plans.RebalancePlan if document["kind"] == "RebalancePlan" else placements.Placement)
+    )
 
 
 def _is_policy(document: Any) -> bool:

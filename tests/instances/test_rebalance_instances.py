@@ -15,7 +15,8 @@ from click.testing import CliRunner
 
 import cli
 from checker.plan.plan import verify_plan
-from models.documents.rebalance_plan import RebalancePlan, from_builtins
+from models.documents.placement import from_builtins
+from models.documents.rebalance_plan import RebalancePlan
 from models.snapshot.snapshot import Snapshot, from_objects, load
 from solver.rebalance.problem.options import PlanOptions
 from solver.rebalance.rebalance import rebalance
@@ -90,7 +91,7 @@ def run(name: str, options: str) -> tuple[int, RebalancePlan]:
     arguments = ["rebalance", str(INSTANCES / f"rebalance-{name}.yaml"), *options.split(), "-q", "-f", "json"]
     done = CliRunner().invoke(cli.main, arguments)
     assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
-    return done.exit_code, from_builtins(json.loads(done.stdout))
+    return done.exit_code, from_builtins(json.loads(done.stdout), RebalancePlan)
 
 
 def short(pod: str | None) -> str:

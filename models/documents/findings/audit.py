@@ -12,7 +12,7 @@ from msgspec import Meta
 
 from models.documents.findings.descheduler import DeschedulerAudit
 from models.documents.findings.karpenter import KarpenterAudit
-from models.documents.placement import API_VERSION, Doc, SnapshotRef, Unmodelled, expect
+from models.documents.placement import API_VERSION, Doc, SnapshotRef, Unmodelled
 
 Severity = Literal["error", "warning", "info"]
 Etcd = Literal["stacked", "external", "unknown"]
@@ -135,13 +135,3 @@ def to_builtins(audit: Audit) -> dict[str, Any]:
     """Return plain dicts and lists, in the document's order; parts that there are none of are left out."""
     plain = msgspec.to_builtins(audit)
     return {key: plain[key] for key in _ORDER if plain[key] is not None}
-
-
-def from_builtins(plain: object) -> Audit:
-    """Read an Audit document that was decoded from JSON or YAML.
-
-    Raises:
-        msgspec.ValidationError: a field is missing or has a wrong type; the message carries its path.
-    """
-    expect(plain, "Audit")
-    return msgspec.convert(plain, Audit)

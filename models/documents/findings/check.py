@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Meta
 
 from models.documents.findings.audit import SEVERITIES, Finding
-from models.documents.placement import API_VERSION, Doc, SnapshotRef, Unmodelled, expect
+from models.documents.placement import API_VERSION, Doc, SnapshotRef, Unmodelled
 
 #: What becomes of a workload's pods. ``unproved``: not all were placed, and it is not proved that they cannot be.
 Fit = Literal["fits", "does not fit", "unproved"]
@@ -87,13 +87,3 @@ def to_builtins(check: Check) -> dict[str, Any]:
         key: plain.pop(key, getattr(check, key)) for key in ("apiVersion", "kind", "snapshot", "files", "workloads", "counts", "faults")
     }
     return head | plain
-
-
-def from_builtins(plain: object) -> Check:
-    """Read a Check document that was decoded from JSON or YAML.
-
-    Raises:
-        msgspec.ValidationError: a field is missing or has a wrong type; the message carries its path.
-    """
-    expect(plain, "Check")
-    return msgspec.convert(plain, Check)

@@ -56,7 +56,7 @@ def _original(number: int) -> tuple[Snapshot, Document, list[Document]]:
 
 
 def _found(snapshot: Snapshot, document: Document) -> list[str]:
-    return [each.why for each in verify(snapshot, from_builtins(document)) if each.rule == "DynamicResources"]
+    return [each.why for each in verify(snapshot, from_builtins(document, Placement)) if each.rule == "DynamicResources"]
 
 
 @pytest.mark.parametrize("number", sampled(range(SNAPSHOTS), every=20))

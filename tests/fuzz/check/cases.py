@@ -17,7 +17,8 @@ from typing import Any, Final
 
 import yaml
 
-from models.documents.findings.check import Check, from_builtins
+from models.documents.findings.check import Check
+from models.documents.placement import from_builtins
 from tests.fuzz import mutate, run, seeds
 from tests.fuzz.cases import Case, is_manifests, is_snapshot
 from tests.fuzz.meaning import meaning
@@ -96,7 +97,7 @@ class _Maker:
 
 def _document(case: Case, data: bytes, code: int) -> list[str]:
     """What of a Check does not go together, with itself or with the files."""
-    found = from_builtins(json.loads(data))
+    found = from_builtins(json.loads(data), Check)
     wrong = [f"{fit.workload}: {fit.placed} of {fit.replicas} placed" for fit in found.workloads if not 0 <= fit.placed <= fit.replicas]
     unfit = any(fit.fit != "fits" and not fit.known for fit in found.workloads)
     if code == 0 and unfit:

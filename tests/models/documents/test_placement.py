@@ -22,12 +22,12 @@ def test_devices_are_printed_with_what_they_have_and_read_back() -> None:
     result = placement(Assignment("default/p", "n1", 1, devices=[whole, SHARE]))
     (plain,) = to_builtins(result)["assignments"]
     assert plain["devices"][0] == {"claim": "default/p/gpu", "request": "r", "driver": "gpu.example.com", "pool": "p", "device": "e"}
-    assert from_builtins(to_builtins(result)) == result
+    assert from_builtins(to_builtins(result), Placement) == result
 
 
 def test_a_document_from_before_devices_is_read() -> None:
     plain = to_builtins(placement(Assignment("default/p", "n1", 1)))
-    assert from_builtins(plain).assignments[0].devices == []
+    assert from_builtins(plain, Placement).assignments[0].devices == []
 
 
 def test_a_pod_of_a_rollout_may_have_devices() -> None:

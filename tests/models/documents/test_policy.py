@@ -201,7 +201,7 @@ def test_round_trip(read: Read, given: Object) -> None:
     )
     assert read(msgspec.json.encode(policy)) == policy
     document = Placement(SnapshotRef("abc", 0, 0, 0), "greedy", "optimal", [], [], policy=policy)
-    assert from_builtins(to_builtins(document)).policy == policy
+    assert from_builtins(to_builtins(document), Placement).policy == policy
 
 
 def test_a_result_without_a_policy_has_none() -> None:

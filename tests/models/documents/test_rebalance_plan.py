@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from models.documents.placement import API_VERSION, FamilyResult, SearchPoint, Seconds, SnapshotRef, TierResult, Unmodelled
+from models.documents.placement import API_VERSION, FamilyResult, SearchPoint, Seconds, SnapshotRef, TierResult, Unmodelled, from_builtins
 from models.documents.policy import Policy
 from models.documents.rebalance_plan import (
     Eviction,
@@ -19,7 +19,6 @@ from models.documents.rebalance_plan import (
     Obstacle,
     RebalancePlan,
     Summary,
-    from_builtins,
     to_builtins,
 )
 
@@ -60,7 +59,7 @@ def _full() -> RebalancePlan:
 @pytest.mark.parametrize("plan", [_least(), _full()], ids=["least", "full"])
 def test_it_is_read_as_written(plan: RebalancePlan) -> None:
     plain = to_builtins(plan)
-    assert from_builtins(json.loads(json.dumps(plain))) == plan
+    assert from_builtins(json.loads(json.dumps(plain)), RebalancePlan) == plan
     assert (plain["apiVersion"], plain["kind"]) == (API_VERSION, "RebalancePlan")
 
 
@@ -98,10 +97,10 @@ def test_waves_are_counted() -> None:
 )
 def test_what_is_no_plan_is_refused_by_its_path(change: dict[str, Any], path: str) -> None:
     with pytest.raises(msgspec.ValidationError, match=path):
-        from_builtins({**to_builtins(_least()), **change})
+        from_builtins({**to_builtins(_least()), **change}, RebalancePlan)
 
 
 @pytest.mark.parametrize("plain", [None, [], "plan", {}])
 def test_other_things_are_refused(plain: object) -> None:
     with pytest.raises(msgspec.ValidationError):
-        from_builtins(plain)
+        from_builtins(plain, RebalancePlan)

@@ -33,11 +33,10 @@ POLICY = "policy-v1alpha1.json"
 EMPTY = (POLICY, "audit-config-v1alpha1.json", "audit-baseline-v1alpha1.json")
 
 _READERS: dict[type[msgspec.Struct], Callable[[object], object]] = {
-    placement.Placement: placement.from_builtins,
-    rebalance_plan.RebalancePlan: rebalance_plan.from_builtins,
-    audit.Audit: audit.from_builtins,
-    check.Check: check.from_builtins,
-    batch.BatchSummary: batch.from_builtins,
+    **{
+        type_: partial(placement.from_builtins, type_=type_)
+        for type_ in (placement.Placement, rebalance_plan.RebalancePlan, audit.Audit, check.Check, batch.BatchSummary)
+    },
     **{type_: partial(capacity.from_builtins, kind=kind) for kind, type_ in capacity.KINDS.items()},
 }
 #: What ``__post_init__`` of the policy's sections says of things that a schema cannot.

@@ -315,7 +315,7 @@ def test_other_pods_keep_waiting_and_terminating_ones_are_gone() -> None:
 
 def test_the_document_reads_back_and_names_the_rollout() -> None:
     plain = json.loads(json.dumps(doc.to_builtins(seed("rollout-three-nodes.yaml"))))
-    again = doc.from_builtins(plain)
+    again = doc.from_builtins(plain, doc.Placement)
     assert again.snapshot.rollout == "app"
     assert verify_rollout(load([str(INSTANCES / "rollout-three-nodes.yaml")]), again) == []
     assert list(plain).index("rollout") < list(plain).index("notes")
