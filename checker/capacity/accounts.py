@@ -106,7 +106,7 @@ def _cost_faults(
         for name in purchase.nodes:
             weights: dict[str, Fraction] = {}
             for pod in there[name]:
-                owner = _owner(pod, name, owners)
+                owner = f"Pod {objects.pod_key(pod).removesuffix(f'-{name}')}" if is_mirror(pod) else owners.of(pod)
                 share = max(
                     (Fraction(amount, has[name][resource]) for resource, amount in _request(pod, asked).items() if has[name].get(resource)),
                     default=Fraction(1),
@@ -130,10 +130,6 @@ def _cost_faults(
             yield f"{of} is {'not ' if row.daemon else ''}what every node brings"
     for owner in costs.keys() - told:
         yield f"the cost of {owner or 'nodes without pods'} is missing"
-
-
-def _owner(pod: objects.Pod, node: str, owners: Owners) -> str:
-    return f"Pod {objects.pod_key(pod).removesuffix(f'-{node}')}" if is_mirror(pod) else owners.of(pod)
 
 
 def _parted(paid: int, weights: Mapping[str, Fraction]) -> dict[str, int]:

@@ -62,7 +62,7 @@ def _document_faults(fit: Fit) -> Iterator[str]:
 
 def _number_faults(snapshot: Snapshot, fit: Fit) -> Iterator[str]:
     """Where the numbers are not those of the pods."""
-    asked = [_scaled(template.workload, template.runs + template.fits) for template in fit.templates]
+    asked = [f"{'/'.join(template.workload.partition(' ')[::2])}={template.runs + template.fits}" for template in fit.templates]
     edits = fit.snapshot.edits.replicas if fit.snapshot.edits is not None else []
     if sorted(edits) != sorted(asked):
         yield f"the edits scale {', '.join(edits) or 'nothing'}, the templates are {', '.join(asked) or 'none'}"
@@ -84,11 +84,6 @@ def _number_faults(snapshot: Snapshot, fit: Fit) -> Iterator[str]:
             yield f"there is no node {grown.like} to add one like it"
         elif not 1 <= grown.nodes <= len(names):
             yield f"{grown.nodes} nodes are said to be like {grown.like}, of {len(names)}"
-
-
-def _scaled(workload: str, replicas: int) -> str:
-    kind, _, name = workload.partition(" ")
-    return f"{kind}/{name}={replicas}"
 
 
 def _kept_faults(snapshot: Snapshot, fit: Fit, keep: Keep) -> Iterator[str]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from operator import itemgetter
 from typing import Final
 
 import msgspec
@@ -202,7 +203,16 @@ class Search:
         taints = tuple((taint.key, taint.value or "", taint.effect) for taint in device.taints)
         held = self._books.is_held(device.id), self._books.is_shared(device.id), _frozen(self._books.consumed(device.id))
         mine = frozenset(self._holders.get(device.id, ())), tuple(_frozen(each) for each in self._shares.get(device.id, ()))
-        return tuple(verdicts), values, consumes, taints, device.shared, tuple(sorted(device.capacity.items(), key=_first)), held, mine
+        return (
+            tuple(verdicts),
+            values,
+            consumes,
+            taints,
+            device.shared,
+            tuple(sorted(device.capacity.items(), key=itemgetter(0))),
+            held,
+            mine,
+        )
 
     # --- one device -----------------------------------------------------------------------------------------------------
 
@@ -299,7 +309,3 @@ class Search:
 
 def _frozen(held: Amounts) -> tuple[tuple[str, Fraction], ...]:
     return tuple(sorted(held.items()))
-
-
-def _first(item: tuple[str, object]) -> str:
-    return item[0]

@@ -101,7 +101,7 @@ class Devices:
         if demand.fault is not None or not made:
             return demand.fault is None, [claim.key for claim in demand.claims]
         claims = [self._claims[claim.key] for claim in demand.claims]
-        return [(claim.spec, claim.status, None if _is_made(claim) else claim.metadata.name) for claim in claims]
+        return [(claim.spec, claim.status, None if api.owning_pod(claim) is not None else claim.metadata.name) for claim in claims]
 
     def provides(self, resource: str, capacity: Mapping[str, int]) -> bool:
         """Return whether devices provide an extended resource on a node with this capacity."""
@@ -243,11 +243,6 @@ class Devices:
         except DeviceError:
             return None
         return next((each for pool in pools if pool.usable for each in pool.devices if each.id == device), None)
-
-
-def _is_made(claim: api.ResourceClaim) -> bool:
-    """Whether a claim is of one pod alone."""
-    return any(owner.controller and owner.kind == "Pod" for owner in claim.metadata.ownerReferences or ())
 
 
 def _results(allocation: api.AllocationResult | None) -> Sequence[api.DeviceRequestAllocationResult]:

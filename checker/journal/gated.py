@@ -192,7 +192,7 @@ class GatedReplay(Replay):
             yield f"{now} is said to stand for the pod, and is {known} of the snapshot"
         if uid in self.seen_gone:
             yield f"{now} is said to stand for the pod, and was gone before"
-        slot = (key, self._crew(task, str(_at(_first(_at(fact.object, "metadata", "ownerReferences")), "uid") or "")))
+        slot = (key, self._crew(task, str(_at(next(iter(_listed(_at(fact.object, "metadata", "ownerReferences"))), None), "uid") or "")))
         if self._slots.get(uid, slot) != slot:
             if uid in self._sure or not _is_held(fact.object):
                 yield f"{now} is said to stand for the pod, and was let go as {self._slots[uid][0][1]}"
@@ -280,10 +280,6 @@ def _is_held(read: object) -> bool:
 
 def _listed(value: object) -> list[Any]:
     return value if isinstance(value, list) else []
-
-
-def _first(value: object) -> object:
-    return next(iter(_listed(value)), None)
 
 
 def _at(value: object, *path: str) -> Any:

@@ -228,7 +228,8 @@ class Replay:
         _, request, ask = self.state.sent.pop(line.number)
         key = (request.step or 0, request.pod or "")
         carried_out = 200 <= line.code < 300
-        if ask.kind == "node" and (line.code == 404 or (carried_out and _opens(ask))):
+        opens = ask.has("metadata", "annotations", CLOSED_BY) and ask.get("metadata", "annotations", CLOSED_BY) is None
+        if ask.kind == "node" and (line.code == 404 or (carried_out and opens)):
             self.state.closed.pop(ask.name, None)
         elif ask.kind == "binding" and carried_out and key in self._tasks.all:
             self.state.bound.add(key)
@@ -278,10 +279,6 @@ class Replay:
 def _beyond(ask: Ask, known: Set[str]) -> str:
     """Return the first field that a request changes beyond those that are known, empty if there is none."""
     return next((name for name in ask.fields() if name not in known and name not in _BESIDE), "")
-
-
-def _opens(ask: Ask) -> bool:
-    return ask.has("metadata", "annotations", CLOSED_BY) and ask.get("metadata", "annotations", CLOSED_BY) is None
 
 
 def _a(ask: Ask) -> str:

@@ -68,7 +68,8 @@ class Affinity:
         try:
             seen = views(pod)
         except AnnotationError:
-            seen = views(_without_tags(pod))
+            kept = {name: text for name, text in (pod.metadata.annotations or {}).items() if not name.startswith(TAGS)}
+            seen = views(msgspec.structs.replace(pod, metadata=msgspec.structs.replace(pod.metadata, annotations=kept)))
         return [
             _Member(view, ((pools or {}).get(view.container, 0), pools is not None), [e for e in entries if e.container == view.container])
             for view in seen
@@ -127,8 +128,3 @@ class Affinity:
         if both.bit_count() == 1:
             return levels.sameZone
         return levels.sameSocket if any(both & socket == both for socket in machine.sockets) else levels.sameNode
-
-
-def _without_tags(pod: objects.Pod) -> objects.Pod:
-    kept = {name: text for name, text in (pod.metadata.annotations or {}).items() if not name.startswith(TAGS)}
-    return objects.Pod(msgspec.structs.replace(pod.metadata, annotations=kept), pod.spec, pod.status, pod.containerIds)

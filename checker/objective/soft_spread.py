@@ -46,10 +46,6 @@ def _requests_text(pod: objects.Pod, *, bound: bool) -> bytes | str:
     return matching.text(spec.containers, spec.initContainers, spec.resources, spec.overhead, held)
 
 
-def _rules_text(spec: objects.PodSpec) -> bytes | str:
-    return matching.text(spec.nodeSelector, node_affinity(spec), spec.tolerations, sorted(node_rules.features_asked(spec)))
-
-
 class UsableNodes:
     """Which nodes a pod could use, alone beside the pods that stay: NodeUnschedulable, NodeName (mirror pods), TaintToleration,
     NodeAffinity, NodeDeclaredFeatures and NodeResourcesFit."""
@@ -122,7 +118,7 @@ class SoftSpread:
         if noted in self._noted:
             return
         self._noted.add(noted)
-        rules = _rules_text(spec)
+        rules = matching.text(spec.nodeSelector, node_affinity(spec), spec.tolerations, sorted(node_rules.features_asked(spec)))
         memo: tuple[object, ...]
         if own:
             keys = {key for constraint in own for key in constraint.matchLabelKeys or ()}

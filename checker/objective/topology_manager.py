@@ -242,7 +242,9 @@ def asks(pod: objects.Pod, scope: str) -> list[Ask]:
     Raises:
         QuantityError: a malformed request, or one beyond 64 bits.
     """
-    native = qos_class(pod) == GUARANTEED and not _decides_for_all(pod.spec.resources)
+    whole = pod.spec.resources or objects.ResourceRequirements()
+    decides_for_all = any(_native(name) for name in (*(whole.requests or ()), *(whole.limits or ())))
+    native = qos_class(pod) == GUARANTEED and not decides_for_all
     found = [
         Ask(c.name or "", _asked(c, native), init is False or c.restartPolicy == "Always")
         for init, containers in ((True, pod.spec.initContainers), (False, pod.spec.containers))
@@ -256,10 +258,6 @@ def asks(pod: objects.Pod, scope: str) -> list[Ask]:
 
 def _native(resource: str) -> bool:
     return resource in ("cpu", "memory") or resource.startswith("hugepages-")
-
-
-def _decides_for_all(level: objects.ResourceRequirements | None) -> bool:
-    return level is not None and any(_native(name) for name in (*(level.requests or ()), *(level.limits or ())))
 
 
 def _asked(container: objects.Container, native: bool) -> Amounts:

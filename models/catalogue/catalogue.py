@@ -119,7 +119,11 @@ def read(path: str) -> Catalogue:
     if len(found) != 1:
         raise InputError([f"{label}: {len(found) or 'no'} documents, expected one Catalogue"])
     problems: list[str] = []
-    result = _of_instance_types(found[0], problems) if isinstance(found[0], list) else _of_document(found[0], problems)
+    if isinstance(found[0], list):
+        shapes, notes = karpenter.shapes(found[0], problems)
+        result = Catalogue(of_shapes(shapes, problems), notes=tuple(notes))
+    else:
+        result = _of_document(found[0], problems)
     if problems:
         raise InputError([plain(f"{label}: {problem}") for problem in problems])
     return replace(result, path=path)
@@ -133,11 +137,6 @@ def _documents(data: bytes) -> list[Any]:
         except msgspec.DecodeError:
             pass
     return [document for document in yaml_reader.documents(data) if document is not None]
-
-
-def _of_instance_types(listed: list[Any], problems: list[str]) -> Catalogue:
-    shapes, notes = karpenter.shapes(listed, problems)
-    return Catalogue(of_shapes(shapes, problems), notes=tuple(notes))
 
 
 def of_shapes(shapes: Iterable[Shape], problems: list[str]) -> dict[str, Shape]:

@@ -40,11 +40,11 @@ class _Reading:
 
     def notes(self) -> Iterator[str]:
         if self.unavailable:
-            yield f"{_counted(self.unavailable, 'offering')} not available {_are(self.unavailable)} left out of the catalogue"
+            yield f"{_left_out(self.unavailable, 'offering', ' not available')} of the catalogue"
         for kind, count in sorted(self.kinds.items()):
-            yield f"{_counted(count, 'offering')} of capacity type {plain(kind)} {_are(count)} left out of the catalogue"
+            yield f"{_left_out(count, 'offering', f' of capacity type {plain(kind)}')} of the catalogue"
         for system, count in sorted(self.systems.items()):
-            yield f"{_counted(count, 'instance type')} of {plain(system)} {_are(count)} left out of the catalogue, which is of {_LINUX}"
+            yield f"{_left_out(count, 'instance type', f' of {plain(system)}')} of the catalogue, which is of {_LINUX}"
         if self.dropped:
             yield f"not read of the catalogue: {', '.join(map(plain, self.dropped))}"
 
@@ -122,7 +122,8 @@ def _offering(where: str, data: Any, reading: _Reading) -> tuple[str, str, int] 
         if key in required and isinstance(values, list) and len(values) == 1 and each.get("operator") == "In":
             required[key] = values[0]
         elif key in required:
-            reading.problems.append(f"{where}: requirement {key}: got {_operated(each)}, expected In and one value")
+            got = f"{plain(str(each.get('operator')))} {shorten(each.get('values'))}"
+            reading.problems.append(f"{where}: requirement {key}: got {got}, expected In and one value")
             return None
         else:
             reading.dropped[f"requirements of {key}"] = None
@@ -164,17 +165,9 @@ def _lower(data: Any) -> dict[str, Any]:
     return {key.lower(): value for key, value in data.items()} if isinstance(data, Mapping) else {}
 
 
-def _operated(requirement: Mapping[str, Any]) -> str:
-    return f"{plain(str(requirement.get('operator')))} {shorten(requirement.get('values'))}"
+def _left_out(count: int, noun: str, which: str) -> str:
+    return f"{count} {noun}{which} is left out" if count == 1 else f"{count} {noun}s{which} are left out"
 
 
 def _found(value: Any) -> str:
     return "missing" if value is None else f"got {shorten(value)}"
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count} {noun}{'' if count == 1 else 's'}"
-
-
-def _are(count: int) -> str:
-    return "is" if count == 1 else "are"

@@ -144,10 +144,6 @@ def _call(name: str, arguments: list[Any]) -> Any:
     return FUNCTIONS[name](*arguments)
 
 
-def _text_of(value: Any) -> str:
-    return str(value.text)
-
-
 @lru_cache(maxsize=1)
 def evaluation() -> Any:
     """Return the environment in which rewritten expressions run; it checks nothing."""
@@ -155,6 +151,8 @@ def evaluation() -> Any:
     kinds = cel.Type
     functions = [
         cel.FunctionDecl(CALLBACK, [cel.Overload("kubernetes", kinds.DYN, [kinds.STRING, kinds.LIST], False, _call)]),
-        cel.FunctionDecl("string", [cel.Overload("string_address", kinds.STRING, [kinds(values.IP)], False, _text_of)]),
+        cel.FunctionDecl(
+            "string", [cel.Overload("string_address", kinds.STRING, [kinds(values.IP)], False, lambda value: str(value.text))]
+        ),
     ]
     return cel.NewEnv(values.POOL, config=_config((*_EXTENSIONS, "strings")), variables={"device": kinds.DYN}, functions=functions)

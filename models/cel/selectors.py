@@ -65,7 +65,7 @@ class DeviceSelector:
         if kind == "BOOL":
             return bool(result.value())
         if kind == "ERROR":
-            raise CelError(_one_line(str(result.value())))
+            raise CelError(" ".join(str(result.value()).split())[:400])
         raise CelError(f"the result is of type {kind.lower()}, expected bool")
 
 
@@ -122,7 +122,3 @@ def _compiled(expression: str, dialect: Dialect) -> DeviceSelector | CelError | 
         return DeviceSelector(expression, compiler.program(expression, dialect), dialect.list_attributes)
     except (CelError, UnsupportedExpression) as error:
         return error
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())[:400]

@@ -24,16 +24,12 @@ def allocated(snapshot: Snapshot, table: DeviceTable, granted: Mapping[int, tupl
     for i, (node, picks) in granted.items():
         for c, key in enumerate(table.names[i]):
             mine = [pick for pick in picks if pick.claim == c]
-            known = claims.get(key) or api.ResourceClaim(_metadata(key))
+            space, _, name = key.partition("/")
+            known = claims.get(key) or api.ResourceClaim(ObjectMeta(name, space))
             if known.status is None or known.status.allocation is None:
                 allocation = api.AllocationResult(api.DeviceAllocationResult(_results(table, mine)), _where(table, mine, node, index))
                 claims[key] = msgspec.structs.replace(known, status=api.ResourceClaimStatus(allocation))
     return claims
-
-
-def _metadata(key: str) -> ObjectMeta:
-    space, _, name = key.partition("/")
-    return ObjectMeta(name=name, namespace=space)
 
 
 def _results(table: DeviceTable, picks: Iterable[Pick]) -> list[api.DeviceRequestAllocationResult]:

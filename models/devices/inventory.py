@@ -152,10 +152,6 @@ class Books:
         return Books(self.in_use.copy(), self.shares.copy(), list(self.left), dict(self.consumed))
 
 
-def _no_books() -> Books:
-    return Books(np.zeros(0, dtype=bool), np.zeros(0, dtype=np.int32), [])
-
-
 @dataclass
 class Inventory:
     """Every device of the snapshot that some node can see.
@@ -174,7 +170,7 @@ class Inventory:
     counters: list[Fraction] = field(default_factory=list)
     consumption: dict[int, tuple[tuple[int, Fraction], ...]] = field(default_factory=dict)
     selectors: list[Bools] = field(default_factory=list)
-    books: Books = field(default_factory=_no_books)
+    books: Books = field(default_factory=lambda: Books(np.zeros(0, dtype=bool), np.zeros(0, dtype=np.int32), []))
 
     def site(self, n: int) -> Site:
         return self.sites[int(self.site_of[n])]

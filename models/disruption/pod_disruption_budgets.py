@@ -63,12 +63,14 @@ def budgets(snapshot: Snapshot) -> list[DisruptionBudget]:
         spec = budget.spec or workload_objects.PodDisruptionBudgetSpec()
         namespace = budget.metadata.namespace or "default"
         selected = selection.of(namespace, canonical(spec.selector))
-        running = [i for i in selected if _runs(snapshot.pods[i])]
+        running = [
+            i for i in selected
+            if (pod := snapshot.pods[i]).spec.nodeName and not objects.is_terminal(pod) and not objects.is_terminating(pod)
+        ]  # fmt: skip
         if running:
             healthy, desired, allowed = _state(snapshot, budget, spec, selected, scales)
-            safe = healthy >= desired > 0
-            always = spec.unhealthyPodEvictionPolicy == "AlwaysAllow"
-            free = frozenset(i for i in running if _is_free(snapshot.pods[i], unhealthy=always or safe))
+            unready = spec.unhealthyPodEvictionPolicy == "AlwaysAllow" or healthy >= desired > 0  # may go
+            free = frozenset(i for i in running if ignores_budgets(snapshot.pods[i]) or (unready and not is_ready(snapshot.pods[i])))
             never = not allowed and _never(budget.status, _expected(snapshot, spec, selected, scales))
             name = f"{namespace}/{budget.metadata.name or ''}"
             found.append(DisruptionBudget(name, tuple(running), free, allowed, healthy, desired, never=never))
@@ -81,15 +83,6 @@ def _never(status: workload_objects.PodDisruptionBudgetStatus | None, expected: 
     if expected is None and status is not None and status.expectedPods and status.desiredHealthy is not None:
         expected = status.expectedPods, status.desiredHealthy
     return expected is not None and expected[1] >= expected[0]
-
-
-def _runs(pod: objects.Pod) -> bool:
-    return bool(pod.spec.nodeName) and not objects.is_terminal(pod) and not objects.is_terminating(pod)
-
-
-def _is_free(pod: objects.Pod, *, unhealthy: bool) -> bool:
-    """``unhealthy``: the budget lets pods go that are not ready."""
-    return ignores_budgets(pod) or (unhealthy and not is_ready(pod))
 
 
 def is_healthy(pod: objects.Pod) -> bool:

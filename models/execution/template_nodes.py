@@ -96,7 +96,8 @@ def template_nodes(before: Snapshot, expanded: Snapshot, refs: Sequence[str], pl
             exists = named(before, kind, namespace, name) is not None
         pods = [expanded.pods[i] for i in members]
         own = [assigned[key] for pod in pods if (key := pod_key(pod)) in assigned]
-        counted = _counted(replace(template, exists=exists, one_by_one=_one_by_one(obj)), own, placement)
+        one_by_one = isinstance(obj, StatefulSet) and obj.spec is not None and obj.spec.podManagementPolicy != "Parallel"
+        counted = _counted(replace(template, exists=exists, one_by_one=one_by_one), own, placement)
         for pod in pods:
             if pod.spec.nodeName and pod_key(pod) not in assigned:
                 counted = _with_running(counted, pod.metadata.name or "", pod.spec.nodeName)
@@ -127,10 +128,6 @@ def _templates(refs: Sequence[str]) -> list[TemplateNodes]:
         if kind != "DaemonSet":
             found.append(TemplateNodes(kind, namespace, name))
     return found
-
-
-def _one_by_one(obj: object) -> bool:
-    return isinstance(obj, StatefulSet) and obj.spec is not None and obj.spec.podManagementPolicy != "Parallel"
 
 
 def _counted(template: TemplateNodes, own: Sequence[Assignment], placement: Placement) -> TemplateNodes:

@@ -23,13 +23,11 @@ def set_aside(snapshot: Snapshot) -> list[str]:
     found: list[str] = []
     for named, indices in members(pods, waiting).items():
         problems = groups.declared(named, [pods[i] for i in indices]).problems
-        found += [f"{problem}; {_counted(len(indices))}" for problem in problems]
+        count = len(indices)
+        alone = "the pod is placed without a gang" if count == 1 else f"the gang's {count} pending pods are placed one by one"
+        found += [f"{problem}; {alone}" for problem in problems]
         for i in indices if problems else ():
             metadata = pods[i].metadata
             kept = {key: value for key, value in (metadata.annotations or {}).items() if key not in _OWN}
             pods[i] = msgspec.structs.replace(pods[i], metadata=msgspec.structs.replace(metadata, annotations=kept))
     return found
-
-
-def _counted(count: int) -> str:
-    return "the pod is placed without a gang" if count == 1 else f"the gang's {count} pending pods are placed one by one"

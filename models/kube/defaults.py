@@ -170,10 +170,6 @@ def _node(node: objects.Node) -> None:
         status.allocatable = dict(status.capacity)
 
 
-def _storage_class(found: StorageClass) -> None:
-    found.volumeBindingMode = found.volumeBindingMode or "Immediate"
-
-
 def _device_requests(spec: device_objects.ResourceClaimSpec | None) -> None:
     """SetDefaults_ExactDeviceRequest, SetDefaults_DeviceSubRequest and SetDefaults_DeviceToleration of resource/v1."""
     for request in (spec.devices.requests if spec is not None and spec.devices is not None else None) or ():
@@ -235,7 +231,7 @@ def apply(obj: object) -> None:
     elif isinstance(obj, PersistentVolume):
         _volume(obj)
     elif isinstance(obj, StorageClass):
-        _storage_class(obj)
+        obj.volumeBindingMode = obj.volumeBindingMode or "Immediate"
     elif isinstance(obj, device_objects.ResourceClaim):
         _device_requests(obj.spec)
     elif isinstance(obj, device_objects.ResourceClaimTemplate):

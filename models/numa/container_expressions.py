@@ -143,9 +143,9 @@ def _single(key: str) -> _Resolver:
     found: _Resolver | None
     if head == "pod":
         head, _, rest = rest.partition("/")
-        found = _pod_label(rest) if head == "labels" and rest else None if rest else _POD_KEYS.get(head)
+        found = (lambda view: view.pod_labels.get(rest)) if head == "labels" and rest else None if rest else _POD_KEYS.get(head)
     elif rest:
-        found = _CONTAINER_LABELS.get(rest, _absent) if head == "labels" else _tag(rest) if head == "tags" else None
+        found = _CONTAINER_LABELS.get(rest, _absent) if head == "labels" else (lambda view: view.tags.get(rest)) if head == "tags" else None
     else:
         found = _CONTAINER_KEYS.get(head)
     if found is None:
@@ -154,14 +154,6 @@ def _single(key: str) -> _Resolver:
             "qosclass, id, uid or labels/<key>>, or a joint key such as :pod/name:name"
         )
     return found
-
-
-def _pod_label(name: str) -> _Resolver:
-    return lambda view: view.pod_labels.get(name)
-
-
-def _tag(name: str) -> _Resolver:
-    return lambda view: view.tags.get(name)
 
 
 # --- operators --------------------------------------------------------------------------------------------------------

@@ -131,7 +131,8 @@ def old_pods(snapshot: Snapshot, indices: Sequence[int]) -> tuple[list[Old], lis
     active = [i for i in indices if not objects.is_terminating(snapshot.pods[i])]
     going = [i for i in indices if objects.is_terminating(snapshot.pods[i])]
     families: dict[tuple[str, str], int] = {}
-    ages = {(r.metadata.namespace or "default", r.metadata.name or ""): r.metadata.creationTimestamp for r in _replica_sets(snapshot)}
+    sets: list[ReplicaSet] = snapshot.workloads.get("ReplicaSet", [])
+    ages = {(r.metadata.namespace or "default", r.metadata.name or ""): r.metadata.creationTimestamp for r in sets}
     for i in active:
         pod = snapshot.pods[i]
         family = _family(pod)
@@ -151,10 +152,6 @@ def old_pods(snapshot: Snapshot, indices: Sequence[int]) -> tuple[list[Old], lis
             )
         )  # fmt: skip
     return found, going
-
-
-def _replica_sets(snapshot: Snapshot) -> list[ReplicaSet]:
-    return list(snapshot.workloads.get("ReplicaSet", ()))
 
 
 def _family(pod: objects.Pod) -> tuple[str, str]:

@@ -85,15 +85,17 @@ def expand(snapshot: Snapshot, manifests: Snapshot, *, partial: bool = False, re
         added = gang_markers.marks(workload, names.get(workload.ref), plan.wanted, partial=partial)
         for i in (*existing, *made):
             merged.pods[i] = gang_markers.annotated(merged.pods[i], added)
+        none = plan.warnings or (("wants 0 pods: none is made",) if plan.wanted == 0 else ())
         surplus = _surplus(workload, plan, len(existing), stated=_name(workload.obj) in counts)
         other = _other_revision(workload, plan, previous, len(existing))
-        merged.warnings += [f"{workload.ref}: {text}" for text in (*_none(plan), *surplus, *other)]
+        merged.warnings += [f"{workload.ref}: {text}" for text in (*none, *surplus, *other)]
         expansion.pods += max(plan.wanted, len(existing))
         new += made
     alone = [pod for pod in merged.pods if kube_objects.pod_key(pod) in bare]
     pods = [merged.pods[i] for i in new] + alone
     merged.to_create += [kube_objects.pod_key(pod) for pod in (*alone, *(merged.pods[i] for i in new))]
-    unbound = [k for k in manifests.persistent_volume_claims if _unbound(merged, k) and k not in snapshot.persistent_volume_claims]
+    bound = {key for key, claim in merged.persistent_volume_claims.items() if claim.spec is not None and claim.spec.volumeName}
+    unbound = [key for key in manifests.persistent_volume_claims if key not in bound and key not in snapshot.persistent_volume_claims]
     expansion.unmodelled = claims.provide(merged, pods, maker.claims, unbound)
     _point_out(merged, workloads, bare)
     merged.sha256 = sources.combine(bytes.fromhex(s.sha256) for s in (snapshot, manifests) if s.sha256)
@@ -233,21 +235,12 @@ def _bare(merged: Snapshot, manifests: Snapshot, problems: list[str], partial: b
     return added
 
 
-def _unbound(merged: Snapshot, claim: str) -> bool:
-    spec = merged.persistent_volume_claims[claim].spec
-    return spec is None or not spec.volumeName
-
-
 def _limit(workloads: Iterable[Workload]) -> None:
     total = 0
     for workload in workloads:
         total += workloads_replicas.asked(workload)
         if total > MOST_PODS:
             raise InputError([f"{workload.ref}: the workloads ask for more than {MOST_PODS:,} pods, expected fewer"])
-
-
-def _none(plan: Plan) -> tuple[str, ...]:
-    return plan.warnings or (("wants 0 pods: none is made",) if plan.wanted == 0 else ())
 
 
 def _surplus(workload: Workload, plan: Plan, existing: int, *, stated: bool) -> list[str]:

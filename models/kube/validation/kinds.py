@@ -47,6 +47,7 @@ from models.kube.workload_objects import (
     Workload,
 )
 
+_MODES: Final = ("Immediate", "WaitForFirstConsumer")
 _PERCENT: Final = re.compile(r"[0-9]{1,9}%\Z", re.ASCII)
 
 
@@ -59,18 +60,10 @@ def _node(node: objects.Node, out: Problems) -> None:
         check_resources(node.status.allocatable, "status.allocatable", out)
 
 
-def _claim(claim: PersistentVolumeClaim, out: Problems) -> None:
-    check_claim_spec(claim.spec, "spec", out)
-
-
 def _volume(volume: PersistentVolume, out: Problems) -> None:
     if volume.spec is not None:
         check_resources(volume.spec.capacity, "spec.capacity", out)
         check_node_selector(volume.spec.nodeAffinity.required if volume.spec.nodeAffinity else None, "spec.nodeAffinity.required", out)
-
-
-def _storage_class(found: StorageClass, out: Problems) -> None:
-    check_choice(found.volumeBindingMode, ("Immediate", "WaitForFirstConsumer"), "volumeBindingMode", out, "it is taken for Immediate")
 
 
 def _topology(found: topology_objects.NodeResourceTopology, out: Problems) -> None:
@@ -141,10 +134,6 @@ def _csi_node(node: CSINode, out: Problems) -> None:
             check_range(driver.allocatable.count, 0, INT32, f"spec.drivers[{index}].allocatable.count", out)
 
 
-def _priority_class(found: objects.PriorityClass, out: Problems) -> None:
-    check_range(found.value, -INT32 - 1, INT32, "value", out)
-
-
 def _gang_policy(policy: SchedulingPolicy | None, path: str, out: Problems) -> None:
     if policy is not None and policy.gang is not None:
         check_range(policy.gang.minCount, 0, INT32, f"{path}.gang.minCount", out)
@@ -163,10 +152,6 @@ def _scheduling_workload(workload: Workload, out: Problems) -> None:
         _gang_policy(group.policy, f"spec.podGroups[{index}].policy", out)
 
 
-def _quota(quota: ResourceQuota, out: Problems) -> None:
-    check_resources(quota.spec.hard if quota.spec else None, "spec.hard", out)
-
-
 def _limit_range(found: LimitRange, out: Problems) -> None:
     for index, item in enumerate((found.spec.limits if found.spec else None) or ()):
         for field in ("max", "min", "default", "defaultRequest", "maxLimitRequestRatio"):
@@ -175,16 +160,16 @@ def _limit_range(found: LimitRange, out: Problems) -> None:
 
 _CHECKS: Final[dict[type[object], Callable[..., None]]] = {
     objects.Node: _node,
-    PersistentVolumeClaim: _claim,
+    PersistentVolumeClaim: lambda found, out: check_claim_spec(found.spec, "spec", out),
     PersistentVolume: _volume,
-    StorageClass: _storage_class,
+    StorageClass: lambda found, out: check_choice(found.volumeBindingMode, _MODES, "volumeBindingMode", out, "it is taken for Immediate"),
     topology_objects.NodeResourceTopology: _topology,
     workload_objects.PodDisruptionBudget: _budget,
     CSINode: _csi_node,
-    objects.PriorityClass: _priority_class,
+    objects.PriorityClass: lambda found, out: check_range(found.value, -INT32 - 1, INT32, "value", out),
     PodGroup: _pod_group,
     Workload: _scheduling_workload,
-    ResourceQuota: _quota,
+    ResourceQuota: lambda found, out: check_resources(found.spec.hard if found.spec else None, "spec.hard", out),
     LimitRange: _limit_range,
 }
 
