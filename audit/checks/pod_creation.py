@@ -11,10 +11,9 @@ from audit.view.usable_nodes import grave
 from audit.view.view import ClusterView, Subject
 from models.cluster.admission import Admission
 from models.documents.findings.audit import Finding
-from models.kube.objects import PodCondition, is_terminating
+from models.kube.objects import PodCondition, controller_of, is_terminating
 from models.kube.workload_objects import Deployment, ReplicaSet
 from models.workloads.ownership import Owners
-from models.workloads.view import controller
 
 ACCOUNT: Final = Code(
     "KS227", "service-account-missing", "error",
@@ -54,7 +53,7 @@ class _Short:
         self._view = view
         self._sets: dict[tuple[str, str], list[ReplicaSet]] = {}
         for obj in view.snapshot.workloads.get("ReplicaSet", ()):
-            owner = controller(obj)
+            owner = controller_of(obj)
             if owner is not None:
                 self._sets.setdefault((obj.metadata.namespace or "default", owner.name), []).append(obj)
 

@@ -20,7 +20,7 @@ from audit.view.usable_nodes import INDIFFERENT
 from audit.view.view import ClusterView, Subject
 from models.cluster.cluster import Cluster
 from models.cluster.compile import compile_cluster
-from models.kube.objects import Pod, is_terminating
+from models.kube.objects import Pod, controller_of, is_terminating
 from models.kube.selectors import Bools
 from models.snapshot.gc_pause import no_gc
 from models.snapshot.scope import Scope
@@ -28,7 +28,6 @@ from models.snapshot.snapshot import Snapshot
 from models.workloads.deployment_rollout import Old, Pace, creations, deletions, old_pods
 from models.workloads.ownership import HASH
 from models.workloads.template import template_hash
-from models.workloads.view import controller
 from solver import rules
 from solver.rollout.state import ungrouped
 from solver.rules.base import Rule
@@ -69,7 +68,7 @@ class Flow:
         self._moving: dict[int, list[Rule]] = {}
         self._sets: dict[tuple[str, str], list[object]] = {}  # ReplicaSets by their Deployment
         for obj in view.snapshot.workloads.get("ReplicaSet", ()):
-            owner = controller(obj)
+            owner = controller_of(obj)
             if owner is not None:
                 self._sets.setdefault((obj.metadata.namespace or "default", owner.name), []).append(obj)
         for (g, n), number in Counter((self._class[i], n) for places in self._places for i, n in places).items():

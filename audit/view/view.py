@@ -23,7 +23,7 @@ from models.workloads.pods import UnknownClass, admitted
 from models.workloads.replicas import asked, job_wanted, suspended
 from models.workloads.revisions import same_template
 from models.workloads.template import template_hash
-from models.workloads.view import Workload, controller, labelled, listed, view
+from models.workloads.view import Workload, labelled, listed, view
 from solver.executors.pool import Pool
 
 _change = msgspec.structs.replace
@@ -131,7 +131,7 @@ class ClusterView:
         there = {(type(o).__name__, o.metadata.namespace or "default", o.metadata.name or ""): o for o in listed(snapshot)}
         taken: set[int] = set()
         for obj in listed(snapshot):
-            owner = controller(obj)
+            owner = controller_of(obj)
             # A Deployment's pods go by its name even where the snapshot lacks it; that of an operator stands for itself.
             if owner is not None and (owner.kind == "Deployment" or (owner.kind, obj.metadata.namespace or "default", owner.name) in there):
                 continue

@@ -119,7 +119,7 @@ class Demands:
 
     @staticmethod
     def _is_owned(claim: api.ResourceClaim, pod: objects.Pod) -> bool:
-        owner = next((each for each in claim.metadata.ownerReferences or () if each.controller), None)
+        owner = objects.controller_of(claim)
         return owner is not None and (owner.uid or "") == (pod.metadata.uid or "")
 
     def variant(self, demand: Demand, pod: objects.Pod, resources: tuple[str, ...]) -> Wanted:
@@ -136,7 +136,7 @@ def owned_by(claim: api.ResourceClaim, pod: objects.Pod) -> bool:
     """Return whether a claim was made for a pod, and goes with it."""
     if (claim.metadata.namespace or "default") != (pod.metadata.namespace or "default"):
         return False
-    owner = next((each for each in claim.metadata.ownerReferences or () if each.controller), None)
+    owner = objects.controller_of(claim)
     if owner is None or owner.kind != "Pod" or (owner.uid or "") != (pod.metadata.uid or ""):
         return False
     return bool(owner.uid) or owner.name == pod.metadata.name

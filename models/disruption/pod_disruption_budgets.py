@@ -14,8 +14,7 @@ from typing import Any, Final
 from models.kube import objects, workload_objects
 from models.kube.selectors import Selector, canonical, selector_matches
 from models.snapshot.snapshot import Snapshot
-from models.workloads.ownership import HASH
-from models.workloads.view import controller
+from models.workloads.ownership import deployment_by_hash
 
 #: Controllers with a scale; a budget that needs the scale of any other one allows nothing.
 _SCALED: Final = ("Deployment", "ReplicaSet", "StatefulSet", "ReplicationController")
@@ -178,11 +177,10 @@ class _Scales:
         replica_set = self._objects.get(own)
         above: str | None = None
         if replica_set is not None:
-            reference = controller(replica_set)
+            reference = objects.controller_of(replica_set)
             above = reference.name if reference is not None and reference.kind == "Deployment" else None
         else:
-            label = (pod.metadata.labels or {}).get(HASH)
-            above = owner.name.removesuffix(f"-{label}") if label and owner.name.endswith(f"-{label}") else None
+            above = deployment_by_hash(owner, pod)
         deployment = "Deployment", namespace, above or ""
         return deployment if deployment in self._objects else own
 

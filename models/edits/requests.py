@@ -12,7 +12,7 @@ from models.kube import kinds, objects, quantity
 from models.kube.lenient_decode import some
 from models.snapshot.snapshot import Snapshot
 from models.workloads.ownership import Owners
-from models.workloads.view import controller, listed
+from models.workloads.view import listed
 
 _Wanted = dict[tuple[str, str], dict[str, str]]
 _change = msgspec.structs.replace
@@ -56,7 +56,7 @@ class _Workloads:
         self.owners = Owners(snapshot)
         self._jobs: dict[str, str] = {}
         for job in snapshot.workloads.get("Job", ()):
-            owner = controller(job)
+            owner = objects.controller_of(job)
             if owner is not None:
                 namespace = job.metadata.namespace or "default"
                 self._jobs[f"Job {namespace}/{job.metadata.name}"] = f"{owner.kind} {namespace}/{owner.name}"
@@ -81,7 +81,7 @@ class _Workloads:
 
     def of_object(self, obj: Any) -> str:
         """Return the workload that an object belongs to, or is."""
-        namespace, owner = obj.metadata.namespace or "default", controller(obj)
+        namespace, owner = obj.metadata.namespace or "default", objects.controller_of(obj)
         kind = type(obj).__name__
         if owner is not None and (kind, owner.kind) in (("ReplicaSet", "Deployment"), ("Job", "CronJob")):
             return f"{owner.kind} {namespace}/{owner.name}"

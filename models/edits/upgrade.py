@@ -24,6 +24,7 @@ from models.kube.lenient_decode import shorten
 from models.kube.validation.pods import EFFECTS, Problems, check_choice, check_resources
 from models.snapshot.scope import is_mirror
 from models.snapshot.snapshot import InputError, Snapshot
+from models.workloads.daemon_sets import is_daemon
 
 #: What rebalancing leaves alone and drains do not: `kubectl drain --delete-emptydir-data`, as node pools are upgraded.
 LIFTED: Final = ("local-storage",)
@@ -190,14 +191,9 @@ def before(snapshot: Snapshot, wave: UpgradeWave, to: Mapping[str, Any] | None) 
     return with_new(snapshot, wave.surge, to)
 
 
-def after(snapshot: Snapshot, wave: UpgradeWave, to: Mapping[str, Any] | None) -> Snapshot:
-    """Return the snapshot that a wave leaves, from that which the one before left: moves made, drained nodes gone, new ones there. Whoever
-    moved is Ready again."""
-    return left_by(before(snapshot, wave, to), wave, to)
-
-
 def left_by(snapshot: Snapshot, wave: UpgradeWave, to: Mapping[str, Any] | None) -> Snapshot:
-    """Return the snapshot that a wave leaves, from that :func:`before` it."""
+    """Return the snapshot that a wave leaves, from that :func:`before` it: moves made, drained nodes gone, new ones there. Whoever moved is
+    Ready again."""
     found = with_new(moved(snapshot, wave), wave.joined, to).copy()
     edits_nodes.remove(found, set(wave.drain))
     return found
@@ -236,12 +232,5 @@ def as_plan(wave: UpgradeWave, ref: SnapshotRef, policy: Policy | None = None) -
 def stays(pods: Sequence[objects.Pod], drained: Iterable[str]) -> list[objects.Pod]:
     """Return the pods on drained nodes that a drain has to move: none of a DaemonSet, static, over or being deleted."""
     gone = set(drained)
-    found = []
-    for pod in pods:
-        if pod.spec.nodeName not in gone:
-            continue
-        owner = objects.controller_of(pod)
-        resident = (owner is not None and owner.kind == "DaemonSet") or is_mirror(pod)
-        if not (resident or objects.is_terminal(pod) or objects.is_terminating(pod)):
-            found.append(pod)
-    return found
+    over = (objects.is_terminal, objects.is_terminating)
+    return [pod for pod in pods if pod.spec.nodeName in gone and not is_daemon(pod) and not any(each(pod) for each in over)]

@@ -10,6 +10,8 @@ topology.node.k8s.io.
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 #: A quantity as written: ``"500m"``, ``2``, ``0.5``. :func:`models.kube.quantity.parse` gives its exact value.
@@ -385,9 +387,7 @@ def is_waiting(pod: Pod) -> bool:
     return not (pod.spec.nodeName or is_terminal(pod) or is_terminating(pod))
 
 
-def controller_of(pod: Pod) -> OwnerReference | None:
-    """Return the owner reference with ``controller: true``, or None for a bare pod."""
-    for owner in pod.metadata.ownerReferences or ():
-        if owner.controller:
-            return owner
-    return None
+def controller_of(obj: Any) -> OwnerReference | None:
+    """Return the owner reference of an object with ``controller: true``, or None where nothing made it, as of a bare pod."""
+    owners: list[OwnerReference] = obj.metadata.ownerReferences or []
+    return next((owner for owner in owners if owner.controller), None)

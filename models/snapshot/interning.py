@@ -97,7 +97,7 @@ class Pool:
         pod.spec = copy.copy(shared)
         pod.spec.nodeName = node
         pod.spec.affinity = affinity
-        pod.spec.volumes = [volume for volume in volumes or () if _matters(volume)] or None
+        pod.spec.volumes = mattering(volumes)
         problems = problems + found
         pod.containerIds = None
         if pod.status is not None:
@@ -156,9 +156,9 @@ def _take_ids(status: objects.PodStatus) -> tuple[str, ...] | None:
     return tuple(found) or None
 
 
-def _matters(volume: objects.Volume) -> bool:
-    """Return whether the volume has a source that is read (config maps, secrets and tokens have none)."""
-    return volume != objects.Volume(volume.name)
+def mattering(volumes: list[objects.Volume] | None) -> list[objects.Volume] | None:
+    """Return the volumes with a source that is read (config maps, secrets and tokens have none)."""
+    return [volume for volume in volumes or () if volume != objects.Volume(volume.name)] or None
 
 
 def _nothing(part: object) -> list[str]:

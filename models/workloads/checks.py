@@ -13,7 +13,7 @@ from models.numa.annotations import AFFINITY, ANTI_AFFINITY, PREFIXES, TAGS
 from models.snapshot.snapshot import Snapshot
 from models.workloads.ownership import OwnedPods
 from models.workloads.replicas import REPLICAS, asked
-from models.workloads.view import Workload, controller, listed, priority_of, selector, view
+from models.workloads.view import Workload, listed, priority_of, selector, view
 
 _SELECTING: Final = (workload_objects.Deployment, workload_objects.ReplicaSet, workload_objects.StatefulSet, workload_objects.DaemonSet)
 
@@ -148,7 +148,11 @@ def given_as_snapshot(snapshot: Snapshot) -> list[str]:
     found: list[str] = []
     pods: OwnedPods | None = None
     for obj in listed(snapshot):
-        if obj.metadata.uid or getattr(obj, "status", None) not in (None, workload_objects.JobStatus()) or controller(obj) is not None:
+        if (
+            obj.metadata.uid
+            or getattr(obj, "status", None) not in (None, workload_objects.JobStatus())
+            or objects.controller_of(obj) is not None
+        ):
             continue
         workload = view(obj)
         if workload is None or (asked(workload) == 0 and workload.kind != "DaemonSet"):

@@ -25,7 +25,7 @@ from models.workloads.ownership import OwnedPods, named
 from models.workloads.pods import Maker, UnknownClass, admitted
 from models.workloads.replicas import Plan, Slot
 from models.workloads.revisions import reference, same_template
-from models.workloads.view import Workload, controller, find, labelled, listed, selector, view
+from models.workloads.view import Workload, find, labelled, listed, selector, view
 
 #: More pods than this are a slip of the pen.
 MOST_PODS: Final = 1_000_000
@@ -163,7 +163,7 @@ def _name(obj: Any) -> tuple[str, str, str]:
 
 def made_by_another(obj: Any, merged: Snapshot) -> bool:
     """Return whether this is a ReplicaSet of a Deployment or a Job of a CronJob that is there too, and makes the pods."""
-    owner = controller(obj)
+    owner = kube_objects.controller_of(obj)
     parent = _PARENTS.get(type(obj).__name__)
     return owner is not None and owner.kind == parent and named(merged, parent, obj.metadata.namespace or "default", owner.name) is not None
 

@@ -23,14 +23,14 @@ def stated(workload: Workload) -> dict[str, str]:
     return {key: found[key] for key in _STATED if key in found}
 
 
-def _elsewhere(workload: Workload) -> bool:
+def elsewhere(workload: Workload) -> bool:
     """Return whether the template puts its pods into a gang of another system."""
     return marker(objects.Pod(workload.template.metadata or objects.ObjectMeta(), workload.spec)) is not None
 
 
 def default_names(workloads: Iterable[Workload]) -> dict[str, str]:
     """Return the gang of each workload that states none, by ``Workload.ref``: its name, with the kind where two of a namespace share it."""
-    open_ = [w for w in workloads if GANG not in stated(w) and not _elsewhere(w)]
+    open_ = [w for w in workloads if GANG not in stated(w) and not elsewhere(w)]
     counts = Counter((w.namespace, w.name) for w in open_)
     return {w.ref: w.name if counts[w.namespace, w.name] == 1 else f"{w.name}-{w.kind.lower()}" for w in open_}
 
@@ -40,7 +40,7 @@ def marks(workload: Workload, default: str | None, wanted: int, *, partial: bool
     found = stated(workload)
     if default is not None and (wanted > 1 or found):
         found[GANG] = default
-    if partial and (found.get(GANG) or _elsewhere(workload)):
+    if partial and (found.get(GANG) or elsewhere(workload)):
         found[MIN_MEMBER] = "1"
     return found
 

@@ -6,8 +6,10 @@ from typing import Any, Final
 
 import msgspec
 
-from models.kube import kinds, storage_objects, workload_objects
+from models.kube import kinds, storage_objects
 from models.kube import objects as kube_objects
+from models.snapshot.decode import identity_of
+from models.snapshot.object_names import key_of
 from models.snapshot.snapshot import Snapshot
 
 _change = msgspec.structs.replace
@@ -27,9 +29,9 @@ def merge(snapshot: Snapshot, manifests: Snapshot, problems: list[str]) -> Snaps
         added: list[Any] = list(_objects(manifests, kind.name))
         if not added or kind.name == "Pod":
             continue
-        found: dict[str, Any] = {_slot(kind, obj): obj for obj in _objects(merged, kind.name)}
+        found: dict[str, Any] = {key_of(kind, obj): obj for obj in _objects(merged, kind.name)}
         for obj in added:
-            slot = _slot(kind, obj)
+            slot = key_of(kind, obj)
             old = found.get(slot)
             if old is None:
                 found[slot] = obj
@@ -48,20 +50,9 @@ def merge(snapshot: Snapshot, manifests: Snapshot, problems: list[str]) -> Snaps
     return merged
 
 
-def key(kind: kinds.Kind, obj: Any) -> str:
-    """``namespace/name``, or the name of what has no namespace."""
-    return f"{obj.metadata.namespace or 'default'}/{obj.metadata.name}" if kind.namespaced else obj.metadata.name or ""
-
-
-def _slot(kind: kinds.Kind, obj: Any) -> str:
-    """Return what at most one object has: PodGroups of several API groups may share a name."""
-    return f"{obj.group}/{key(kind, obj)}" if isinstance(obj, workload_objects.PodGroup) else key(kind, obj)
-
-
 def located(manifests: Snapshot, obj: Any, message: str) -> str:
     """Return a message about an object of the manifests: file, object, what is wrong."""
-    kind = kinds.KINDS[type(obj).__name__]
-    identity = f"{kind.name} {key(kind, obj)}"
+    identity = identity_of(kinds.KINDS[type(obj).__name__], obj)
     source = manifests.sources.get(identity)
     return f"{source}: {identity}: {message}" if source else f"{identity}: {message}"
 

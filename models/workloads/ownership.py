@@ -12,7 +12,6 @@ from models.kube import objects
 from models.kube.selectors import Selector, selector_matches
 from models.kube.workload_objects import ReplicaSet
 from models.snapshot.snapshot import Snapshot
-from models.workloads.view import controller
 
 HASH: Final = "pod-template-hash"
 #: The objects between a workload and its pods.
@@ -43,7 +42,7 @@ class OwnedPods:
         known: set[_Key] = set()
         for kind in _CHILDREN.values():
             for child in snapshot.workloads.get(kind, ()):
-                owner, namespace = controller(child), child.metadata.namespace or "default"
+                owner, namespace = objects.controller_of(child), child.metadata.namespace or "default"
                 if owner is not None:
                     known.add((kind, namespace, child.metadata.name))
                     self._child(owner.kind, namespace, owner.name, child.metadata.name)

@@ -15,7 +15,7 @@ from models.workloads import claims, daemon_sets, limit_ranges, replicas
 from models.workloads.ownership import OwnedPods, named
 from models.workloads.replicas import Plan, Slot
 from models.workloads.revisions import Revisions, reference
-from models.workloads.template import Names, mattering, minute
+from models.workloads.template import Names, minute
 from models.workloads.view import Workload, priority_of
 
 #: plugin/pkg/admission/defaulttolerationseconds: every pod outlives a short failure of its node.
@@ -50,7 +50,7 @@ def admitted(spec: objects.PodSpec, namespace: str, snapshot: Snapshot) -> objec
         priority=priority,
         schedulerName=spec.schedulerName or "default-scheduler",
         tolerations=tolerations,
-        volumes=mattering(spec.volumes),
+        volumes=interning.mattering(spec.volumes),
     )
 
 

@@ -15,7 +15,7 @@ from models.kube.workload_objects import ReplicaSet, WorkloadSpec
 from models.snapshot.snapshot import Snapshot
 from models.workloads.ownership import HASH, OwnedPods
 from models.workloads.template import fingerprint, template_hash
-from models.workloads.view import Workload, controller
+from models.workloads.view import Workload
 
 _REVISION: Final = "controller-revision-hash"
 _API: Final = {"Job": "batch/v1", "CronJob": "batch/v1", "ReplicationController": "v1"}
@@ -55,7 +55,7 @@ class Revisions:
         labels = (
             (template.metadata.labels if template is not None and template.metadata is not None else None) or found.metadata.labels or {}
         )
-        owner = controller(found)
+        owner = objects.controller_of(found)
         guess = (found.metadata.name or "").removeprefix(f"{owner.name}-" if owner is not None else "")
         return {HASH: labels.get(HASH, guess)}
 

@@ -31,16 +31,11 @@ def fingerprint(template: workload_objects.PodTemplateSpec) -> bytes:
     spec = copy.copy(template.spec) or objects.PodSpec()
     spec.schedulerName = None if spec.schedulerName == _DEFAULT_SCHEDULER else spec.schedulerName
     spec.serviceAccountName = None
-    spec.volumes = mattering([msgspec.structs.replace(v, image=None) for v in spec.volumes or ()])
+    spec.volumes = interning.mattering([msgspec.structs.replace(v, image=None) for v in spec.volumes or ()])
     spec.containers = [_plain(c) for c in spec.containers or ()]
     spec.initContainers = [_plain(c) for c in spec.initContainers or ()]
     spec.overhead = _amounts(spec.overhead)
     return _encoder.encode((metadata, spec))
-
-
-def mattering(volumes: list[objects.Volume] | None) -> list[objects.Volume] | None:
-    """Return the volumes with a source that placement reads, as they are kept of pods that are loaded."""
-    return [v for v in volumes or () if v != objects.Volume(v.name)] or None
 
 
 def _plain(container: objects.Container) -> objects.Container:

@@ -100,12 +100,6 @@ def listed(snapshot: Snapshot) -> Iterator[Any]:
         yield from snapshot.workloads.get(kind, ())
 
 
-def controller(obj: Any) -> objects.OwnerReference | None:
-    """Return which other object made this one."""
-    owners: list[objects.OwnerReference] = obj.metadata.ownerReferences or []
-    return next((owner for owner in owners if owner.controller), None)
-
-
 def selector(obj: Any) -> Selector | None:
     """By which labels a workload adopts pods that have no controller; None where it adopts none."""
     spec = getattr(obj, "spec", None)
@@ -136,7 +130,7 @@ def find(snapshots: Iterable[Snapshot], text: str) -> tuple[str, str, str]:
         (type(obj).__name__, obj.metadata.namespace or "default", obj.metadata.name or "")
         for snapshot in snapshots
         for obj in listed(snapshot)
-        if obj.metadata.name == name and (kind is not None or controller(obj) is None)
+        if obj.metadata.name == name and (kind is not None or objects.controller_of(obj) is None)
     }
     found = {(k, s, n) for k, s, n in found if kind in (None, k) and (not qualifiers or s == qualifiers[0])}
     if not found:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import gcd
-from typing import Any, Final
 
 import msgspec
 import numpy as np
@@ -16,21 +15,18 @@ from models.documents.fit import Keep
 from models.documents.placement import Edits
 from models.documents.policy import without_preferences
 from models.edits.edits import apply
-from models.gangs.markers import marker
 from models.kube import objects
 from models.snapshot.scope import Scope, select
 from models.snapshot.snapshot import InputError, Snapshot
-from models.workloads.expand import Expansion
-from models.workloads.gang_markers import stated
-from models.workloads.ownership import OwnedPods, named
-from models.workloads.replicas import replicas, suspended
-from models.workloads.view import Workload, controller, listed, selector, view
+from models.workloads.expand import Expansion, made_by_another
+from models.workloads.gang_markers import elsewhere, stated
+from models.workloads.ownership import OwnedPods
+from models.workloads.replicas import asked, suspended
+from models.workloads.view import Workload, listed, selector, view
 from solver import rules
 from solver.capacity.fit.kept import ZoneRoom, with_room_kept
 from solver.rules.eligibility import possible
 from solver.runtime.options import Options
-
-_PARENTS: Final = {"ReplicaSet": "Deployment", "Job": "CronJob"}
 
 
 @dataclass(frozen=True)
@@ -209,7 +205,7 @@ def read(snapshot: Snapshot, manifests: Snapshot, edits: Edits, options: Options
     found: list[tuple[Workload, int]] = []
     for obj in listed(manifests):
         workload = view(obj)
-        if _made_by_another(obj, manifests, snapshot):
+        if made_by_another(obj, manifests) or made_by_another(obj, snapshot):
             continue
         if workload is None:
             problems.append(f"{type(obj).__name__} {obj.metadata.namespace or 'default'}/{obj.metadata.name}: has no pod template")
@@ -223,7 +219,7 @@ def read(snapshot: Snapshot, manifests: Snapshot, edits: Edits, options: Options
             problems.append(f"{workload.ref}: {workload.path}.spec.schedulingGates: its pods wait; expected none, or --include-gated")
         else:
             found.append((workload, len(owned.of(workload.kind, workload.namespace, workload.name, selector(obj)))))
-    stated_counts = [_asked(workload) for workload, _ in found]
+    stated_counts = [asked(workload) for workload, _ in found]
     if len(found) > 1:
         problems += [
             f"{workload.ref}: asks for 0 replicas; expected at least 1 of each of several templates, which are placed in this ratio"
@@ -234,26 +230,9 @@ def read(snapshot: Snapshot, manifests: Snapshot, edits: Edits, options: Options
         raise InputError(problems or ["the manifests hold nothing that has replicas"])
     unit = gcd(*stated_counts) if len(found) > 1 else max(1, stated_counts[0])
     templates = tuple(
-        Template(workload.kind, workload.namespace, workload.name, max(1, count // unit), runs, _is_gang(workload))
+        Template(
+            workload.kind, workload.namespace, workload.name, max(1, count // unit), runs, bool(stated(workload)) or elsewhere(workload)
+        )
         for (workload, runs), count in zip(found, stated_counts, strict=True)
     )
     return Question(snapshot, manifests, templates, edits, options, keep)
-
-
-def _asked(workload: Workload) -> int:
-    """The replicas that it states, which no running pod and no completion lessens."""
-    if workload.job is not None:
-        return 1 if workload.job.parallelism is None else workload.job.parallelism
-    return replicas(workload.obj)
-
-
-def _is_gang(workload: Workload) -> bool:
-    return bool(stated(workload)) or marker(objects.Pod(workload.template.metadata or objects.ObjectMeta(), workload.spec)) is not None
-
-
-def _made_by_another(obj: Any, *inputs: Snapshot) -> bool:
-    """A ReplicaSet of a Deployment and a Job of a CronJob that are there too: their parents make the pods."""
-    owner, parent = controller(obj), _PARENTS.get(type(obj).__name__)
-    if owner is None or parent is None or owner.kind != parent:
-        return False
-    return any(named(each, parent, obj.metadata.namespace or "default", owner.name) is not None for each in inputs)

@@ -100,7 +100,7 @@ def test_a_wave_moves_pods_and_replaces_nodes() -> None:
     )
     snapshot = from_objects(objects)
     assert [n.metadata.name for n in edits.before(snapshot, wave, None).nodes] == ["n1", "n2", "n3", "n1-new"]
-    found = edits.after(snapshot, wave, None)
+    found = edits.left_by(edits.before(snapshot, wave, None), wave, None)
     assert [n.metadata.name for n in found.nodes] == ["n3", "n1-new", "n2-new"]
     (web,) = [each for each in found.pods if pod_key(each) == "default/web"]
     assert (web.spec.nodeName, web.status.conditions if web.status else "") == ("n1-new", None)
