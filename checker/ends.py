@@ -159,7 +159,7 @@ class _End:
     def _figures(self, plan: RebalancePlan, said: Summary, missed: bool, foreign: bool) -> Iterator[tuple[bool, str]]:
         """Figures of the plan's end that are others now, and whether that is the run's own affair: where nobody else had a hand in it."""
         board = self._board
-        broken = {r.key: broke for r in board.runners.values() if r.at and r.steady and (broke := board.broken(r))}
+        broken = board.all_broken()
         ledger = Ledger(board, plan.policy or DEFAULT, (), self._pending, (), admits="admit" in plan.goals)
         is_now = ledger.summary(broken, [use.node for use in said.nodes if use.node in self._nodes])
         mine = missed or not foreign

@@ -12,8 +12,3 @@ class Checked(NamedTuple):
 
     violations: list[Violation]
     open: list[str]
-
-
-def unjudged(pods: int) -> list[str]:
-    """Return what a reader should know of pods that a placement leaves and that were not asked about."""
-    return [f"why {pods} of the pods that are left fit nowhere: they are of too many kinds for so many nodes"] if pods else []

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from checker.capacity.checked import Checked, unjudged
+from checker.capacity.checked import Checked
 from checker.capacity.fit import check_fit
 from checker.capacity.sizing import check_sizing
 from checker.capacity.survival import check_survival
 from checker.capacity.upgrade import check_upgrade
+from checker.claims.statement import unjudged_pods
 from checker.placement import check
 from models.documents.capacity import Capacity
 from models.documents.fit import Fit
@@ -36,4 +37,4 @@ def _check_survival(edited: Snapshot, document: Survival) -> Checked:
         return check_survival(edited, document)
     first = check(edited, document.placement)
     then = check_survival(placed_as(edited, document.placement), document)
-    return Checked([*first.violations, *then.violations], [*unjudged(first.unjudged), *then.open])
+    return Checked([*first.violations, *then.violations], [*unjudged_pods(first.unjudged), *then.open])

@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from checker.capacity.checked import Checked, unjudged
+from checker.capacity.checked import Checked
+from checker.claims.statement import unjudged_pods
 from checker.placement import check
 from checker.rules import resources
 from checker.violation import Violation
@@ -35,7 +36,7 @@ def check_fit(snapshot: Snapshot, fit: Fit) -> Checked:
     found = [Violation("", "", RULE, why) for why in (*_document_faults(fit), *_number_faults(snapshot, fit))]
     if fit.keep is not None:
         found += [Violation("", "", RULE, why) for why in _kept_faults(snapshot, fit, fit.keep)]
-    return Checked([*judged.violations, *found], [*OPEN, *unjudged(judged.unjudged)])
+    return Checked([*judged.violations, *found], [*OPEN, *unjudged_pods(judged.unjudged)])
 
 
 def _document_faults(fit: Fit) -> Iterator[str]:

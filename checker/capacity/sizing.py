@@ -13,9 +13,10 @@ from typing import Final
 import msgspec
 
 from checker.capacity import accounts
-from checker.capacity.checked import Checked, unjudged
+from checker.capacity.checked import Checked
 from checker.capacity.pools import selected
 from checker.capacity.survival import check_survival
+from checker.claims.statement import unjudged_pods
 from checker.placement import check
 from checker.violation import Violation
 from models.documents.catalogue import Shape
@@ -52,7 +53,7 @@ def check_sizing(before: Snapshot, edited: Snapshot, sizing: Sizing) -> Checked:
     if placement is not None:
         judged = check(edited, placement)
         found += judged.violations
-        left_open += unjudged(judged.unjudged)
+        left_open += unjudged_pods(judged.unjudged)
         found += [Violation("", "", RULE, why) for why in (*_placement_faults(sizing, placement), *accounts.faults(edited, sizing))]
         if sizing.survival is not None:
             survival = check_survival(placed_as(edited, placement), sizing.survival)

@@ -36,9 +36,12 @@ def not_checked(result: Placement | RebalancePlan, unjudged: int = 0) -> list[st
     found = list(PLAN if isinstance(result, RebalancePlan) else PLACEMENT)
     if result.snapshot.rollout is not None:
         found.append("why new pods are stuck")
-    if unjudged:
-        found.append(f"why {unjudged} of the pods that are left fit nowhere: they are of too many kinds for so many nodes")
-    return found
+    return found + unjudged_pods(unjudged)
+
+
+def unjudged_pods(pods: int) -> list[str]:
+    """Return what a reader should know of pods that a placement leaves and that were not asked about."""
+    return [f"why {pods} of the pods that are left fit nowhere: they are of too many kinds for so many nodes"] if pods else []
 
 
 def assumptions(result: Placement | RebalancePlan | Capacity) -> list[str]:

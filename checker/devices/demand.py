@@ -6,7 +6,7 @@ staging/src/k8s.io/dynamic-resource-allocation/resourceclaim/resourceclaim.go.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from checker.devices import extended
@@ -132,7 +132,18 @@ class Demands:
         return demand.variants[resources]
 
 
-def owned_by(claim: api.ResourceClaim, pod: objects.Pod) -> bool:
+def made_for(claims: Mapping[str, api.ResourceClaim], pods: Iterable[objects.Pod]) -> set[str]:
+    """Return the keys of claims that were made for some of these pods, and go with them."""
+    owners: dict[str, list[objects.Pod]] = {}
+    for pod in pods:
+        owners.setdefault(pod.metadata.uid or "", []).append(pod)
+    return {
+        key for key, claim in (claims.items() if owners else ())
+        if any(_owned_by(claim, pod) for each in claim.metadata.ownerReferences or () for pod in owners.get(each.uid or "", ()))
+    }  # fmt: skip
+
+
+def _owned_by(claim: api.ResourceClaim, pod: objects.Pod) -> bool:
     """Return whether a claim was made for a pod, and goes with it."""
     if (claim.metadata.namespace or "default") != (pod.metadata.namespace or "default"):
         return False

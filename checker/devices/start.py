@@ -31,13 +31,7 @@ def remaining(snapshot: Snapshot, gone: Collection[str]) -> dict[str, api.Resour
     """Return the claims of a snapshot without those that go with pods of these keys."""
     if not snapshot.resource_claims:
         return {}
-    from checker.devices.demand import owned_by
+    from checker.devices.demand import made_for
 
-    owners: dict[str, list[objects.Pod]] = {}
-    for pod in snapshot.pods:
-        if objects.pod_key(pod) in gone:
-            owners.setdefault(pod.metadata.uid or "", []).append(pod)
-    return {
-        key: claim for key, claim in snapshot.resource_claims.items()
-        if not any(owned_by(claim, pod) for each in claim.metadata.ownerReferences or () for pod in owners.get(each.uid or "", ()))
-    }  # fmt: skip
+    own = made_for(snapshot.resource_claims, [pod for pod in snapshot.pods if objects.pod_key(pod) in gone])
+    return {key: claim for key, claim in snapshot.resource_claims.items() if key not in own}

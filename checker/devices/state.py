@@ -12,7 +12,7 @@ from typing import Final
 
 from checker.devices.asks import Wanted
 from checker.devices.books import Books
-from checker.devices.demand import Demand, Demands, PodClaim, owned_by
+from checker.devices.demand import Demand, Demands, PodClaim, made_for
 from checker.devices.pools import DeviceError, Pools, Published, selector_holds
 from checker.devices.search import Matcher, Search, Taken
 from models.kube import device_objects as api
@@ -60,13 +60,7 @@ class Devices:
     def __init__(self, snapshot: Snapshot, replaced: Sequence[objects.Pod] = ()) -> None:
         gates = self._gates = snapshot.gates
         self._claims = snapshot.resource_claims
-        owners: dict[str, list[objects.Pod]] = {}
-        for pod in replaced:
-            owners.setdefault(pod.metadata.uid or "", []).append(pod)
-        self._released = {
-            key for key, claim in (snapshot.resource_claims.items() if owners else ())
-            if any(owned_by(claim, pod) for each in claim.metadata.ownerReferences or () for pod in owners.get(each.uid or "", ()))
-        }  # fmt: skip
+        self._released = made_for(snapshot.resource_claims, replaced)
         self._books = Books(sharing=gates.enabled("DRAConsumableCapacity"))
         for key, claim in snapshot.resource_claims.items():
             if key not in self._released:

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from checker.journal.replay import Replay, Standing
-from checker.journal.requests import Ask, ask_of, deleted
+from checker.journal.requests import Ask, ask_of, at, deleted
 from checker.journal.tasks import Gated, Task, Tasks
 from models.documents.journal import Answered, Fact, Record, Request
 
@@ -153,8 +153,8 @@ class GatedReplay(Replay):
         if fact.what == "end":
             self.state.over = True
         elif fact.what == "undo":
-            ref = f"{_at(fact.object, 'kind')} {_at(fact.object, 'metadata', 'namespace')}/{_at(fact.object, 'metadata', 'name')}"
-            self._doomed[ref] = str(_at(fact.object, "metadata", "uid"))
+            ref = f"{at(fact.object, 'kind')} {at(fact.object, 'metadata', 'namespace')}/{at(fact.object, 'metadata', 'name')}"
+            self._doomed[ref] = str(at(fact.object, "metadata", "uid"))
         elif fact.what in ("gone", "replacement", "done", "manifest"):
             task = self._place(fact.step, fact.pod)
             if task is None:
@@ -192,7 +192,7 @@ class GatedReplay(Replay):
             yield f"{now} is said to stand for the pod, and is {known} of the snapshot"
         if uid in self.seen_gone:
             yield f"{now} is said to stand for the pod, and was gone before"
-        slot = (key, self._crew(task, str(_at(next(iter(_listed(_at(fact.object, "metadata", "ownerReferences"))), None), "uid") or "")))
+        slot = (key, self._crew(task, str(at(next(iter(_listed(at(fact.object, "metadata", "ownerReferences"))), None), "uid") or "")))
         if self._slots.get(uid, slot) != slot:
             if uid in self._sure or not _is_held(fact.object):
                 yield f"{now} is said to stand for the pod, and was let go as {self._slots[uid][0][1]}"
@@ -238,14 +238,14 @@ def _wanted(uid: str, read: Mapping[str, Any], node: str | None) -> dict[str, An
     """Return the one change that lets a pod go; None where it was not behind the gate."""
     if not _is_held(read):
         return None
-    gates = [gate for gate in _listed(_at(read, "spec", "schedulingGates")) if _at(gate, "name") != GATE]
+    gates = [gate for gate in _listed(at(read, "spec", "schedulingGates")) if at(gate, "name") != GATE]
     only = {"key": "metadata.name", "operator": "In", "values": [node]}
     terms: list[Any] = []
-    for term in _listed(_at(read, "spec", "affinity", "nodeAffinity", REQUIRED, "nodeSelectorTerms")):
-        asks = _at(term, "matchFields") or _at(term, "matchExpressions")
-        terms.append({**term, "matchFields": [*_listed(_at(term, "matchFields")), only]} if asks else term)
+    for term in _listed(at(read, "spec", "affinity", "nodeAffinity", REQUIRED, "nodeSelectorTerms")):
+        asks = at(term, "matchFields") or at(term, "matchExpressions")
+        terms.append({**term, "matchFields": [*_listed(at(term, "matchFields")), only]} if asks else term)
     return {
-        "metadata": {"uid": uid, "resourceVersion": _at(read, "metadata", "resourceVersion") or "", "annotations": {PLACED_ON: node}},
+        "metadata": {"uid": uid, "resourceVersion": at(read, "metadata", "resourceVersion") or "", "annotations": {PLACED_ON: node}},
         "spec": {
             "schedulingGates": gates or None,
             "affinity": {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": terms or [{"matchFields": [only]}]}}},
@@ -275,14 +275,8 @@ def _is_named_after(now: str, pod: str, ref: str) -> bool:
 
 
 def _is_held(read: object) -> bool:
-    return any(_at(gate, "name") == GATE for gate in _listed(_at(read, "spec", "schedulingGates")))
+    return any(at(gate, "name") == GATE for gate in _listed(at(read, "spec", "schedulingGates")))
 
 
 def _listed(value: object) -> list[Any]:
     return value if isinstance(value, list) else []
-
-
-def _at(value: object, *path: str) -> Any:
-    for name in path:
-        value = value.get(name) if isinstance(value, Mapping) else None
-    return value

@@ -42,10 +42,7 @@ class Ask:
 
     def get(self, *path: str) -> Any:
         """Return a field of the body, None where it is absent or null."""
-        found: Any = self.body
-        for part in path:
-            found = found.get(part) if isinstance(found, Mapping) else None
-        return found
+        return at(self.body, *path)
 
     def has(self, *path: str) -> bool:
         """Return whether the body gives a field, if only null."""
@@ -55,6 +52,13 @@ class Ask:
     def fields(self) -> Iterator[str]:
         """Return the paths of all fields that the body gives, with dots."""
         yield from _leaves("", self.body)
+
+
+def at(value: object, *path: str) -> Any:
+    """Return a field of plain data, None where it is absent or null."""
+    for name in path:
+        value = value.get(name) if isinstance(value, Mapping) else None
+    return value
 
 
 def _leaves(above: str, body: Mapping[str, Any]) -> Iterator[str]:

@@ -93,11 +93,6 @@ class _Check:
         named = {entry.pod for entry in self.listed}
         return {key: self.board.runners[key].node for key in named if key in self.board.runners}
 
-    def _broken(self) -> dict[str, frozenset[str]]:
-        """The rules that running pods break now, by key; terminating pods break none."""
-        runners = self.board.runners.values()
-        return {runner.key: broke for runner in runners if runner.at and runner.steady and (broke := self.board.broken(runner))}
-
     def _touched(self) -> set[str]:
         return {name for entry in self.listed for name in (entry.source, entry.target) if name is not None and name in self.board.nodes}
 
@@ -109,7 +104,7 @@ class _Check:
     # --- summaries ----------------------------------------------------------------------------------------------------------
 
     def summaries(self) -> tuple[Summary, Summary]:
-        before = self.ledger.summary(self._broken(), self._touched())
+        before = self.ledger.summary(self.board.all_broken(), self._touched())
         for entry in self.listed:
             runner = self.board.runners.get(entry.pod)
             if runner is None or (entry.target is not None and entry.target not in self.board.nodes):
@@ -123,7 +118,7 @@ class _Check:
                     self.board.volumes.settle(runner.pod, self.board.nodes[runner.at.node])
                 self.board.put(runner.at)
                 self.board.enter(runner.at)
-        return self._trimmed(before), self.ledger.summary(self._broken(), self._changed())
+        return self._trimmed(before), self.ledger.summary(self.board.all_broken(), self._changed())
 
     def _trimmed(self, before: Summary) -> Summary:
         changed = self._changed()
@@ -141,7 +136,7 @@ class _Check:
         moving = {entry.pod: owners.of(self.pods[entry.pod]) for entry in self.listed if entry.pod in self.pods}
         yield from limit_faults(plan, self.listed, moving)
         yield from self._excluded_faults()
-        broken = self._broken()
+        broken = self.board.all_broken()
         before = self.ledger.summary(broken, self._touched())
         free = self.ledger.freed()
         gone = {entry.pod for entry in self.listed if entry.target is None}
@@ -152,7 +147,7 @@ class _Check:
             self.board.settle_down(runner)
         yield from self._replay.faults(self.listed)
         yield from self._gang_faults()
-        broken = self._broken()
+        broken = self.board.all_broken()
         yield from summary_faults(plan.before, self._trimmed(before), "before")
         after = self.ledger.summary(broken, self._changed())
         yield from summary_faults(plan.after, after, "after")

@@ -54,10 +54,9 @@ def _faults(snapshot: Snapshot, plan: RebalancePlan) -> Iterator[Violation]:
         if name not in names:
             yield Violation("", name, PLAN, "the node that is to be drained is gone")
     yield from history_faults(listed)
+    broken = board.all_broken()
     for runner in board.runners.values():
-        if runner.at is not None and runner.steady:
-            runner.broke = board.broken(runner)
-    for runner in board.runners.values():
+        runner.broke = broken.get(runner.key, frozenset())
         board.settle_down(runner)
     replay = Replay(plan, board, pods, refusals, roster, guards, exclusions, justified=False)
     yield from replay.faults(listed)

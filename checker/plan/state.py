@@ -228,6 +228,10 @@ class Board:
                 return False
         return True
 
+    def all_broken(self) -> dict[str, frozenset[str]]:
+        """Return the rules that running pods break now, by key; terminating pods break none."""
+        return {runner.key: broke for runner in self.runners.values() if runner.at and runner.steady and (broke := self.broken(runner))}
+
     def broken(self, runner: Runner) -> frozenset[str]:
         """Return the rules that a running pod breaks: taken out, it would be rejected on its own node. A cordon breaks none."""
         there = runner.at

@@ -5,6 +5,7 @@ What a shape does not say is taken from the cluster's own nodes: docs/catalogue.
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -44,11 +45,8 @@ def names(shape: Shape, zone: str, taken: Iterable[str | None]) -> Iterator[str]
     """Return names for nodes without end: ``SHAPE-ZONE-N``, made valid names of nodes, none of them taken."""
     text = re.sub(r"[^a-z0-9.]+", "-", f"{shape.name}-{zone}".lower())
     base = re.sub(r"-*\.[-.]*", ".", text)[:_BASE].strip("-.")
-    known, number = frozenset(taken), 0
-    while True:
-        number += 1
-        if f"{base}-{number}" not in known:
-            yield f"{base}-{number}"
+    known = frozenset(taken)
+    return (name for number in itertools.count(1) if (name := f"{base}-{number}") not in known)
 
 
 def bought(snapshot: Snapshot, original: Snapshot, shape: Shape, zone: str, count: int) -> list[str]:

@@ -8,11 +8,12 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Callable
+from functools import partial
 from ipaddress import IPv4Address, IPv6Address
 from typing import Any, Final
 
 from models.cel import values
-from models.cel.condition import Fault, no_overload
+from models.cel.condition import Fault, accepts, no_overload
 
 _PREFIX: Final = re.compile(r"0|[1-9][0-9]{0,2}\Z")
 
@@ -58,17 +59,6 @@ def _to_cidr(text: object) -> object:
     return values.opaque(values.CIDR, f"{address}/{bits}")
 
 
-def _is(parse: Callable[[object], object]) -> Callable[[object], bool]:
-    def valid(text: object) -> bool:
-        try:
-            parse(text)
-        except Fault:
-            return False
-        return True
-
-    return valid
-
-
 def _high_bits(address: IPv4Address | IPv6Address, bits: int) -> int:
     return int(address) >> (address.max_prefixlen - bits)
 
@@ -104,7 +94,7 @@ def _is_link_local_multicast(value: object) -> bool:
 
 FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     "ip": _to_ip,
-    "isIP": _is(_address),
+    "isIP": partial(accepts, _address),
     "ip.isCanonical": lambda text: str(_address(text)) == text,
     "family": lambda value: _ip(value).version,
     "isUnspecified": lambda value: _ip(value).is_unspecified,
@@ -113,7 +103,7 @@ FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     "isLinkLocalUnicast": lambda value: _ip(value).is_link_local,
     "isGlobalUnicast": _is_global_unicast,
     "cidr": _to_cidr,
-    "isCIDR": _is(_network),
+    "isCIDR": partial(accepts, _network),
     "containsIP": _contains_ip,
     "containsCIDR": _contains_cidr,
     "prefixLength": lambda value: _cidr(value)[1],

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 
 class CelError(Exception):
     """An expression does not compile, or fails on a device; the message says why, in one line."""
@@ -18,6 +20,15 @@ class Fault(ValueError):
 def no_overload() -> Fault:
     """Return the fault of a function that has no overload for its arguments."""
     return Fault("no such overload")
+
+
+def accepts(parse: Callable[..., object], *arguments: object) -> bool:
+    """Return whether a function takes these arguments: it does not fail with a fault, or another ValueError."""
+    try:
+        parse(*arguments)
+    except ValueError:
+        return False
+    return True
 
 
 #: What the callbacks of the evaluation that is under way met; the library passes on only the text of an exception.

@@ -8,10 +8,11 @@ from __future__ import annotations
 import datetime
 import re
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 from models.cel import urls, values
-from models.cel.condition import Fault, no_overload, outside
+from models.cel.condition import accepts, no_overload, outside
 
 _LABEL: Final = r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?"
 _DNS_1035: Final = r"[a-z](?:[-a-z0-9]*[a-z0-9])?"
@@ -70,7 +71,7 @@ _FORMATS: Final[dict[str, Callable[[str], bool]]] = {
     "dns1123SubdomainPrefix": _matcher(rf"{_LABEL}(?:\.{_LABEL})*", 253, prefix=True),
     "dns1035LabelPrefix": _matcher(_DNS_1035, 63, prefix=True),
     "labelValue": lambda text: not text or _matcher(_VALUE, 63)(text),
-    "uri": urls.is_url,
+    "uri": partial(accepts, urls.check),
     "uuid": _uuid,
     "date": _date,
     "byte": _unknown("byte"),
@@ -88,7 +89,7 @@ def _validate(format_: object, text: object) -> object:
 
 def _named(name: object) -> object:
     if not isinstance(name, str):
-        raise Fault("no such overload")
+        raise no_overload()
     return values.opaque(values.FORMAT, name) if name in _FORMATS else None
 
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 import datetime
 from collections.abc import Callable, Mapping
 from fractions import Fraction
+from functools import partial
 from itertools import pairwise
 from typing import Any, Final
 
 from models.cel import addresses, formats, regular_expressions, semantic_versions, urls, values
-from models.cel.condition import Fault, no_overload, outside
+from models.cel.condition import Fault, accepts, no_overload, outside
 from models.cel.semantic_versions import SemanticVersion
 from models.kube import quantity
 from models.kube.quantity import QuantityError
@@ -26,14 +27,6 @@ def _parse_quantity(text: object) -> Fraction:
     if text != text.strip():
         raise QuantityError(f"{text[:60]!r} is not a quantity")
     return quantity.parse(text)
-
-
-def _is(parse: Callable[..., object], *arguments: object) -> bool:
-    try:
-        parse(*arguments)
-    except ValueError:
-        return False
-    return True
 
 
 def _version(value: object) -> SemanticVersion:
@@ -156,20 +149,13 @@ def _found(left: object, right: object) -> bool:
         return False
 
 
-def _index_of(items: object, item: object, *rest: object) -> int:
+def _index_of(items: object, item: object, *rest: object, last: bool = False) -> int:
     if isinstance(items, str) and isinstance(item, str) and not rest:
-        return items.find(item)
+        return items.rfind(item) if last else items.find(item)
     if not isinstance(items, list) or rest:
         raise no_overload()
-    return next((i for i, x in enumerate(items) if _found(x, item)), -1)
-
-
-def _last_index_of(items: object, item: object, *rest: object) -> int:
-    if isinstance(items, str) and isinstance(item, str) and not rest:
-        return items.rfind(item)
-    if not isinstance(items, list) or rest:
-        raise no_overload()
-    return next((i for i in reversed(range(len(items))) if _found(items[i], item)), -1)
+    places = range(len(items))
+    return next((i for i in (reversed(places) if last else places) if _found(items[i], item)), -1)
 
 
 def _includes(target: object, item: object) -> bool:
@@ -197,9 +183,9 @@ def _map_insert(target: object, *rest: object) -> object:
 
 FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     "quantity": lambda text: values.quantity(_parse_quantity(text)),
-    "isQuantity": lambda text: _is(_parse_quantity, text),
+    "isQuantity": partial(accepts, _parse_quantity),
     "semver": lambda *arguments: values.semver(_parse_version(*arguments)),
-    "isSemver": lambda *arguments: _is(_parse_version, *arguments),
+    "isSemver": partial(accepts, _parse_version),
     "compareTo": _compare,
     "isGreaterThan": lambda left, right: _compare(left, right) > 0,
     "isLessThan": lambda left, right: _compare(left, right) < 0,
@@ -217,7 +203,7 @@ FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     "min": _extreme(min),
     "max": _extreme(max),
     "indexOf": _index_of,
-    "lastIndexOf": _last_index_of,
+    "lastIndexOf": partial(_index_of, last=True),
     "includes": _includes,
     "cel.@mapInsert": _map_insert,
     "@equal": equal,

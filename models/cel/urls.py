@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 from urllib.parse import parse_qs, urlsplit
 
 from models.cel import values
-from models.cel.condition import Fault, no_overload, outside
+from models.cel.condition import Fault, accepts, no_overload, outside
 
 #: The URLs about which Go and Python agree: a scheme with an authority, or a path, in characters that need no escape.
 _PLAIN: Final = re.compile(
@@ -47,15 +48,6 @@ def _url(text: object) -> object:
     return values.opaque(values.URL, str(text))
 
 
-def is_url(text: object) -> bool:
-    """Return whether ParseRequestURI accepts a text."""
-    try:
-        check(text)
-    except Fault:
-        return False
-    return True
-
-
 def _host(value: object) -> str:
     return str(_parsed(value).netloc)
 
@@ -71,7 +63,7 @@ def _port(value: object) -> str:
 
 FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     "url": _url,
-    "isURL": is_url,
+    "isURL": partial(accepts, check),
     "getScheme": lambda value: _parsed(value).scheme,
     "getHost": _host,
     "getHostname": _hostname,

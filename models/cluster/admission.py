@@ -15,7 +15,7 @@ from typing import Final
 from models.kube import objects, quantity
 from models.kube.feature_gates import DEFAULT
 from models.kube.namespace_limits import LimitRangeItem, ResourceQuota
-from models.kube.pod_requests import at_once, pod_level_resource, pod_request
+from models.kube.pod_requests import add, at_once, pod_level_resource, pod_request
 from models.kube.pod_spec import BEST_EFFORT, qos_class
 from models.snapshot.snapshot import Snapshot
 
@@ -141,11 +141,6 @@ def _total(pod: objects.Pod, part: str) -> _Amounts:
     return total
 
 
-def _add(into: _Amounts, other: Mapping[str, Fraction]) -> None:
-    for name, value in other.items():
-        into[name] = into.get(name, Fraction(0)) + value
-
-
 # --- ResourceQuota ----------------------------------------------------------------------------------------------------------------------
 
 
@@ -182,7 +177,7 @@ class _Ledger:
 
     def take(self, pod: objects.Pod) -> None:
         """Count a pod as used."""
-        _add(self.used, self._usage(pod))
+        add(self.used, self._usage(pod))
 
     def _usage(self, pod: objects.Pod) -> _Amounts:
         """As :func:`usage`; equal pods share their parts."""
@@ -205,7 +200,7 @@ def _ledgers(snapshot: Snapshot, new: Collection[int]) -> dict[str, list[_Ledger
                 if not objects.is_terminal(pod):
                     ledger.take(pod)
                 else:
-                    _add(ledger.used, {"count/pods": Fraction(1)})
+                    add(ledger.used, {"count/pods": Fraction(1)})
     return found
 
 

@@ -118,11 +118,8 @@ class VolumeTable:
             zones = value.split("__")
             if not all(zones):
                 continue  # upstream skips a label that it cannot parse
-            codes, names = self._nodes.column(key)
-            modern_codes, modern_names = self._nodes.column(modern)
-            match = np.array([*(v in zones for v in names), False], dtype=bool)[codes]
-            modern_match = np.array([*(v in zones for v in modern_names), False], dtype=bool)[modern_codes]
-            ok &= np.where(codes >= 0, match, modern_match)
+            match, modern_match = (self._nodes.with_values(each, zones) for each in (key, modern))
+            ok &= np.where(self._nodes.column(key)[0] >= 0, match, modern_match)
         return ok | free
 
     def _delayed(self, key: str, claim: PersistentVolumeClaim, storage: StorageClass, modes: list[str]) -> Claim:
@@ -154,8 +151,7 @@ class VolumeTable:
         for term in storage.allowedTopologies:
             ok = self._all.copy()
             for expression in term.matchLabelExpressions or ():
-                codes, names = self._nodes.column(expression.key)
-                ok &= np.array([*(v in (expression.values or ()) for v in names), False], dtype=bool)[codes]
+                ok &= self._nodes.with_values(expression.key, expression.values or ())
             mask |= ok if term.matchLabelExpressions else self._none
         return mask
 

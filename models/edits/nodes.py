@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Collection
 from typing import Final
 
@@ -101,14 +102,9 @@ def add(snapshot: Snapshot, original: Snapshot, like: objects.Node, count: int) 
     old = like.metadata.name or ""
     taken = {node.metadata.name for node in snapshot.nodes} | {node.metadata.name for node in original.nodes}
     cloning = Cloning(snapshot, original, {old})
-    made: list[str] = []
-    number = 0
-    while len(made) < count:
-        number += 1
-        name = f"{old}-added-{number}"
-        if name not in taken:
-            made.append(name)
-            cloning.clone(like, name)
+    made = list(itertools.islice((name for number in itertools.count(1) if (name := f"{old}-added-{number}") not in taken), count))
+    for name in made:
+        cloning.clone(like, name)
     return made
 
 

@@ -6,6 +6,7 @@ key away; the taints are replaced), or a Node, whose shape the new ones have.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, TypeVar, get_args
@@ -160,10 +161,7 @@ def _merged(old: Mapping[str, _V], new: Mapping[str, _V | None]) -> dict[str, _V
 
 def new_name(taken: set[str], old: str) -> str:
     """Return a name for the node that stands in for another one, and take it."""
-    number, name = 1, f"{old}-new"
-    while name in taken:
-        number += 1
-        name = f"{old}-new-{number}"
+    name = next(name for number in itertools.count(1) if (name := f"{old}-new{f'-{number}' * (number > 1)}") not in taken)
     taken.add(name)
     return name
 

@@ -51,7 +51,8 @@ def _exact(resources: ResourceList | None) -> _Exact:
     return {name: quantity.milli_round(quantity.parse(raw)) for name, raw in (resources or {}).items()}
 
 
-def _add(into: _Exact, other: _Exact) -> None:
+def add(into: dict[str, Fraction], other: Mapping[str, Fraction]) -> None:
+    """Add amounts to others by name."""
     for name, value in other.items():
         into[name] = into.get(name, Fraction(0)) + value
 
@@ -189,18 +190,18 @@ def at_once(spec: PodSpec, of: Callable[[Container, Part], dict[str, Fraction]])
     of its own + Σ sidecars started before it). ``of``: what one container has."""
     total: _Exact = {}
     for container in spec.containers or ():
-        _add(total, of(container, "app"))
+        add(total, of(container, "app"))
     sidecars: _Exact = {}
     peak: _Exact = {}
     for container in spec.initContainers or ():
         if container.restartPolicy == "Always":
             own = of(container, "sidecar")
-            _add(total, own)
-            _add(sidecars, own)
+            add(total, own)
+            add(sidecars, own)
             _max(peak, sidecars)
         else:
             own = dict(of(container, "init"))
-            _add(own, sidecars)
+            add(own, sidecars)
             _max(peak, own)
     _max(total, peak)
     return total
@@ -225,7 +226,7 @@ def pod_request(pod: Pod, gates: FeatureGates, supposed: Mapping[str, Fraction] 
         total = _sum_of_maxima(pod.spec, resize, supposed)
     if pod.spec.resources is not None:
         total |= _of_pod(pod, resize, gates)
-    _add(total, _exact(pod.spec.overhead))
+    add(total, _exact(pod.spec.overhead))
 
     request = {}
     for name, value in total.items():
@@ -244,7 +245,7 @@ def pod_limits(pod: Pod, gates: FeatureGates) -> dict[str, int]:
     total = at_once(spec, lambda container, _: _exact(container.resources.limits if container.resources else None))
     if spec.resources is not None and spec.resources.limits and gates.enabled("PodLevelResources"):
         total |= {name: value for name, value in _exact(spec.resources.limits).items() if pod_level_resource(name)}
-    _add(total, {name: value for name, value in _exact(spec.overhead).items() if total.get(name)})
+    add(total, {name: value for name, value in _exact(spec.overhead).items() if total.get(name)})
     return {n: quantity.ceil(value * 1000 if n == "cpu" else value) for n, value in total.items() if counts_as_resource(n) and value}
 
 

@@ -170,7 +170,7 @@ class NodeTable:
         table = np.array([*wanted, missing], dtype=bool)  # code -1 reads the last entry
         return table[codes]
 
-    def _with_values(self, key: str, values: Iterable[str]) -> Bools:
+    def with_values(self, key: str, values: Iterable[str]) -> Bools:
         """bool[N]: nodes on which the label has one of the values; they are looked up, whatever the number of values of nodes."""
         codes, found = self.column(key)
         index = self._codes[key]
@@ -184,7 +184,7 @@ class NodeTable:
             return np.zeros(self.size, dtype=bool)
         codes, found = self.column(key)
         if operator in ("In", "NotIn"):
-            among = self._with_values(key, values)
+            among = self.with_values(key, values)
             return among if operator == "In" else ~among
         if operator == "Exists":
             return np.asarray(codes >= 0, dtype=bool)
@@ -225,7 +225,7 @@ class NodeTable:
         """bool[N]: nodes that carry all these label values (a pod's nodeSelector)."""
         mask = np.ones(self.size, dtype=bool)
         for key, value in labels.items():
-            mask &= self._with_values(key, (value,))
+            mask &= self.with_values(key, (value,))
         return mask
 
     def with_keys(self, keys: Iterable[str]) -> Bools:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping
 from typing import Final
 
@@ -84,11 +85,8 @@ def _provide_devices(snapshot: Snapshot, pod: objects.Pod) -> None:
         template = snapshot.resource_claim_templates.get(f"{namespace}/{entry.resourceClaimTemplateName}")
         if entry.resourceClaimTemplateName is None or template is None:
             continue
-        name = base = f"{pod.metadata.name}-{entry.name}"
-        number = 1
-        while f"{namespace}/{name}" in snapshot.resource_claims:
-            number += 1
-            name = f"{base}-{number}"
+        names = (f"{pod.metadata.name}-{entry.name}{f'-{number}' * (number > 1)}" for number in itertools.count(1))
+        name = next(name for name in names if f"{namespace}/{name}" not in snapshot.resource_claims)
         asked = template.spec or device_objects.ResourceClaimTemplateSpec()
         head = asked.metadata or objects.ObjectMeta()
         owner = objects.OwnerReference("Pod", pod.metadata.name or "", "v1", pod.metadata.uid, True)

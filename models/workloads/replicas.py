@@ -129,8 +129,6 @@ def job(
     assert spec is not None
     if _ended(status):
         return Plan(0, warnings=("is finished: it makes no more pods",))
-    if suspended(workload):
-        return Plan(0, warnings=("is suspended: it makes no pods",))
     wanted = job_wanted(workload, status, existing, finished)
     labels = {"batch.kubernetes.io/job-name": name, "job-name": name}
     if spec.completionMode == "Indexed":
