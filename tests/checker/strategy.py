@@ -16,7 +16,7 @@ def points(snapshot: Snapshot, placed: Mapping[str, str], absent: Collection[str
     used: dict[str, Counter[str]] = {}
     for pod in snapshot.pods:
         key = pod_key(pod)
-        node = placed[key] if key in placed else pod.spec.nodeName
+        node = placed.get(key, pod.spec.nodeName)
         if node and (key in placed or not (is_terminal(pod) or key in absent)):
             used.setdefault(node, Counter()).update(resources.pod_requests(pod, snapshot.gates, bound=key not in placed))
     capacity = {node.metadata.name or "": resources.node_capacity(node) for node in snapshot.nodes}
