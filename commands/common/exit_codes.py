@@ -46,7 +46,8 @@ def on_a_terminal() -> bool:
 
 def fail(problems: Sequence[str], code: int = BAD_INPUT) -> NoReturn:
     """End the command with one line per problem on standard error, on a terminal with the address of what is written about it."""
-    for problem in problems:
+    for told in problems:
+        problem = f"(no file name){told}" if told.startswith(": ") else told
         page = section(problem) if code == BAD_INPUT and on_a_terminal() else None
         say(f"kubestow: {problem}" if page is None else f"kubestow: {problem} ({page})")
     raise click.exceptions.Exit(code)

@@ -243,7 +243,7 @@ def _reason(error: Exception) -> str:
 
 def label(path: str) -> str:
     """Return how error lines name a file."""
-    return "stdin" if path == STDIN else path
+    return "stdin" if path == STDIN else path or "(no file name)"
 
 
 def digest(data: bytes) -> bytes:

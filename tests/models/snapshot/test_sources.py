@@ -113,3 +113,11 @@ def test_free_memory_is_the_least_of_what_the_system_tells(tmp_path: Path, monke
     (tmp_path / "cgroup/memory/memory.limit_in_bytes").write_text("50000\n")
     (tmp_path / "cgroup/memory/memory.usage_in_bytes").write_text("60000\n")
     assert sources.free_memory() == 0
+
+
+@pytest.mark.parametrize("options", [["audit", ""], ["audit", "SNAPSHOT", "--policy", ""], ["verify", "SNAPSHOT", "--result", ""]])
+def test_an_empty_name_is_told(options: list[str], tmp_path: Path) -> None:
+    """As of a variable of a shell that is not set."""
+    path = str(write(tmp_path / "snapshot.json"))
+    result = CliRunner().invoke(cli.main, [path if option == "SNAPSHOT" else option for option in options])
+    assert (result.exit_code, result.stderr) == (1, "kubestow: (no file name): cannot be read: No such file or directory\n")
