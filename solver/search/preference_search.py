@@ -79,10 +79,11 @@ class PreferenceSearch:
                 )
             self._turns(best, components, search, until)
             if whole and not self._finished(best):
-                self._whole(best, (self._left() - keep) * (self.parameters.last if engine == "auto" else 1))
-            if whole and engine == "auto" and not self._finished(best):
-                search.go_to(best.counts)
-                self._turns(best, components, search, keep)
+                share = self.parameters.last if engine == "auto" else 1
+                self._whole(best, max(0.0, self._left() - keep) * share)
+                if engine == "auto" and not self._finished(best):
+                    search.go_to(best.counts)
+                    self._turns(best, components, search, keep)
         return best
 
     def _finished(self, best: SoftOutcome) -> bool:
