@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 from typing import Final
@@ -16,6 +16,7 @@ from typing import Final
 import msgspec
 
 from checker.capacity.waves.standing import Standing
+from checker.plan.state import Held
 from checker.plan.volumes import Volumes
 from checker.rules import affinity, node_rules, resources, spread
 from models.kube import objects
@@ -35,13 +36,6 @@ class Runner:
     node: str
     member: affinity.Member
     spread: spread.Spread
-
-
-@dataclass(eq=False, slots=True)
-class _Held:
-    pods: int = 0
-    used: resources.Amounts = field(default_factory=dict)
-    ports: list[resources.Port] = field(default_factory=list)
 
 
 class _Volumes(Volumes):
@@ -86,7 +80,7 @@ class Outage:
         self._whole: Counter[str] = Counter()
         for amounts in self._capacity.values():
             self._whole.update(amounts)
-        self._held = {name: _Held() for name in self.nodes}
+        self._held = {name: Held() for name in self.nodes}
         self._asked = resources.Shared(snapshot.gates)
         self._volumes = _Volumes(snapshot)
         self._spread = Standing(self.nodes, snapshot.gates)
@@ -111,16 +105,8 @@ class Outage:
 
     def _enter(self, runner: Runner, name: str, *, anew: bool, by: int = 1) -> None:
         """A pod is on a node (``by`` -1: no more). ``anew``: it was put there, so that its status does not count."""
-        pod, node, held = runner.pod, self.nodes[name], self._held[name]
-        held.pods += by
-        used = held.used
-        for resource, amount in self._asked.requests(pod, bound=not anew).items():
-            used[resource] = used.get(resource, 0) + by * amount
-        for port in self._asked.ports(pod):
-            if by > 0:
-                held.ports.append(port)
-            else:
-                held.ports.remove(port)
+        pod, node = runner.pod, self.nodes[name]
+        self._held[name].weigh(self._asked.requests(pod, bound=not anew), self._asked.ports(pod), by)
         self._spread.add(pod, node, runner.member.profile, by)
         (self._affinity.add if by > 0 else self._affinity.remove)(runner.member, node)
         if pod.spec.volumes:
@@ -164,14 +150,9 @@ class Outage:
         """Return every rule that rejects a pod that lost its node on another one, but those of devices, NUMA zones and gangs."""
         if name in self.gone or name not in self.nodes:
             return [("NodeName", "the node is not there")]
-        pod, node, held = runner.pod, self.nodes[name], self._held[name]
+        pod, node = runner.pod, self.nodes[name]
         found: list[Fault] = node_rules.node_faults(pod.spec, node, self.snapshot.gates)
-        ports = self._asked.ports(pod)
-        clash = resources.clashing_port(ports, held.ports) if ports else None
-        if clash:
-            found.append(("NodePorts", f"host port {clash[1]}/{clash[0]} on {clash[2]} is taken"))
-        requests = self._asked.requests(pod, bound=False)
-        found += [("NodeResourcesFit", why) for why in resources.fit_faults(requests, held.pods, held.used, self._capacity[name])]
+        found += self._held[name].faults(self.requests(runner), self._asked.ports(pod), self._capacity[name])
         if pod.spec.volumes:
             found += self._volumes.faults(pod, node)
         found += [("PodTopologySpread", why) for why in spread.faults(runner.spread, node)]

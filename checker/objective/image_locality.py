@@ -36,13 +36,8 @@ class ImageLocality:
         bytes_there = 0
         for reference in references:
             if reference:
-                name = _tagged(reference)
+                name = reference if ":" in reference.rpartition("/")[2] else reference + ":latest"
                 if node in self._at.get(name, ()):
                     bytes_there += self._sizes[name] * len(self._at[name]) // self._count
         most = _MOST * max(1, len(containers))
         return _POINTS * (min(max(bytes_there, _LEAST), most) - _LEAST) // (most - _LEAST)
-
-
-def _tagged(reference: str) -> str:
-    """Return the reference with its tag; one without tag and digest means latest."""
-    return reference if ":" in reference.rpartition("/")[2] else reference + ":latest"

@@ -95,18 +95,14 @@ def judge(snapshot: Snapshot, placed: Sequence[Assignment], absent: Collection[s
         machine = kubelet.read(nodes[name], found) if found is not None else None
         if machine is not None and machine.rejects:
             for pod in entries:
-                memo = (*_alike(pod.pod), machine.scope)
+                spec, status = pod.pod.spec, pod.pod.status  # replicas in a snapshot share the parts of their specs
+                qos = status.qosClass if status else None
+                memo = (id(spec.containers), id(spec.initContainers), id(spec.resources), qos, machine.scope)
                 if memo not in asked:
                     asked[memo] = kubelet.asks(pod.pod, machine.scope)
                 pod.asks = asked[memo]
         _judge_node(name, machine, entries, fixed.get(name, ()), policy, zones)
     return zones
-
-
-def _alike(pod: objects.Pod) -> tuple[object, ...]:
-    """Equal for pods that ask the same; replicas in a snapshot share the parts of their specs."""
-    spec = pod.spec
-    return id(spec.containers), id(spec.initContainers), id(spec.resources), pod.status.qosClass if pod.status else None
 
 
 def _judge_node(

@@ -67,6 +67,23 @@ class Held:
     resized: dict[Runner, None] = field(default_factory=dict)
     mounting: dict[Runner, None] = field(default_factory=dict)
 
+    def weigh(self, requests: resources.Amounts, ports: Iterable[resources.Port], by: int) -> None:
+        """A pod is on the node (``by`` -1: no more)."""
+        self.pods += by
+        used = self.used
+        for name, amount in requests.items():
+            used[name] = used.get(name, 0) + by * amount
+        for port in ports:
+            self.ports[port] = self.ports.get(port, 0) + by
+            if not self.ports[port]:
+                del self.ports[port]
+
+    def faults(self, requests: resources.Amounts, ports: Collection[resources.Port], capacity: resources.Amounts) -> list[Fault]:
+        """Return why one more pod finds its host ports taken or no room."""
+        clash = resources.clashing_port(ports, self.ports) if ports else None
+        found = [("NodePorts", f"host port {clash[1]}/{clash[0]} on {clash[2]} is taken")] if clash else []
+        return found + [("NodeResourcesFit", why) for why in resources.fit_faults(requests, self.pods, self.used, capacity)]
+
 
 class Board:
     """All running pods of a snapshot, and those with the keys ``waiting``, that a plan places. ``exempt``: namespaces without hard
@@ -134,15 +151,8 @@ class Board:
         self.affinity.remove(there.member, self.nodes[there.node])
 
     def _weigh(self, there: Presence, by: int) -> None:
-        pod, held = there.runner.pod, self.held[there.node]
-        held.pods += by
-        used = held.used
-        for name, amount in self.requests(pod, bound=not there.placed).items():
-            used[name] = used.get(name, 0) + by * amount
-        for port in self.ports(pod):
-            held.ports[port] = held.ports.get(port, 0) + by
-            if not held.ports[port]:
-                del held.ports[port]
+        pod = there.runner.pod
+        self.held[there.node].weigh(self.requests(pod, bound=not there.placed), self.ports(pod), by)
 
     def enter(self, there: Presence, by: int = 1) -> None:
         """The pod is on the node (``by`` -1: no more), as required affinity and spread count."""
@@ -175,14 +185,9 @@ class Board:
     def landing_faults(self, runner: Runner, name: str, others: Iterable[objects.Pod]) -> list[Fault]:
         """Return every rule of this class that may reject the pod, which is nowhere now, on a node. ``others``: pods counted there now that
         may as well be away."""
-        pod, node = runner.pod, self.nodes[name]
+        pod, node, capacity = runner.pod, self.nodes[name], self.capacity[name]
         found: list[Fault] = node_rules.node_faults(pod.spec, node, self.snapshot.gates)
-        ports, held = self.ports(pod), self.held[name]
-        clash = resources.clashing_port(ports, held.ports) if ports else None
-        if clash:
-            found.append(("NodePorts", f"host port {clash[1]}/{clash[0]} on {clash[2]} is taken"))
-        requests, capacity = self._left_to_the_node(pod, name), self.capacity[name]
-        found += [("NodeResourcesFit", why) for why in resources.fit_faults(requests, held.pods, held.used, capacity)]
+        found += self.held[name].faults(self._left_to_the_node(pod, name), self.ports(pod), capacity)
         if self.devices is not None:
             why = self.devices.judge(pod, node, self.requests(pod, bound=False), capacity).fault
             found += [] if why is None else [(devices.RULE, why)]

@@ -34,9 +34,7 @@ def _version(value: object) -> SemanticVersion:
 
 
 def _amount(value: object) -> Fraction:
-    if values.kind_of(value) == values.QUANTITY:
-        return values.amount_of(value)
-    raise no_overload()
+    return Fraction(values.text_of(value, values.QUANTITY))
 
 
 def _parse_version(text: object, normalise: object = False) -> SemanticVersion:

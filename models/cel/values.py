@@ -91,8 +91,3 @@ def semver(version: SemanticVersion) -> Opaque:
 def quantity(amount: Fraction, computed: bool = False) -> Opaque:
     """Return a quantity as a value. ``computed``: of add or sub, which upstream compares otherwise."""
     return opaque(QUANTITY, str(amount), computed)
-
-
-def amount_of(value: Opaque) -> Fraction:
-    """Return the exact amount of a quantity."""
-    return Fraction(value.text)

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator
 from typing import Final
 
 from models.devices import extended_resources
-from models.devices.demand import Claim, Constraint, Demand, Extended, Request, Toleration
+from models.devices.demand import Claim, Constraint, Demand, Extended, Request
 from models.kube import device_objects, pod_requests, quantity
 from models.kube.objects import Pod
 from models.snapshot.snapshot import Snapshot
@@ -160,7 +160,8 @@ class DemandReader:
         asked = (part.capacity.requests if part.capacity is not None else None) or {}
         capacity = tuple(sorted((n, quantity.parse(raw)) for n, raw in asked.items()))
         count = None if mode == "All" else 1 if part.count is None else part.count
-        return Request(name, part.deviceClassName, count, selectors, _tolerations(part.tolerations), capacity, bool(admin))
+        tolerations = tuple((t.key or "", t.operator or "Equal", t.value or "", t.effect or "") for t in part.tolerations or ())
+        return Request(name, part.deviceClassName, count, selectors, tolerations, capacity, bool(admin))
 
     def _constraint(self, called: str, each: device_objects.DeviceConstraint) -> Constraint:
         requests = tuple(sorted(each.requests or ()))
@@ -197,7 +198,3 @@ class DemandReader:
         spec = self.snapshot.resource_claims[left].spec if left is not None else None
         if spec is not None and spec.devices is not None and spec.devices.requests:
             raise _Refused(f"claim {left} is left from an earlier attempt to place the pod")
-
-
-def _tolerations(listed: list[device_objects.DeviceToleration] | None) -> tuple[Toleration, ...]:
-    return tuple((t.key or "", t.operator or "Equal", t.value or "", t.effect or "") for t in listed or ())

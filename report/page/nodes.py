@@ -9,8 +9,8 @@ from models.documents.rebalance_plan import RebalancePlan
 from models.kube import objects, quantity
 from models.kube.pod_requests import allocatable
 from models.numa.node_topology import NumaTree, TopologyError, tree
-from models.snapshot import scope
 from models.snapshot.snapshot import InputError, Snapshot
+from models.workloads import daemon_sets
 from report.documents import numbers
 from report.documents.node_rows import zone_of
 from report.page import words
@@ -92,13 +92,8 @@ def _used(places: Places, view: int, *, terminating: bool) -> set[int]:
     return {
         n
         for pod, n in zip(places.pods, places.place[view], strict=True)
-        if n >= 0 and not _stays(pod) and (terminating or not objects.is_terminating(pod))
+        if n >= 0 and not daemon_sets.is_daemon(pod) and (terminating or not objects.is_terminating(pod))
     }
-
-
-def _stays(pod: objects.Pod) -> bool:
-    owner = objects.controller_of(pod)
-    return scope.is_mirror(pod) or (owner is not None and owner.kind == "DaemonSet")
 
 
 def _flags(snapshot: Snapshot, result: Result, original: Snapshot | None, places: Places) -> list[int]:
