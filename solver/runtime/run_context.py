@@ -32,6 +32,10 @@ class RunContext:
         """Return the context of a run that begins now."""
         return cls(options, Deadline(options, time.monotonic()), stop or threading.Event(), report or ProgressReporter())
 
+    def part(self, seconds: float | None, report: ProgressReporter | None = None) -> RunContext:
+        """Return the context of a part that begins now and may take so many seconds; who hears of the whole does not hear of it."""
+        return RunContext.start(replace(self.options, time_limit=seconds), self.stop, report)
+
     def until(self, deadline: Deadline) -> RunContext:
         """Return the same context with another deadline."""
         return replace(self, deadline=deadline)

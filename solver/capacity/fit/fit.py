@@ -17,7 +17,7 @@ from models.snapshot.snapshot import Snapshot
 from solver.capacity.fit.cause import cause_of, one_more
 from solver.capacity.fit.growth import growth
 from solver.capacity.fit.question import Ceiling, Question, read
-from solver.capacity.fit.units import Most, charge, most, part
+from solver.capacity.fit.units import SHORT, Most, charge, most
 from solver.placed_tiers import Answer
 from solver.runtime.deadline import Deadline
 from solver.runtime.options import OnProgress, Options
@@ -59,8 +59,7 @@ def fit(
     timed = replace(options, time_limit=limit)
     context = RunContext(timed, Deadline(timed, started if began is None else began), stop or threading.Event(), report)
     question = replace(question, options=timed)
-    limited = part(context, context.deadline.left() * ANSWER)
-    limited = replace(limited, report=report)
+    limited = context.part(max(SHORT, context.deadline.left() * ANSWER), report)
     if options.policy.refuseAllNamespacesAntiAffinity:
         one = question.at(1)
         refuse_domain_blocking(one.snapshot, one.scope)
@@ -105,8 +104,8 @@ def _beyond(question: Question, ceiling: Ceiling, found: Most, context: RunConte
     instance, asked = one_more(question, found)
     if not context.options.deterministic:  # what is large to compile is large to check
         checking = CHECKING * (time.monotonic() - began)
-        context = replace(part(context, context.deadline.left() - checking), report=context.report)
-    limited = part(context, context.deadline.left() * CAUSE)
+        context = context.part(max(SHORT, context.deadline.left() - checking), context.report)
+    limited = context.part(max(SHORT, context.deadline.left() * CAUSE))
     cause = cause_of(question, found, instance, asked, limited)
     charge(context, limited)
     grown = list(growth(question, ceiling, found, instance, asked, context))

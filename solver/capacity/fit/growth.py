@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from models.cluster.cluster import Cluster
 from models.documents.fit import Growth
 from solver.capacity.fit.question import Ceiling, Instance, Question
-from solver.capacity.fit.units import Most, charge, part, range_of
+from solver.capacity.fit.units import SHORT, Most, charge, range_of
 from solver.explain.conflict.placement_question import PlacementQuestion
 from solver.explain.remedy.add_nodes import shapes
 from solver.runtime.run_context import RunContext
@@ -28,7 +28,7 @@ def growth(
         if context.over():
             yield None
             continue
-        limited = part(context, context.deadline.left() * min(1.0, AHEAD / (len(kinds) - number)))
+        limited = context.part(max(SHORT, context.deadline.left() * min(1.0, AHEAD / (len(kinds) - number))))
         same = _holds(instance.cluster, instance.cluster.nodes.names.index(shape.like))
         with_node = question.with_node(shape.like)
         zones = question.keep is not None and question.keep.of == "zone"

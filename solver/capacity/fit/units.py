@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from solver import rules
 from solver.bind_order.order import Sequence_
@@ -11,12 +10,12 @@ from solver.capacity.fit.question import Ceiling, Instance, Question
 from solver.capacity.fit.trial import Trial, Verdict
 from solver.objective.preferences import Objective
 from solver.placed_tiers import PlacedSearch
-from solver.runtime.deadline import Deadline
-from solver.runtime.progress_trace import ProgressReporter
 from solver.runtime.run_context import RunContext
 
 #: The share of the time that is left for one number of units.
 TRIAL = 0.5
+#: Seconds that a part of the work gets at least.
+SHORT = 0.05
 
 
 @dataclass
@@ -28,12 +27,6 @@ class Most:
     instance: Instance | None = None
     sequence: Sequence_ = field(default_factory=list)
     engine: str = "greedy"
-
-
-def part(context: RunContext, seconds: float) -> RunContext:
-    """Return the context of a part of the work, which tells nobody of its tiers."""
-    options = replace(context.options, time_limit=max(0.05, seconds))
-    return RunContext(options, Deadline(options, time.monotonic()), context.stop, ProgressReporter())
 
 
 def charge(context: RunContext, spent: RunContext) -> None:
@@ -78,7 +71,7 @@ def _replicas(question: Question, ceiling: Ceiling, context: RunContext) -> Most
         return None
     cluster = full.cluster
     active = rules.build(cluster)
-    limited = part(context, context.deadline.left())
+    limited = context.part(max(SHORT, context.deadline.left()))
     search = PlacedSearch(Objective(cluster, active), active, full.limits, limited)
     answer = search.run()
     charge(context, limited)
@@ -108,7 +101,7 @@ class _Units:
         return self.best
 
     def _try(self, k: int) -> None:
-        limited = part(self.context, self.context.deadline.left() * TRIAL)
+        limited = self.context.part(max(SHORT, self.context.deadline.left() * TRIAL))
         instance = self.question.at(k)
         verdict = self.tried[k] = Trial(instance, limited).ask()
         charge(self.context, limited)

@@ -124,11 +124,9 @@ def _alone(searches: Sequence[Search], context: RunContext) -> list[Found]:
             found.append(Found(infeasible=True))
             return found + [Found() for _ in searches[i + 1 :]]
         left = context.options.time_limit
-        limited = replace(context.options, time_limit=None if left is None else max(0.05, left * ALONE / len(searches)))
-        own = Deadline(limited, time.monotonic())
-        one = Search(search.world, search.menu, search.catalogue, search.asked, RunContext(limited, own, context.stop))
-        found.append(one.run())
-        context.deadline.charge(own.elapsed())
+        own = context.part(None if left is None else max(0.05, left * ALONE / len(searches)))
+        found.append(Search(search.world, search.menu, search.catalogue, search.asked, own).run())
+        context.deadline.charge(own.deadline.elapsed())
         if found[-1].infeasible:
             return found + [Found() for _ in searches[i + 1 :]]
     return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from fractions import Fraction
 from math import ceil, gcd
 
@@ -23,7 +23,6 @@ from solver.capacity.size.relaxation import least_cost
 from solver.capacity.size.trial import Start, Trial, attempt
 from solver.capacity.size.world import World
 from solver.cpsat.run import CpSat
-from solver.runtime.deadline import Deadline
 from solver.runtime.run_context import RunContext
 
 #: Share of the time that is left for one solve of the relaxation, and for one trial.
@@ -281,18 +280,16 @@ class Search:
 
     def attempt(self, counts: Sequence[int], start: Start | None = None, *, free: bool = False, share: float = TRY) -> Trial:
         """Try a purchase, nodes by brand. ``free``: as if there were any number of each; ``share``: of the time that is left."""
-        began = _now()
-        seconds = max(1.0, self.context.deadline.left() * share)
-        options = replace(self.context.options, time_limit=seconds)
-        context = RunContext(options, Deadline(options, _now()), self.context.stop)
+        began = time.monotonic()
+        context = self.context.part(max(1.0, self.context.deadline.left() * share))
         bought = self.menu.purchase(counts)
         trial = attempt(self.world, [(unlimited(offer), k) for offer, k in bought] if free else bought, context, start)
         self.context.deadline.charge(context.deadline.elapsed())
-        self._tried = max(self._tried, _now() - began)
+        self._tried = max(self._tried, time.monotonic() - began)
         return trial
 
     def _adopt(self, trial: Trial) -> None:
-        cost, count = sum(o.cost * k for o, k in trial.bought), sum(k for _, k in trial.bought)
+        cost, count = spent(trial.bought), sum(k for _, k in trial.bought)
         found = self.found
         if found.trial is None or (cost, count) < (found.cost, found.count):
             found.trial, found.cost, found.count = trial, cost, count
@@ -313,7 +310,7 @@ class Search:
                     more = min(self._ceiling(b) - counts[b], -(-pods // int(self.menu.most[g, b])))
                     counts[b] += more
                     plan.nodes += [Bought(b, {}) for _ in range(more)]
-            if len(plan.nodes) == sum(count for _, count in trial.bought) or not self._allows(counts):
+            if len(plan.nodes) == sum(count for _, count in trial.bought) or not self.local.allowed(np.array(counts, dtype=np.int64)):
                 return
             self.last = self.attempt(counts, start_of(plan, self.menu))
             if self.last.complete:
@@ -321,19 +318,6 @@ class Search:
 
     def _ceiling(self, b: int) -> int:
         return self.catalogue.most.get(self.menu.brands[b].offers[0].shape.name, int(self.menu.count.sum()) + 1)
-
-    def _allows(self, counts: Sequence[int]) -> bool:
-        """Return whether the catalogue and the question allow a purchase."""
-        by_shape: dict[str, int] = {}
-        for brand, count in zip(self.menu.brands, counts, strict=True):
-            if count:
-                name = brand.offers[0].shape.name
-                by_shape[name] = by_shape.get(name, 0) + count
-        return (
-            all(by_shape.get(name, 0) <= most for name, most in self.catalogue.most.items())
-            and self.catalogue.within_spot(by_shape)
-            and (self.asked.kinds is None or len(by_shape) <= self.asked.kinds)
-        )
 
     def _report(self) -> None:
         found = self.found
@@ -346,7 +330,3 @@ class Search:
 def spent(bought: Sequence[tuple[Offer, int]]) -> int:
     """Return what a purchase costs, in millionths."""
     return sum(offer.cost * count for offer, count in bought)
-
-
-def _now() -> float:
-    return time.monotonic()

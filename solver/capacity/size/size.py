@@ -83,8 +83,8 @@ def size(
     later = min(10.0, (options.time_limit or 100.0) * LATER)
     if asked.survive is not None:
         later += (options.time_limit or 100.0) * CERTIFYING
-    hopeless = offered.hopeless()
-    found = Found(infeasible=True) if hopeless else _search(cluster, offered, catalogue, asked, context, clock - later)
+    searching = context.until(Deadline(options, clock - later))
+    found = Found(infeasible=True) if offered.hopeless() else Search(cluster, offered, catalogue, asked, searching).run()
     solved = time.monotonic()
     result = answer(cluster, offered, catalogue, asked, found, context)
     if not options.deterministic:
@@ -121,10 +121,6 @@ def answer(cluster: World, offered: Menu, catalogue: Catalogue, asked: SizeOptio
             "every pod fits on some node: it is rules between pods, or what the catalogue and the question allow, that leave no way"
         )
     return result
-
-
-def _search(cluster: World, offered: Menu, catalogue: Catalogue, asked: SizeOptions, context: RunContext, clock: float) -> Found:
-    return Search(cluster, offered, catalogue, asked, context.until(Deadline(context.options, clock))).run()
 
 
 def _survive(
@@ -215,9 +211,8 @@ def _placement(cluster: World, trial: Trial, options: Options, context: RunConte
     shown = _shown(cluster, trial, options)
     if trial.answer.counts.any() and not context.over() and int(np.count_nonzero(trial.limits)) <= LARGE:
         seconds = min((options.time_limit or 100.0) * LATER, 10.0, max(0.1, context.deadline.left()))
-        limited = replace(shown, time_limit=seconds)
         strategy = choose(trial.cluster, options.policy.strategy) if options.search_strategy else None
-        within = RunContext(limited, Deadline(limited, time.monotonic()), context.stop, context.report)
+        within = RunContext.start(replace(shown, time_limit=seconds), context.stop, context.report)
         improve_later(trial.objective, trial.limits, trial.answer, strategy, within)
     return document(trial.cluster, shown, trial.answer)
 
@@ -242,8 +237,7 @@ def _together(trial: Trial, context: RunContext) -> list[doc.Cause]:
         placed += [(i, cluster.nodes.names[n]) for i in cluster.classes[g].pods[taken[g] : taken[g] + k]]
         taken[g] += k
     before = bound_as(cluster.snapshot, [(i, "") for i in cluster.scope.pending if cluster.snapshot.pods[i].spec.nodeName])
-    limited = replace(context.options, time_limit=10.0)
-    found = explain_left(before, left_of(cluster, taken)[:CAUSES], placed, RunContext.start(limited, context.stop))
+    found = explain_left(before, left_of(cluster, taken)[:CAUSES], placed, context.part(10.0))
     for _, cause in found:
         cause.waysOut = []  # they would count nodes that nobody has bought
     return [cause for _, cause in found]
@@ -259,8 +253,7 @@ def _causes(offered: Menu, hopeless: list[int], context: RunContext) -> list[doc
     for g in hopeless[:CAUSES]:
         pods = offered.cluster.classes[g].pods
         question = PlacementQuestion(snapshot, (pods[0],), 1, options.exempt, options.policy)
-        limited = replace(options, time_limit=5.0)
-        cause = minimal_cause(question, RunContext.start(limited, context.stop))
+        cause = minimal_cause(question, context.part(5.0))
         if cause is not None:
             cause.pods, cause.alone = [pod_key(snapshot.pods[i]) for i in pods], True
             found.append(cause)

@@ -231,8 +231,7 @@ class _Search:
         return self._certified[counts]
 
     def _part(self, share: float) -> RunContext:
-        left = max(0.5, self.context.deadline.left() * share)
-        return RunContext.start(replace(self.context.options, time_limit=left), self.context.stop)
+        return self.context.part(max(0.5, self.context.deadline.left() * share))
 
     def _words(self, counts: Counts) -> str:
         return ", ".join(f"{n}:{offer.text}" for n, offer in zip(counts, self.offers, strict=True) if n) or "no more nodes"

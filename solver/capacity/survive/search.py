@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -16,7 +15,6 @@ from solver.capacity.survive.equal_failures import group
 from solver.capacity.survive.instance import Instance
 from solver.capacity.survive.options import SurviveOptions
 from solver.executors.pool import Pool, Question
-from solver.runtime.deadline import Deadline
 from solver.runtime.options import Options
 from solver.runtime.run_context import RunContext
 
@@ -107,8 +105,7 @@ class FailureSearch:
 
     def decided(self, part: Part) -> Verdict:
         """Decide one failure within its own time, here or in a worker."""
-        options = replace(self.context.options, time_limit=part.seconds)
-        context = RunContext(options, Deadline(options, time.monotonic()), self.context.stop)
+        context = self.context.part(part.seconds)
         if part.how == "preempting":
             from solver.capacity.survive.preemption import decide_preempting
 
@@ -216,9 +213,8 @@ class FailureSearch:
 
     def part(self, seconds: float) -> RunContext:
         """Return the context of a part of the work that may take so many seconds."""
-        options = replace(self.context.options, time_limit=max(seconds, SHORT))
         self.context.deadline.charge(max(seconds, SHORT))
-        return RunContext(options, Deadline(options, time.monotonic()), self.context.stop)
+        return self.context.part(max(seconds, SHORT))
 
     def _report(self, found: Found) -> None:
         decided = [verdict for verdict in found.verdicts.values() if verdict.by is not None]
