@@ -81,18 +81,9 @@ class Progress:
     message: str = ""
     _waiting: dict[int, Request] = field(default_factory=dict)
 
-    @property
-    def unanswered(self) -> list[Request]:
-        """Return the requests that no line answers."""
-        return list(self._waiting.values())
-
     def of(self, step: int, pod: str) -> StepProgress:
         """Return how far a pod of a step is; one that no line names is not begun."""
         return self.steps.get((step, pod)) or StepProgress(step, pod)
-
-    def is_done(self, step: int, pod: str) -> bool:
-        """Return whether a line says that a pod of a step is done."""
-        return self.of(step, pod).done
 
     def add(self, line: Line) -> None:
         """Take the next line."""

@@ -26,19 +26,19 @@ class Compared(NamedTuple):
 
 
 def _budget(found: workload_objects.PodDisruptionBudget) -> dict[str, Any]:
-    return {"spec": fields.plain(found.spec) if found.spec is not None else {}, "terminating": _terminating(found)}
+    return {"spec": _spec(found), "terminating": _terminating(found)}
 
 
 def _claim(found: storage_objects.PersistentVolumeClaim) -> dict[str, Any]:
     phase = found.status.phase if found.status is not None else None
     selected = (found.metadata.annotations or {}).get(_SELECTED)
-    spec = fields.plain(found.spec) if found.spec is not None else {}
+    spec = _spec(found)
     return {"spec": spec, "status": {"phase": phase}, "selected-node": selected, "terminating": _terminating(found)}
 
 
 def _volume(found: storage_objects.PersistentVolume) -> dict[str, Any]:
     """The handle is hashed in a redacted snapshot; that of a bound volume never changes."""
-    spec = fields.plain(found.spec) if found.spec is not None else {}
+    spec = _spec(found)
     if isinstance(spec.get("csi"), dict):
         spec["csi"] = {"driver": spec["csi"].get("driver")}
     return {"spec": spec, "status": {"phase": found.status.phase if found.status is not None else None}, "terminating": _terminating(found)}
@@ -51,7 +51,7 @@ def _csi_node(found: storage_objects.CSINode) -> dict[str, Any]:
 
 def _device_claim(found: device_objects.ResourceClaim) -> dict[str, Any]:
     """Who may use the claim is left out: it follows the pods."""
-    spec = fields.plain(found.spec) if found.spec is not None else {}
+    spec = _spec(found)
     allocation = found.status.allocation if found.status is not None else None
     status = {"allocation": fields.plain(allocation) if allocation is not None else None}
     return {"spec": spec, "status": status, "terminating": _terminating(found)}
@@ -122,8 +122,12 @@ def _containers(spec: objects.PodSpec | None) -> dict[str, Any]:
 
 
 def _spec_alone(found: Any) -> dict[str, Any]:
+    return {"spec": _spec(found)}
+
+
+def _spec(found: Any) -> Any:
     spec = getattr(found, "spec", None)
-    return {"spec": fields.plain(spec) if spec is not None else {}}
+    return fields.plain(spec) if spec is not None else {}
 
 
 def _class(found: Any) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from models.snapshot.snapshot import Snapshot
 from solver.capacity.fit.cause import cause_of, one_more
 from solver.capacity.fit.growth import growth
 from solver.capacity.fit.question import Ceiling, Question, read
-from solver.capacity.fit.units import SHORT, Most, charge, most
+from solver.capacity.fit.units import SHORT, Most, most
 from solver.placed_tiers import Answer
 from solver.runtime.deadline import Deadline
 from solver.runtime.options import OnProgress, Options
@@ -67,7 +67,7 @@ def fit(
     report("fit", "units", 0, ceiling.units)
     found = most(question, ceiling, limited)
     report("fit", "units", found.units, found.bound)
-    charge(context, limited)
+    context.deadline.charge(limited.deadline.elapsed())
     cause, grown, notes = _beyond(question, ceiling, found, context)
     solved = time.monotonic()
     report("verify")
@@ -107,7 +107,7 @@ def _beyond(question: Question, ceiling: Ceiling, found: Most, context: RunConte
         context = context.part(max(SHORT, context.deadline.left() - checking), context.report)
     limited = context.part(max(SHORT, context.deadline.left() * CAUSE))
     cause = cause_of(question, found, instance, asked, limited)
-    charge(context, limited)
+    context.deadline.charge(limited.deadline.elapsed())
     grown = list(growth(question, ceiling, found, instance, asked, context))
     notes = [] if cause is not None else ["why one unit more does not fit was not found in time"]
     missing = grown.count(None)

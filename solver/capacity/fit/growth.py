@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from models.cluster.cluster import Cluster
 from models.documents.fit import Growth
 from solver.capacity.fit.question import Ceiling, Instance, Question
-from solver.capacity.fit.units import SHORT, Most, charge, range_of
+from solver.capacity.fit.units import SHORT, Most, range_of
 from solver.explain.conflict.placement_question import PlacementQuestion
 from solver.explain.remedy.add_nodes import shapes
 from solver.runtime.run_context import RunContext
@@ -34,7 +34,7 @@ def growth(
         zones = question.keep is not None and question.keep.of == "zone"
         most = Ceiling.of(with_node) if zones else ceiling.with_node(shape.like, shape.size[-1])
         units, bound = range_of(with_node, most, found.units + 1, found.units if same else 0, limited)
-        charge(context, limited)
+        context.deadline.charge(limited.deadline.elapsed())
         if context.stop.is_set() and units < bound:
             yield None
             continue

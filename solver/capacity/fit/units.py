@@ -29,12 +29,6 @@ class Most:
     engine: str = "greedy"
 
 
-def charge(context: RunContext, spent: RunContext) -> None:
-    """Count what a part took, where time is not the clock's."""
-    if context.options.deterministic:
-        context.deadline.charge(spent.deadline.elapsed())
-
-
 def most(question: Question, ceiling: Ceiling, context: RunContext) -> Most:
     """Return the most units that fit."""
     if _by_replicas(question):
@@ -74,7 +68,7 @@ def _replicas(question: Question, ceiling: Ceiling, context: RunContext) -> Most
     limited = context.part(max(SHORT, context.deadline.left()))
     search = PlacedSearch(Objective(cluster, active), active, full.limits, limited)
     answer = search.run()
-    charge(context, limited)
+    context.deadline.charge(limited.deadline.elapsed())
     placed = int(answer.counts.sum())
     bound = max(placed, sum(answer.bounds.values()))
     return Most(placed, bound, None, [(0, n, k) for _, n, k in answer.sequence], answer.engine)
@@ -104,7 +98,7 @@ class _Units:
         limited = self.context.part(max(SHORT, self.context.deadline.left() * TRIAL))
         instance = self.question.at(k)
         verdict = self.tried[k] = Trial(instance, limited).ask()
-        charge(self.context, limited)
+        self.context.deadline.charge(limited.deadline.elapsed())
         if verdict.answer is not None:
             self.best = Most(k, max(k, self.best.bound), instance, verdict.answer.sequence, verdict.answer.engine)
         elif verdict.more:

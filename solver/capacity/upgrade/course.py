@@ -38,6 +38,11 @@ class Course:
     proved: bool = False
 
     @property
+    def drained(self) -> int:
+        """Nodes that all waves drain."""
+        return sum(len(wave.drain) for wave in self.waves)
+
+    @property
     def moves(self) -> int:
         """Moves of all waves."""
         return sum(len(wave.steps) for wave in self.waves)
@@ -76,7 +81,7 @@ class Walk:
             queue = [n for n in queue if n not in wave.drain]
             behind = [n for n in tried if n in queue]
             queue = [n for n in queue if n not in behind] + behind
-            self._done(sum(len(wave.drain) for wave in course.waves))
+            self._done(course.drained)
         return queue
 
     # --- one wave -------------------------------------------------------------------------------------------------------------------

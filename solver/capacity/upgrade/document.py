@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from models.cluster import unmodelled
 from models.documents import placement as doc
@@ -14,7 +13,7 @@ from models.edits.upgrade import stays
 from models.kube import objects
 from models.snapshot.scope import select
 from models.snapshot.snapshot import Snapshot
-from solver.capacity.upgrade.course import Course, WaveDraft
+from solver.capacity.upgrade.course import Course
 from solver.capacity.upgrade.pool import Pool, UpgradeOptions
 from solver.rebalance.named_moves import name_moves
 from solver.rebalance.problem.problem import Step
@@ -39,12 +38,12 @@ def document(pool: Pool, asked: UpgradeOptions, course: Course, rules: Sequence[
         nodes=[pool.names[n] for n in pool.old],
         maxUnavailable=pool.unavailable,
         surge=pool.surge,
-        complete=sum(len(wave.drain) for wave in waves) == len(pool.old),
+        complete=course.drained == len(pool.old),
         proved=course.proved,
         waves=waves,
         blocked=list(blocked),
         by=asked.by,
-        to=_plain(asked.to),
+        to=None if asked.to is None else dict(asked.to),
         policy=options.policy if options.policy != DEFAULT else None,
         unmodelled=[
             *unmodelled.find(snapshot, moving, tiers=options.policy.networkTiers),
@@ -55,10 +54,6 @@ def document(pool: Pool, asked: UpgradeOptions, course: Course, rules: Sequence[
         ],
         notes=_notes(snapshot, moving, waves),
     )  # fmt: skip
-
-
-def _plain(to: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    return dict(to) if to is not None else None
 
 
 def _waves(pool: Pool, course: Course, rules: Sequence[Rule], by: str | None) -> list[UpgradeWave]:
@@ -137,8 +132,3 @@ def _local(pod: objects.Pod) -> bool:
 
 def _some(pods: Sequence[objects.Pod]) -> str:
     return ", ".join(objects.pod_key(pod) for pod in pods[:LISTED]) + (", …" if len(pods) > LISTED else "")
-
-
-def drained(waves: Sequence[WaveDraft]) -> int:
-    """Return how many nodes some waves drain."""
-    return sum(len(wave.drain) for wave in waves)

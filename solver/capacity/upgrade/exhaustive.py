@@ -14,7 +14,6 @@ from solver.rebalance.problem.problem import Step
 
 #: States that are looked at before giving up.
 STATES = 10_000
-#: Nodes that take one pod, and are looked at.
 _Key = tuple[object, ...]
 
 
@@ -23,11 +22,9 @@ class Explorer:
     other, as a node that is not drained yet takes pods. ``surge``: nodes that may be there beyond the pool; ``charge``: called for
     every state."""
 
-    def __init__(
-        self, state: PoolState, surge: int, over: Callable[[], bool], charge: Callable[[], None] = lambda: None, states: int = STATES
-    ) -> None:
+    def __init__(self, state: PoolState, surge: int, over: Callable[[], bool], charge: Callable[[], None]) -> None:
         self.state, self.pool, self.surge = state, state.pool, surge
-        self._over, self._charge, self._left = over, charge, states
+        self._over, self._charge, self._left = over, charge, STATES
         self._dead: set[_Key] = set()
         self._level = preference(self.pool)
         self._all: list[int] = []

@@ -87,7 +87,7 @@ class Packing:
             wanted = (demand[inside] * total[inside, None]).sum(axis=0)
             if (wanted > best.sum(axis=0) + rest + more).any():
                 return True
-            bins = [*best[old != n][best[old != n].any(axis=1)], *room[_outside(state) & mask]]
+            bins = [*best[old != n][best[old != n].any(axis=1)], *room[pool.start() & pool.end() & mask]]
             if not surge and self._overfull(demand[inside], total[inside], bins):
                 return True
         return False
@@ -132,11 +132,6 @@ class Packing:
             return answer.status, None
         solution = answer.solution
         return answer.status, [cell for cell, variable in x.items() for _ in range(solution[variable.index])]
-
-
-def _outside(state: PoolState) -> Bools:
-    """Return bool[N]: the nodes that are there all the time."""
-    return np.asarray(state.pool.start() & state.pool.end())
 
 
 def _row(model: cp_model.CpModel, variables: Sequence[cp_model.IntVar], demand: Sequence[int], free: int) -> None:

@@ -16,7 +16,7 @@ from models.documents.upgrade import Blocker, Upgrade
 from models.snapshot.snapshot import Snapshot
 from solver.capacity.upgrade import blockers
 from solver.capacity.upgrade.course import Course, Walk, open_, orders, surging
-from solver.capacity.upgrade.document import document, drained
+from solver.capacity.upgrade.document import document
 from solver.capacity.upgrade.exhaustive import Explorer
 from solver.capacity.upgrade.packing import Packing
 from solver.capacity.upgrade.pool import Pool, UpgradeOptions, read_pool
@@ -138,7 +138,7 @@ class _Search:
                 walk = Walk(self._at_start(), surge, packer, self.context.stop.is_set, self._progress)
                 walk.roomy = roomy
                 course = walk.run(order)
-                if (drained(course.waves), -course.moves) > (drained(best.waves), -best.moves) or not best.waves:
+                if (course.drained, -course.moves) > (best.drained, -best.moves) or not best.waves:
                     best = course
                 if not best.left and (best.moves == pods or len(self.free) > FEW):
                     return best

@@ -151,7 +151,7 @@ def test_a_run_goes_on_where_it_was_cut_off(tmp_path: Path) -> None:
     async def run() -> Journal:
         async with Journal.open(str(path), ORIGIN, resume=True) as journal:
             assert journal.resumed
-            assert (journal.progress.is_done(1, "a/p"), journal.progress.is_done(2, "a/q")) == (True, False)
+            assert (journal.progress.of(1, "a/p").done, journal.progress.of(2, "a/q").done) == (True, False)
             await JournaledApi(FakeApi(path), journal).send("POST", "/x", {})
         return journal
 

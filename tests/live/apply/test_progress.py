@@ -58,7 +58,7 @@ def test_of_what_has_no_clear_answer_nobody_knows(code: int | None) -> None:
     script = Script()
     script.evict(1, "a/p", code=code)
     assert progress_of(script.lines).of(1, "a/p").stage == "evicting"
-    assert len(progress_of(script.lines).unanswered) == (code is None)
+    assert len(progress_of(script.lines)._waiting) == (code is None)
     script.evict(1, "a/p", code=429)  # perhaps because the first one was carried out
     assert progress_of(script.lines).of(1, "a/p").stage == "evicting"
 
@@ -130,7 +130,7 @@ def check_claims(lines: list[Line]) -> None:
     answers = {line.number: line.code for line in lines if isinstance(line, Answered)}
     requests = [line for line in lines if isinstance(line, Request)]
     facts = {(line.what, line.step) for line in lines if isinstance(line, Fact)}
-    assert {request.number for request in progress.unanswered} == {r.number for r in requests} - set(answers)
+    assert set(progress._waiting) == {r.number for r in requests} - set(answers)
     for (number, pod), step in progress.steps.items():
         asked = {kind: [r for r in requests if r.step == number and r.path.endswith(kind)] for kind in ("eviction", "binding")}
         assert step.done == (("done", number) in facts)
