@@ -11,7 +11,7 @@ import msgspec
 from live.api.answers import Object
 from live.apply.drift import Rejection
 from live.gates.crews import Cluster, crews
-from live.gates.held import is_held, key_of, node_of
+from live.gates.held import is_held, is_waiting, key_of, node_of
 from models.documents.placement import Assignment, Placement
 from models.execution.scheduler_needed import devices_wanted, scheduler_needed
 from models.execution.template_nodes import TemplateNodes
@@ -94,7 +94,7 @@ class Fitting:
         """Return those that may go now: of pods that need devices those of the first group in bind order, and none as long as one that
         went before waits for the scheduler, as it takes the first devices that serve."""
         needy = [release for release in accepted if self.wants_devices(release.key)]
-        waiting = [key_of(pod) for t in self.templates for crew in crews(self.cluster, t) for pod in crew.pods if _waits(pod)]
+        waiting = [key_of(pod) for t in self.templates for crew in crews(self.cluster, t) for pod in crew.pods if is_waiting(pod)]
         waiting = [key for key in waiting if self.wants_devices(key)]
         turn = None if waiting or not needy else min(needy, key=lambda release: release.order).group
         for release in needy:
@@ -136,11 +136,6 @@ class Fitting:
 
     def _members(self, gang: str) -> int:
         return sum(sum(t.nodes.values()) for t in self.templates if t.gang == gang and not t.one_by_one)
-
-
-def _waits(pod: Object) -> bool:
-    """Return whether a pod was let go to a node, and is not bound."""
-    return not is_held(pod) and not pod["spec"].get("nodeName") and bool(node_of(pod))
 
 
 def _as_given(pod: Pod, node: str | None, marks: dict[str, str] | None) -> Pod:

@@ -10,7 +10,7 @@ from typing import Final, Literal
 from live.api.answers import Api, Object
 from live.gates.crews import Cluster, asked_for, crews
 from live.gates.fitting import Fitting, Judge, Release
-from live.gates.held import is_held, key_of, letting_go, node_of, path_of
+from live.gates.held import is_held, is_waiting, key_of, letting_go, node_of, path_of
 from live.gates.places import Places
 from live.gates.ready import ready
 from live.gates.undo import undo
@@ -208,8 +208,7 @@ class Gates:
 
     def _stranded(self) -> list[str]:
         """Return what is said of pods that wait for a node which is gone: a gate cannot come back, nor can their affinity be changed."""
-        living = [pod for template in self.templates for crew in crews(self.cluster, template) for pod in crew.pods]
-        waiting = [pod for pod in living if not is_held(pod) and not pod["spec"].get("nodeName") and node_of(pod)]
+        waiting = [pod for template in self.templates for crew in crews(self.cluster, template) for pod in crew.pods if is_waiting(pod)]
         return [
             f"Pod {key_of(pod)} was let go to node {node_of(pod)}, which is gone: it stays Pending, and can only be deleted"
             for pod in waiting

@@ -87,3 +87,8 @@ def _at(value: Any, *path: str) -> Any:
     for key in path:
         value = (value or {}).get(key)
     return value or {}
+
+
+def is_waiting(pod: Object) -> bool:
+    """Return whether a pod was let go to a node, and is not bound."""
+    return not is_held(pod) and not pod["spec"].get("nodeName") and bool(node_of(pod))

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from models.cluster.cluster import Ints, domain_sum
+from models.cluster.cluster import Ids, Ints, domain_sum
 from models.kube.selectors import Bools
-from solver.rebalance.goals.conflicting_pods import ConflictingPods
 from solver.rebalance.goals.move_builder import MoveBuilder
 from solver.rebalance.problem.problem import Step
+from solver.rules.node_ports import clash
 
 #: Moves in a row; nodes on which room is made, by depth (the last for all deeper ones); questions that are asked for one pod.
 DEPTH = 8
@@ -39,7 +39,8 @@ class RoomMaker:
         # int64[N, R]: free, or held by pods that may leave
         self._offer: Ints = self.state.fit.free + self.state.counts[moving].T @ self._holds[moving]
         self._most = np.maximum(cluster.allocatable.max(axis=0, initial=1), 1)
-        self._conflicting = ConflictingPods(cluster)
+        self._carriers = [(h, term) for h, cls in enumerate(cluster.classes) for term in cls.anti]
+        self._conflicting: dict[int, dict[int, list[Ids]]] = {}
         ranks = np.unique(cluster.priority[self.problem.evictable], return_inverse=True)[1]
         self._loss: Ints = np.full(cluster.n_classes, NEVER, dtype=np.int64)  # of an eviction: those of higher priority count before
         self._loss[self.problem.evictable] = EVICTED * 20 ** np.minimum(ranks, 4)
@@ -89,7 +90,7 @@ class RoomMaker:
         problem, state = self.problem, self.state
         forced: Ints = np.where(state.never(g) | self.builder.kept_empty, NEVER, 0)
         free, slots = state.fit.free, state.fit.slots
-        for h, domains in self._conflicting.of(g).items():
+        for h, domains in self._conflicts(g).items():
             here = state.counts[h]
             if not here.any():
                 continue
@@ -101,6 +102,23 @@ class RoomMaker:
             free = free + here[:, None] * self._holds[h]
             slots = slots + here
         return np.minimum(forced, NEVER), free, slots
+
+    def _conflicts(self, g: int) -> dict[int, list[Ids]]:
+        """Return for each class the domains (int32[N], -1: none) that none of its pods can share with a pod of class g, for anti-affinity
+        of either side or for host ports: exactly these have to leave, and all of them."""
+        if g not in self._conflicting:
+            cluster, found = self.problem.cluster, dict[int, dict[str, Ids]]()
+            mine = cluster.classes[g]
+            against = [(h, term.key) for term in mine.anti for h in cluster.matching(term.matcher).tolist()]
+            against += [(h, term.key) for h, term in self._carriers if cluster.matches(term.matcher)[g]]
+            for h, key in against:
+                found.setdefault(h, {})[key] = cluster.domains(key)[0]
+            nodes = np.arange(cluster.n_nodes, dtype=np.int32)
+            for h, cls in enumerate(cluster.classes) if mine.ports else ():
+                if clash(mine.ports, cls.ports):
+                    found.setdefault(h, {})[""] = nodes
+            self._conflicting[g] = {h: list(keys.values()) for h, keys in found.items()}
+        return self._conflicting[g]
 
     def _candidates(self, g: int, a: int, open_: Bools, most: int, choices: int) -> list[tuple[int, int]]:
         """(moves at least, node) where room may be made, the cheapest first."""
@@ -177,7 +195,7 @@ class RoomMaker:
         """(class, node) pods of which one has to leave next, the most useful first, and bool[N]: where none of them may go."""
         problem, state = self.problem, self.state
         region = np.zeros(problem.cluster.n_nodes, dtype=bool)
-        for h, domains in self._conflicting.of(g).items():
+        for h, domains in self._conflicts(g).items():
             for codes in domains:
                 near = (codes == codes[n]) & (codes >= 0)
                 nodes = np.flatnonzero(near & (state.counts[h] > 0))
