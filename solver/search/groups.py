@@ -83,7 +83,7 @@ class Groups:
                 value = self._value(component)
                 near = replace(component)
                 near.counts, near.value = self._anneal_alone(component, self._settling + component.classes[0], self._parameters.near)
-                gained += self._move(near, value) or self._move(component, value)
+                gained += self._move(near, value, stay=True) or self._move(component, value, stay=True)
                 self._report(best.value + gained, best.bound)
             self._settling *= 2
             left = self._losing()
@@ -132,8 +132,8 @@ class Groups:
     def _movable(self, component: Component) -> bool:
         return all(self._search.loose(g) and g in self._search.mobile for g in component.classes)
 
-    def _move(self, component: Component, value: int) -> int:
-        """Put a group where it is best off; the points gained. ``value``: what it has now."""
+    def _move(self, component: Component, value: int, *, stay: bool = False) -> int:
+        """Put a group where it is best off; the points gained. ``value``: what it has now; ``stay``: it stays there while others settle."""
         search, counts = self._search, component.counts
         if counts is None or component.value is None or component.value <= value:
             return 0
@@ -145,18 +145,17 @@ class Groups:
         if gain is not None:
             return gain
         crowded = self._objective.cluster.n_nodes <= self._parameters.crowded_nodes
-        return self._make_room(component, counts) if crowded and self._movable(component) else 0
+        return self._make_room(component, counts, stay=stay) if crowded and self._movable(component) else 0
 
-    def _make_room(self, component: Component, counts: Ints) -> int:
-        """Put a group where it is best off, others giving way, and let them settle around it while it stays; undone if nothing is
-        gained by it."""
+    def _make_room(self, component: Component, counts: Ints, *, stay: bool) -> int:
+        """Put a group where it is best off, others giving way, and let all settle, or all others; undone if nothing is gained by it."""
         search, o = self._search, self._objective
         before = search.counts.copy()
         base = o.total(o.families(before))
         if search.force(component.classes, counts):
             seconds = min(self._parameters.settle_seconds, self._left() * self._parameters.anneal)
-            others = search.mobile.difference(component.classes)
-            search.run(self._clock.of(search, seconds, self._settling), hot=HOT / 10, cold=COLD, only=others)
+            moving = search.mobile.difference(component.classes) if stay else None
+            search.run(self._clock.of(search, seconds, self._settling), hot=HOT / 10, cold=COLD, only=moving)
             gain = o.total(o.families(search.counts)) - base
             if gain > 0:
                 return gain

@@ -47,7 +47,7 @@ class PreferenceSearchParameters:
     move: float = 1e-5
     turn: float = 3.0
     other_every: int = 3
-    second_every: int = 4
+    second_every: int = 5
     many_pods: int = MANY_PODS
     groups_of_many: float = 0.6
     warm_of_many: float = 0.04

@@ -140,7 +140,7 @@ class PreferenceSearch:
         turn = 0
         while rates and not self._finished(best) and (rest := self._left() - until) > 0:
             turn += 1
-            others = sorted((name for name in kinds if name in rates and name != "groups"), key=lambda name: -rates[name])
+            others = sorted(rates.keys() - {"groups"}, key=lambda name: (-rates[name], name))
             bounding = bool(turn % self.parameters.other_every) == groups.worth_bounding(best)
             name = "groups" if "groups" in rates and (bounding or not others) else others[0]
             if name != "groups" and turn % self.parameters.second_every == 0:
