@@ -89,18 +89,33 @@ def ignore_interrupts() -> None:
 
 @contextlib.contextmanager
 def interrupts_held() -> Iterator[None]:
-    """Have processes that are started meanwhile, and threads, begin deaf to ^C: they are interrupted before they could ignore it else."""
+    """Hold ^C and SIGTERM until the end, and have processes that are started meanwhile, and threads, begin deaf to ^C.
+
+    A process is interrupted before it could ignore ^C else; and one whose starter leaves before it has told it what to do ends with a
+    traceback. That the thread here does not hear the signal is not enough: any other one may, and Python has the main thread answer.
+    """
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
     from multiprocessing import resource_tracker
 
-    resource_tracker.ensure_running()  # it lets interrupts through again when it starts, which it does with the first process
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    received: list[int] = []
+    answers: dict[int, Any] = {}
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
     try:
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGINT, signal.SIGTERM):
+                if callable(signal.getsignal(number)):  # neither the system's answer nor none
+                    answers[number] = signal.signal(number, lambda got, _: received.append(got))
+        resource_tracker.ensure_running()  # it lets interrupts through again when it starts, which it does with the first process
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        for held, answer in answers.items():
+            signal.signal(held, answer)
+        for got in received:
+            signal.raise_signal(got)
 
 
 def _begin() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -12,7 +14,7 @@ from typing import Any
 import pytest
 
 from solver.executors.run import run
-from solver.executors.workers import Processes, SchedulerGone, jobs_and_share
+from solver.executors.workers import Processes, SchedulerGone, interrupts_held, jobs_and_share
 from tests.solver.executors import work
 
 
@@ -159,3 +161,29 @@ def test_memory_does_not_grow_with_the_number_of_tasks(processes: Processes) -> 
         assert tracemalloc.get_traced_memory()[1] < 5_000_000  # the tasks are 100 MB
     finally:
         tracemalloc.stop()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_while_processes_start_is_heard_once_they_have_been_told_what_to_do(number: int) -> None:
+    def answer(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    def start() -> None:
+        with interrupts_held():
+            os.kill(os.getpid(), number)
+            time.sleep(0.05)
+            went_on.set()
+
+    end, went_on = threading.Event(), threading.Event()
+    other = threading.Thread(target=end.wait)
+    before = signal.signal(number, answer)
+    try:
+        other.start()  # it hears what the main thread does not, and Python answers in the main thread
+        with pytest.raises(KeyboardInterrupt):
+            start()
+        assert went_on.is_set()
+        assert signal.getsignal(number) is answer
+    finally:
+        signal.signal(number, before)
+        end.set()
+        other.join()
