@@ -60,13 +60,6 @@ class Program:
     def bound(self, objective: Ints, multipliers: Floats) -> int:
         """Return ⌊an upper bound of ``objective`` (int64[J])⌋ from any float64[M]; negative, NaN and absurdly large ones count as 0.
         Exact."""
-        total, shift, _ = self.priced(objective, multipliers)
-        return total >> shift
-
-    def priced(self, objective: Ints, multipliers: Floats) -> tuple[int, int, Ints]:
-        """Return the bound of :meth:`bound` and what one unit of each column changes in it at most (int64[J]), both in parts of 2^shift:
-        (bound, shift, changes). A point with one unit of a column whose change is negative has no more than bound and change together.
-        """
         y = np.where((multipliers > 0) & (multipliers < 2.0**_BITS), multipliers, 0.0)
         sums = np.bincount(self.columns, weights=np.abs(self.values) * y[self.rows], minlength=len(self.upper))
         # The sums are floats: a factor of two covers their error.
@@ -80,7 +73,7 @@ class Program:
         gains = np.flatnonzero(reduced > 0)
         used = np.flatnonzero(whole)
         total = _dot(whole[used], self.limit[used]) + _dot(reduced[gains], self.upper[gains])
-        return total, shift, reduced
+        return total >> shift
 
 
 def _dot(a: Ints, b: Ints) -> int:

@@ -2,10 +2,8 @@
 
 Pods of some priority and above are to be placed, all but a few. What nodes have beyond their demand, in all, is what every single node
 may leave unused at most: of any resource, and of any weighted sum of resources. Where that is little, few sets of pods (*patterns*) fill
-a node so well, and often none of those has some pod that must be placed. Else the patterns are columns: so many nodes of each kind have
-so many of each pattern, and CP-SAT says whether the pods can be covered.
-
-Columns of patterns: Gilmore and Gomory, doi:10.1287/opre.9.6.849. All in integers.
+a node so well, and often none of those has some pod that must be placed. Else the patterns are columns of a linear program
+(:mod:`solver.tight_packing.pattern_program`). All in integers.
 """
 
 from __future__ import annotations
@@ -32,9 +30,9 @@ class FullNodesParameters:
     """How much is looked at.
 
     Attributes:
-        patterns: Columns of a model at most.
-        listed: Patterns that are listed at most, however long there is, and ...
-        per_second: ... for each second beyond those of a model; ...
+        patterns: Patterns that are listed at most in no time, ...
+        listed: ... more of them, however long there is, and ...
+        per_second: ... for each second; ...
         cells: ... and numbers of pods in them.
         waste: Times as many are looked at, of which some leave more of all resources together unused than can be spared.
         kinds: Kinds of nodes at most.
@@ -152,43 +150,11 @@ class FullNodes:
             found.append(patterns)
         return found or None
 
-    def narrowed(self, patterns: list[Ints], over: Callable[[], bool], *, dive: bool) -> tuple[list[Ints] | None, Ints | None]:
-        """Return those of all patterns that a placement can have, None where it is proved that there is no placement; and pods int64[K, N]
-        that a dive found, if it is to look for them. ``over``: asked before every linear program."""
+    def program(self, patterns: list[Ints]) -> tuple[PatternProgram, int]:
+        """Return the linear program over all patterns, and how many pods of the lowest priority are asked for."""
         tier = min(self.out)
         wanted = int(self.demands.count[self.demands.priority == tier].sum()) - self.out[tier]
-        program = PatternProgram(self.demands, self.kinds, patterns, self.out)
-        few = program.narrowed(wanted, over)
-        return few, program.dive(wanted, over) if dive and few is not None else None
-
-    def cover(self, patterns: list[Ints], cpsat: CpSat, seconds: float) -> tuple[bool, Ints | None]:
-        """Ask CP-SAT to fill the nodes with patterns, if they are not too many: whether it is proved impossible, and pods int64[K, N] where
-        it succeeded."""
-        demands, model = self.demands, cp_model.CpModel()
-        if sum(map(len, patterns)) > PARAMETERS.patterns:
-            return False, None
-        rows: list[list[tuple[cp_model.IntVar, int]]] = [[] for _ in demands.classes]
-        used: list[list[cp_model.IntVar]] = []
-        for nodes, listed in zip(self.kinds, patterns, strict=True):
-            most = np.where(listed > 0, demands.count // np.maximum(listed, 1), len(nodes)).min(axis=1, initial=len(nodes))
-            used.append([model.new_int_var(0, int(m), "") for m in most])
-            model.add(cp_model.LinearExpr.sum(used[-1]) == len(nodes))
-            for j, k in zip(*(cells.tolist() for cells in np.nonzero(listed)), strict=True):
-                rows[k].append((used[-1][j], int(listed[j, k])))
-        left = [model.new_int_var(0, int(c) if free else 0, "") for c, free in zip(demands.count, self.may_stay_out, strict=True)]
-        for k, row in enumerate(rows):
-            covered = cp_model.LinearExpr.weighted_sum([v for v, _ in row], [a for _, a in row])
-            model.add(covered + left[k] == int(demands.count[k]))
-        for p, most_out in self.out.items():
-            model.add(cp_model.LinearExpr.sum([left[k] for k in np.flatnonzero(demands.priority == p)]) <= most_out)
-        answer = cpsat.run(model, seconds, tight=True)
-        if answer.solution is None:
-            return answer.status == cp_model.INFEASIBLE, None
-        counts = np.zeros(demands.allowed.shape, dtype=np.int64)
-        for nodes, listed, variables in zip(self.kinds, patterns, used, strict=True):
-            times = [answer.solution[v.index] for v in variables]
-            counts[:, nodes] = np.repeat(listed, times, axis=0).T
-        return False, counts
+        return PatternProgram(self.demands, self.kinds, patterns, self.out), wanted
 
     def _node(self, node: int, having: int | None = None) -> NodeRoom:
         """A node and what may be on it, beside a pod of the class ``having``."""

@@ -2,11 +2,9 @@
 
 The linear program has a column for every pattern: so many nodes of each kind have it. It is solved over few columns, the others are priced
 by its multipliers, and those that are worth most join (column generation). Every step ends in a bound that is exact in integers, whatever
-the multipliers are: no node is worth more than the best pattern. A pattern that costs more than lies between the bound and the number
-that is asked about is in no answer to it (reduced cost fixing), so that few are left to ask CP-SAT about.
+the multipliers are: no node is worth more than the best pattern.
 
-Sources: Gilmore and Gomory, doi:10.1287/opre.9.6.849; the bound in every step: Farley, doi:10.1287/opre.38.5.922; fixing: Crowder, Johnson
-and Padberg, doi:10.1287/opre.31.5.803.
+Sources: Gilmore and Gomory, doi:10.1287/opre.9.6.849; the bound in every step: Farley, doi:10.1287/opre.38.5.922.
 """
 
 from __future__ import annotations
@@ -96,31 +94,20 @@ class PatternProgram:
         self._nodes = np.array([len(nodes) for nodes in kinds], dtype=np.int64)
         self._chosen: Bools = np.arange(len(worth)) >= listed
 
-    def narrowed(self, wanted: int, over: Callable[[], bool]) -> list[Ints] | None:
-        """Return the patterns of each kind that an answer with so many pods of the tier can have, those that cost least first; None where
-        it is proved that there is no such answer. ``over``: asked before every step."""
-        listed, goal = sum(self.size), wanted - self.pods
+    def refutes(self, wanted: int, over: Callable[[], bool]) -> bool:
+        """Return whether it is proved that there is no answer with so many pods of the tier. ``over``: asked before every step."""
+        listed = sum(self.size)
         self._chosen[np.random.default_rng(0).permutation(listed)[: PARAMETERS.first]] = True
-        usable: Bools = np.ones(listed, dtype=bool)
-        gain = np.zeros(listed)
         for _ in range(PARAMETERS.steps):
             found = None if over() else self._solved(self.demands.count, self._nodes)
             if found is None:
                 break
             gain = self._gain(found[1])
-            total, shift, change = self.program.priced(self.worth, self._raised(found[1], gain))
-            if total >> shift < goal:
-                return None
-            usable &= change[:listed] >= max((goal << shift) - total, -(2**62))
+            if self.program.bound(self.worth, self._raised(found[1], gain)) < wanted - self.pods:
+                return True
             if not self._join(gain, np.ones(listed, dtype=bool)):
                 break
-        order = np.argsort(-gain, kind="stable")
-        order = order[usable[order]]
-        last = np.cumsum(self.size)
-        return [
-            each[order[(order >= end - len(each)) & (order < end)] - (end - len(each))]
-            for each, end in zip(self.patterns, last, strict=True)
-        ]
+        return False
 
     def dive(self, wanted: int, over: Callable[[], bool]) -> Ints | None:
         """Return int64[K, N] with so many pods of the tier, or None: nodes are given the patterns that the linear program gives them, whole

@@ -23,7 +23,6 @@ class TightParameters:
 
     Attributes:
         choose: Share for a choice of pods that stay out.
-        cover: Share for a model of patterns.
         patience: Repackings after which another choice is made, where the node that is worst off is no better off.
         choices: Choices of pods that stay out.
         step: Deterministic seconds that a repacking counts.
@@ -33,7 +32,6 @@ class TightParameters:
     """
 
     choose: float = 0.1
-    cover: float = 0.7
     patience: int = 300
     choices: int = 40
     step: float = 1.5e-3
@@ -67,12 +65,10 @@ class TightPacking:
                 patterns = None if over() else proof.patterns(seconds)
                 if patterns is None:
                     return bound, None
-                few, counts = proof.narrowed(patterns, self._charging(over), dive=not self.tied)
-                impossible = few is None
-                if few is not None and counts is None:
-                    impossible, counts = proof.cover(few, self.cpsat, seconds * PARAMETERS.cover)
-                if not impossible:
-                    return bound, None if counts is None or self.tied else self._whole(proof.demands, counts)
+                program, pods = proof.program(patterns)
+                if not program.refutes(pods, self._charging(over)):
+                    counts = None if self.tied else program.dive(pods, self._charging(over))
+                    return bound, None if counts is None else self._whole(proof.demands, counts)
             bound -= 1
         return bound, None
 

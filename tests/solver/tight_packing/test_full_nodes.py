@@ -1,4 +1,4 @@
-"""What is refuted is impossible by brute force; what a model of patterns finds has room."""
+"""What is refuted is impossible by brute force; what a dive finds has room."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def possible(demands: Demands, out: dict[int, int]) -> bool:
 
 
 @pytest.mark.parametrize("seed", sampled(range(INSTANCES), every=4))
-def test_refutes_only_what_is_impossible_and_by_patterns_all_of_it(seed: int) -> None:
+def test_refutes_only_what_is_impossible_and_dives_to_what_has_room(seed: int) -> None:
     demands = problem(seed)
     rng = np.random.default_rng(seed)
     best = most(demands)
@@ -40,15 +40,13 @@ def test_refutes_only_what_is_impossible_and_by_patterns_all_of_it(seed: int) ->
         patterns = proof.patterns(1.0)
         if patterns is None:
             continue
-        few, dived = proof.narrowed(patterns, lambda: False, dive=True)
-        assert few is not None or not real
-        impossible, covered = (True, None) if few is None else proof.cover(few, cpsat, 2.0)
-        assert impossible is not real
-        for counts in (dived, covered):
-            if counts is not None:
-                assert fits(demands, counts)
-                left = demands.count - counts.sum(axis=1)
-                assert all(int(left[demands.priority == p].sum()) <= n for p, n in out.items())
+        program, pods = proof.program(patterns)
+        if program.refutes(pods, lambda: False):
+            assert not real
+        elif (counts := program.dive(pods, lambda: False)) is not None:
+            assert fits(demands, counts)
+            left = demands.count - counts.sum(axis=1)
+            assert all(int(left[demands.priority == p].sum()) <= n for p, n in out.items())
 
 
 def test_tight_packings_that_the_linear_program_refutes_or_a_dive_finds() -> None:
@@ -57,10 +55,11 @@ def test_tight_packings_that_the_linear_program_refutes_or_a_dive_finds() -> Non
     demands = Demands(np.arange(2), count, demand, np.array([0, 10]), np.full((5, 1), 10), np.ones((2, 5), dtype=bool))
     ways = {out: FullNodes(demands, {0: out, 10: 0}) for out in (0, 1)}
     assert not ways[0].impossible(CpSat(context()), 1.0)
-    found = {out: proof.narrowed(proof.patterns(1.0) or [], lambda: False, dive=True) for out, proof in ways.items()}
-    assert found[0] == (None, None)
-    few, counts = found[1]
-    assert few is not None
+    programs = {out: proof.program(proof.patterns(1.0) or []) for out, proof in ways.items()}
+    assert programs[0][0].refutes(programs[0][1], lambda: False)
+    program, pods = programs[1]
+    assert not program.refutes(pods, lambda: False)
+    counts = program.dive(pods, lambda: False)
     assert counts is not None
     assert counts.sum(axis=1).tolist() == [13, 2]
     assert fits(demands, counts)
