@@ -11,64 +11,50 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from ortools.sat.python import cp_model
 
 from models.catalogue.catalogue import Catalogue
 from models.cluster.cluster import Ints
-from solver.capacity.size.master import Master, ceilings, groups_of
+from solver.capacity.size.master import Master, groups_of
 from solver.capacity.size.options import SizeOptions
 from solver.capacity.size.packing import Packer, values
 from solver.capacity.size.plan import Bought, Plan, counts_of, left_of, plan_of, start_of
 from solver.capacity.size.quotas import guess
-from solver.capacity.size.relaxation import least_cost
-from solver.capacity.size.search import SOLVE, TRY, WHOLE, Found, Search
+from solver.capacity.size.search import TRY, WHOLE, Found, Incumbent, Relaxed, Search
 from solver.capacity.size.trial import Trial
-from solver.cpsat.run import CpSat
 from solver.runtime.run_context import RunContext
 
 #: (class, brand) pairs of all snapshots up to which the relaxation is solved in whole numbers.
 PAIRS = 5 * WHOLE
-#: Share of the time that is left for the linear relaxation; of what is left then, for proposals of the relaxation.
-LINEAR = 0.15
+#: Share of the time that is left after the linear relaxation, for proposals of the relaxation.
 PROPOSALS = 0.6
 #: Proposals that are mended though something is known that does.
 MENDED = 4
 
 
 @dataclass
-class Shared:
-    """The state of the search. ``trials``: of the best nodes, one for each snapshot; costs in millionths."""
+class Shared(Incumbent):
+    """The state of the search. ``trials``: of the best nodes, one for each snapshot."""
 
     trials: list[Trial] = field(default_factory=list)
     counts: list[int] = field(default_factory=list)
-    cost: int = 0
-    bound: int = 0
-    least: int = 0
-    infeasible: bool = False
 
     @property
-    def count(self) -> int:
-        return sum(self.counts)
-
-    @property
-    def proved(self) -> bool:
-        return bool(self.trials) and self.cost <= self.bound
+    def known(self) -> bool:
+        return bool(self.trials)
 
 
-class Joint:
+class Joint(Relaxed):
     """One search. ``searches``: of each snapshot alone, done, over menus of the same brands; ``alone``: what they found."""
 
     def __init__(
         self, searches: Sequence[Search], alone: Sequence[Found], catalogue: Catalogue, asked: SizeOptions, context: RunContext
     ) -> None:
-        self.searches, self.alone, self.catalogue, self.asked, self.context = searches, alone, catalogue, asked, context
-        self.menus = [search.menu for search in searches]
-        self.price = np.array([brand.price for brand in self.menus[0].brands], dtype=np.int64)
+        super().__init__([search.menu for search in searches], catalogue, asked, context)
+        self.searches, self.alone = searches, alone
         self.allowed = searches[0].local.allowed
-        self.cpsat = CpSat(context)
-        self.found = Shared(bound=max(found.bound for found in alone))
+        self.found: Shared = Shared(bound=max(found.bound for found in alone))
         self.order = sorted(range(len(searches)), key=lambda i: (-alone[i].cost, i))  # those that are likely to fail first
-        self.ceiling = np.max([ceilings(menu, catalogue, asked) for menu in self.menus], axis=0).tolist()
+        self.mended = 0  # proposals
         self.rng = np.random.default_rng(context.options.seed)
         self.there = [sum((group.room for group in groups_of(menu)), np.zeros(menu.demand.shape[1], dtype=np.int64)) for menu in self.menus]
         self.unpacked: dict[int, list[Sequence[int]]] = {}  # what was proved not to do for a snapshot, by packing and by a trial
@@ -144,7 +130,7 @@ class Joint:
     def _adopt(self, counts: list[int], trials: list[Trial]) -> None:
         found, cost = self.found, int(self.price @ counts)
         if not found.trials or (cost, sum(counts)) < (found.cost, found.count):
-            found.trials, found.counts, found.cost = trials, counts, cost
+            found.trials, found.counts, found.cost, found.count = trials, counts, cost, sum(counts)
             self.context.report("search", "cost", found.cost, found.bound)
 
     def _mend(self, counts: Sequence[int]) -> None:
@@ -192,30 +178,10 @@ class Joint:
                 master.cut(counts, below=self.searches[i].monotone, proved=True)
         return found
 
-    @property
-    def _sound(self) -> bool:
-        return all(master.sound for master in self.masters)
-
-    def _costs(self, end: float) -> None:
-        found, first, mended = self.found, self.masters[0], 0
-        while not self.context.over() and self.context.deadline.left() > end:
-            answer = first.cheapest(self.cpsat, self.context.deadline.left() * SOLVE)
-            if answer.status == cp_model.INFEASIBLE:
-                if found.trials and self._sound:
-                    found.bound = found.cost
-                found.infeasible = not found.trials and self._sound
-                return
-            if answer.bound is not None and self._sound:
-                found.bound = max(found.bound, answer.bound * first.unit)
-            if answer.solution is None or (found.trials and found.bound >= found.cost):
-                return
-            proposal = first.nodes(answer.solution)
-            if answer.status == cp_model.OPTIMAL and answer.bound is not None:
-                fewest = first.fewest(self.cpsat, answer.bound, self.context.deadline.left() * SOLVE)
-                proposal = proposal if fewest.solution is None else first.nodes(fewest.solution)
-            if self._packs(proposal) and not self._try(proposal) and (not found.trials or mended < MENDED):
-                mended += 1
-                self._mend(proposal)
+    def _mend_failed(self, counts: Sequence[int]) -> None:
+        if not self.found.known or self.mended < MENDED:
+            self.mended += 1
+            self._mend(counts)
 
     def _packs(self, counts: Sequence[int]) -> bool:
         seconds = self.context.deadline.left() * TRY
@@ -226,7 +192,6 @@ class Joint:
         return True
 
     def _try(self, counts: Sequence[int]) -> bool:
-        """Try nodes; what fails is cut off."""
         failing = self._hold(counts)
         if failing is None:
             return True
@@ -235,38 +200,6 @@ class Joint:
             self.refuted.setdefault(i, []).append(counts)
         self.masters[i].cut(counts, below=self.searches[i].monotone, proved=trial.refuted)
         return False
-
-    def _counts(self) -> None:
-        """Fewer nodes at the same cost."""
-        found, first = self.found, self.masters[0]
-        while not self.context.over():
-            answer = first.fewest(self.cpsat, found.cost // first.unit, self.context.deadline.left() * SOLVE)
-            if answer.status == cp_model.INFEASIBLE and self._sound:
-                found.least = found.count
-            if answer.bound is not None and self._sound:
-                found.least = max(found.least, min(found.count, answer.bound))
-            if answer.solution is None or found.least >= found.count:
-                return
-            proposal = first.nodes(answer.solution)
-            if self._packs(proposal):
-                self._try(proposal)
-
-    def _linear(self) -> None:
-        seconds = self.context.deadline.left() * LINEAR
-        bound = self.linear(range(len(self.menus)), seconds)
-        self.found.bound = max(self.found.bound, min(bound, self.found.cost) if self.found.trials else bound)
-
-    def linear(self, chosen: Sequence[int], seconds: float) -> int:
-        """Return the bound of the linear relaxation of some snapshots, millionths."""
-        ceiling = np.array(self.ceiling, dtype=np.int64)
-        if self.found.trials:
-            ceiling = np.minimum(ceiling, self.found.cost // np.maximum(self.price, 1) + 1)
-        deterministic, stop = self.context.options.deterministic, self.context.stop
-        bound = least_cost(
-            [self.menus[i] for i in chosen], self.catalogue, ceiling, seconds=seconds, deterministic=deterministic, stop=stop
-        )
-        self.context.deadline.charge(seconds)
-        return bound
 
     # --- improvement --------------------------------------------------------------------------------------------------------------
 

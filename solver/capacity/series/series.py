@@ -102,7 +102,7 @@ class _Found:
         if self.wrong is not None:
             return self.alone[i]
         shared, trial = self.shared, self.shared.trials[i] if self.shared.trials else None
-        return Found(trial, shared.cost, shared.count, shared.bound, shared.least, shared.infeasible)
+        return Found(shared.cost, shared.count, shared.bound, shared.least, shared.infeasible, trial)
 
 
 def _search(searches: Sequence[Search], catalogue: Catalogue, context: RunContext) -> _Found:

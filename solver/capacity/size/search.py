@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from math import ceil, gcd
@@ -50,35 +50,140 @@ SHIFT = 20
 
 
 @dataclass
-class Found:
-    """The state of the search: the best purchase that was tried with success, and bounds. Costs in millionths."""
+class Incumbent:
+    """What is known by now: the best that was tried with success, and bounds. Costs in millionths."""
 
-    trial: Trial | None = None
     cost: int = 0
     count: int = 0
     bound: int = 0
     least: int = 0  # nodes at least, at the cost of the incumbent
     infeasible: bool = False
-    refuted: Trial | None = None  # what leaves pods though more of everything is bought than could be of use
-    notes: list[str] = field(default_factory=list)
+
+    @property
+    def known(self) -> bool:
+        """Return whether something is known that does."""
+        raise NotImplementedError
 
     @property
     def proved(self) -> bool:
         """Return whether nothing is cheaper."""
-        return self.trial is not None and self.cost <= self.bound
+        return self.known and self.cost <= self.bound
+
+
+@dataclass
+class Found(Incumbent):
+    """The state of the search, with the best purchase."""
+
+    trial: Trial | None = None
+    refuted: Trial | None = None  # what leaves pods though more of everything is bought than could be of use
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def known(self) -> bool:
+        return self.trial is not None
 
     @property
     def optimal(self) -> bool:
-        return self.trial is not None and self.cost == self.bound and self.count == self.least
+        return self.known and self.cost == self.bound and self.count == self.least
 
 
-class Search:
+class Relaxed:
+    """Bounds and proposals of the relaxation for one snapshot or several: ``menus``, of the same brands, and ``masters`` of their own."""
+
+    found: Incumbent
+    masters: list[Master]
+
+    def __init__(self, menus: Sequence[Menu], catalogue: Catalogue, asked: SizeOptions, context: RunContext) -> None:
+        self.menus, self.catalogue, self.asked, self.context = menus, catalogue, asked, context
+        self.cpsat = CpSat(context)
+        self.price = np.array([brand.price for brand in menus[0].brands], dtype=np.int64)
+        self.ceiling = np.max([ceilings(menu, catalogue, asked) for menu in menus], axis=0).tolist()
+
+    def _linear(self) -> None:
+        """The bound of the linear relaxation."""
+        found = self.found
+        if not found.proved:
+            bound = self.linear(range(len(self.menus)), self.context.deadline.left() * LINEAR)
+            found.bound = max(found.bound, min(bound, found.cost) if found.known else bound)
+            self._report()
+
+    def linear(self, chosen: Sequence[int], seconds: float) -> int:
+        """Return the bound of the linear relaxation of some snapshots, millionths."""
+        ceiling = np.array(self.ceiling, dtype=np.int64)
+        if self.found.known:
+            ceiling = np.minimum(ceiling, self.found.cost // np.maximum(self.price, 1) + 1)
+        deterministic, stop = self.context.options.deterministic, self.context.stop
+        menus = [self.menus[i] for i in chosen]
+        bound = least_cost(menus, self.catalogue, ceiling, seconds=seconds, deterministic=deterministic, stop=stop)
+        self.context.deadline.charge(seconds)
+        return bound
+
+    @property
+    def _sound(self) -> bool:
+        return all(master.sound for master in self.masters)
+
+    def _costs(self, end: float) -> None:
+        """Try proposals, the cheapest first, until no more than ``end`` is left of the time."""
+        found, first = self.found, self.masters[0]
+        while not self.context.over() and self.context.deadline.left() > end:
+            answer = first.cheapest(self.cpsat, self.context.deadline.left() * SOLVE)
+            if answer.status == cp_model.INFEASIBLE:
+                if found.known and self._sound:
+                    found.bound = found.cost
+                found.infeasible = not found.known and self._sound
+                return
+            if answer.bound is not None and self._sound:
+                found.bound = max(found.bound, answer.bound * first.unit)
+            self._report()
+            if answer.solution is None or (found.known and found.bound >= found.cost):
+                return
+            proposal = first.nodes(answer.solution)
+            if answer.status == cp_model.OPTIMAL and answer.bound is not None:
+                fewest = first.fewest(self.cpsat, answer.bound, self.context.deadline.left() * SOLVE)
+                proposal = proposal if fewest.solution is None else first.nodes(fewest.solution)
+            if self._packs(proposal) and not self._try(proposal):
+                self._mend_failed(proposal)
+                if found.infeasible:
+                    return
+
+    def _counts(self) -> None:
+        """Fewer nodes at the same cost."""
+        found, first = self.found, self.masters[0]
+        while not self.context.over():
+            answer = first.fewest(self.cpsat, found.cost // first.unit, self.context.deadline.left() * SOLVE)
+            if answer.status == cp_model.INFEASIBLE and self._sound:
+                found.least = found.count
+            if answer.bound is not None and self._sound:
+                found.least = max(found.least, min(found.count, answer.bound))
+            if answer.solution is None or found.least >= found.count:
+                return
+            proposal = first.nodes(answer.solution)
+            if self._packs(proposal):
+                self._try(proposal)
+
+    def _packs(self, counts: Sequence[int]) -> bool:
+        """Return whether packing does not refute a proposal."""
+        raise NotImplementedError
+
+    def _try(self, counts: Sequence[int]) -> bool:
+        """Try nodes by brand; whether everything found a place. What fails is cut off."""
+        raise NotImplementedError
+
+    def _mend_failed(self, counts: Sequence[int]) -> None:
+        """Make something that does of a proposal that failed, or find that nothing does."""
+        raise NotImplementedError
+
+    def _report(self) -> None:
+        """Tell that a bound may be better."""
+
+
+class Search(Relaxed):
     """One search. ``menu``: what can be bought."""
 
     def __init__(self, world: World, menu: Menu, catalogue: Catalogue, asked: SizeOptions, context: RunContext) -> None:
-        self.world, self.menu, self.catalogue, self.asked, self.context = world, menu, catalogue, asked, context
-        self.found = Found()
-        self.cpsat = CpSat(context)
+        super().__init__([menu], catalogue, asked, context)
+        self.world, self.menu = world, menu
+        self.found: Found = Found()
         self.local = local(menu, catalogue, asked)
         self.monotone = not any(s.key == HOSTNAME for cls in menu.cluster.classes for s in cls.spread)
         self.pairs = int(np.count_nonzero(menu.most)) + int(np.count_nonzero(menu.limits[:, menu.there].any(axis=1)))
@@ -89,10 +194,10 @@ class Search:
         if int(self.menu.count.sum()) > FEW and self.menu.brands:
             self._pack()
         if self.pairs <= WHOLE and not self.context.over():
-            self.master = Master(self.menu, self.catalogue, self.asked)
+            self.masters = [Master(self.menu, self.catalogue, self.asked)]
             end = self.context.deadline.left() * (1 - MASTER) if self.plan is not None else 0.0
-            self._costs(lambda: self.context.deadline.left() <= end)
-            if found.trial is not None and found.cost == found.bound and self.master.sound:
+            self._costs(end)
+            if found.known and found.cost == found.bound and self._sound:
                 self._counts()
         if self.plan is not None and not found.proved:
             self._improve()
@@ -169,23 +274,6 @@ class Search:
                 break
         return best
 
-    def _linear(self) -> None:
-        """The bound of the linear relaxation."""
-        if self.found.proved:
-            return
-        seconds = self.context.deadline.left() * LINEAR
-        price = np.array([max(1, brand.price) for brand in self.menu.brands], dtype=np.int64)
-        ceiling = np.array(ceilings(self.menu, self.catalogue, self.asked), dtype=np.int64)
-        if self.found.trial is not None:
-            ceiling = np.minimum(ceiling, self.found.cost // price + 1)
-        options = self.context.options
-        bound = least_cost(
-            [self.menu], self.catalogue, ceiling, seconds=seconds, deterministic=options.deterministic, stop=self.context.stop
-        )
-        self.context.deadline.charge(seconds)
-        self.found.bound = max(self.found.bound, bound if self.found.trial is None else min(bound, self.found.cost))
-        self._report()
-
     def _improve(self) -> None:
         """Neighbourhoods, with a trial from time to time."""
         assert self.plan is not None
@@ -217,33 +305,17 @@ class Search:
 
     # --- costs ------------------------------------------------------------------------------------------------------------------
 
-    def _costs(self, over: Callable[[], bool]) -> None:
-        found, master = self.found, self.master
-        while not self.context.over() and not over():
-            answer = master.cheapest(self.cpsat, self.context.deadline.left() * SOLVE)
-            if answer.status == cp_model.INFEASIBLE:
-                if found.trial is not None and master.sound:
-                    found.bound = found.cost
-                found.infeasible = found.trial is None and master.sound
-                return
-            if answer.bound is not None and master.sound:
-                found.bound = max(found.bound, answer.bound * master.unit)
-            self._report()
-            if answer.solution is None or (found.trial is not None and found.bound >= found.cost):
-                return
-            proposal = master.nodes(answer.solution)
-            if answer.status == cp_model.OPTIMAL and answer.bound is not None:
-                fewest = master.fewest(self.cpsat, answer.bound, self.context.deadline.left() * SOLVE)
-                proposal = proposal if fewest.solution is None else master.nodes(fewest.solution)
-            if master.packs(proposal, self.cpsat, self.context.deadline.left() * TRY) and not self._try(proposal):
-                if found.trial is None and self._refuted():
-                    found.infeasible = True
-                    return
-                self._grow(proposal)
+    def _packs(self, counts: Sequence[int]) -> bool:
+        return self.masters[0].packs(counts, self.cpsat, self.context.deadline.left() * TRY)
+
+    def _mend_failed(self, counts: Sequence[int]) -> None:
+        self.found.infeasible = not self.found.known and self._refuted()
+        if not self.found.infeasible:
+            self._grow(counts)
 
     def _refuted(self) -> bool:
         """Return whether not even as many nodes of everything as there are pods hold everything, proved: then nothing does."""
-        counts = [min(self.master.pods, ceiling) for ceiling in self.master.ceiling]
+        counts = [min(self.masters[0].pods, ceiling) for ceiling in self.masters[0].ceiling]
         if self._asked_all or not self.monotone or self.menu.fragile or sum(counts) > ALL or self.asked.survive is not None:
             return False
         self._asked_all = True
@@ -251,32 +323,15 @@ class Search:
         self.found.refuted = trial if trial.refuted else None
         return trial.refuted
 
-    def _counts(self) -> None:
-        """Fewer nodes at the same cost."""
-        found, master = self.found, self.master
-        while not self.context.over():
-            answer = master.fewest(self.cpsat, found.cost // master.unit, self.context.deadline.left() * SOLVE)
-            if answer.status == cp_model.INFEASIBLE and master.sound:
-                found.least = found.count
-            if answer.bound is not None and master.sound:
-                found.least = max(found.least, min(found.count, answer.bound))
-            if answer.solution is None or found.least >= found.count:
-                return
-            proposal = master.nodes(answer.solution)
-            if master.packs(proposal, self.cpsat, self.context.deadline.left() * TRY):
-                self._try(proposal)
-
     # --- trials -----------------------------------------------------------------------------------------------------------------
 
-    def _try(self, counts: Sequence[int], start: Start | None = None) -> bool:
-        """Try a purchase, nodes by brand; whether everything found a place. What fails is cut off."""
-        trial = self.attempt(counts, start)
-        if trial.complete:
-            self._adopt(trial)
+    def _try(self, counts: Sequence[int]) -> bool:
+        self.last = self.attempt(counts)
+        if self.last.complete:
+            self._adopt(self.last)
         else:
-            self.master.cut(counts, below=self.monotone, proved=trial.refuted)
-        self.last = trial
-        return trial.complete
+            self.masters[0].cut(counts, below=self.monotone, proved=self.last.refuted)
+        return self.last.complete
 
     def attempt(self, counts: Sequence[int], start: Start | None = None, *, free: bool = False, share: float = TRY) -> Trial:
         """Try a purchase, nodes by brand. ``free``: as if there were any number of each; ``share``: of the time that is left."""
