@@ -5,7 +5,9 @@ A sequence of (class, node, pods) keeps the pods of a unit next to each other; :
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
 from typing import TypeVar
 
 from models.cluster.cluster import Cluster
@@ -43,9 +45,9 @@ class Binder:
     def bind(self, unit: Sequence[Step]) -> bool:
         """Bind the pods of a unit if they are accepted: affinity and spread with all of them present, other rules one after the other.
         False (and nothing changed) if not."""
-        cells: dict[tuple[int, int], int] = {}
+        cells = Counter[tuple[int, int]]()
         for g, n, k in unit:
-            cells[g, n] = cells.get((g, n), 0) + k
+            cells[g, n] += k
         if not self.pods.admits_unit([(g, n, k) for (g, n), k in cells.items()]):
             return False
         done: list[Step] = []
@@ -91,20 +93,20 @@ def bundle(cluster: Cluster, sequence: Sequence[Step]) -> list[tuple[list[Step],
         return [(list(sequence), False)]
     binder = Binder(cluster, [InterPodAffinity(cluster), PodTopologySpread(cluster)])
     found: list[tuple[list[Step], bool]] = []
-    i = 0
-    while i < len(sequence):
-        k = gang_of[sequence[i][0]]
-        j = i + 1
-        while k is not None and j < len(sequence) and gang_of[sequence[j][0]] == k:
-            j += 1
-        run = list(sequence[i:j])
-        if k is None:
+    for gang, run in gang_runs(sequence, [gang_of[g] for g, _, _ in sequence]):
+        if gang is None:
             binder.put(*run[0])
             found.append((run, False))
         else:
             found += _read(binder, run)
-        i = j
     return found
+
+
+def gang_runs(steps: Sequence[S], gangs: Sequence[int | None]) -> Iterator[tuple[int | None, list[S]]]:
+    """Yield steps of one gang that follow each other with their gang, and each step of none (None) by itself."""
+    for gang, entries in groupby(zip(gangs, steps, strict=True), key=lambda entry: entry[0]):
+        run = [step for _, step in entries]
+        yield from [(None, [step]) for step in run] if gang is None else [(gang, run)]
 
 
 def _read(binder: Binder, run: list[Step]) -> list[tuple[list[Step], bool]]:

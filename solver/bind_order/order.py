@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import random
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -116,10 +117,10 @@ def most_in_order(cluster: Cluster, counts: Ints, known: dict[int, Sequence_], *
         counts[next(g for g in order if g in found.stuck and counts[g, found.node]), found.node] -= 1
 
 
-def _pods(sequence: Iterable[tuple[int, int, int]]) -> dict[int, int]:
-    found: dict[int, int] = {}
+def _pods(sequence: Iterable[tuple[int, int, int]]) -> Counter[int]:
+    found = Counter[int]()
     for g, _, k in sequence:
-        found[g] = found.get(g, 0) + k
+        found[g] += k
     return found
 
 
@@ -173,7 +174,7 @@ def _order_group(search: _Search, left: _Left, seed: int) -> Ordering:
             sequence = search.attempt({g: dict(nodes) for g, nodes in left.items()}, rng if attempt else None, units, late=late)
             if sequence is not None:
                 return Ordering(sequence, [])
-    states = STATES // ALIGNED if any(search.aligned(g) for g in left) else STATES
+    states = STATES // ALIGNED if not search.aligned.isdisjoint(left) else STATES
     sequence, exhausted = search.exhaustive(left, states)
     return Ordering(sequence, sorted(left), exhausted and sequence is None)
 
@@ -184,7 +185,8 @@ class _Search:
         self.affinity, self.spread = InterPodAffinity.of(rules), PodTopologySpread.of(rules)
         self.binder = Binder(cluster, rules)
         self.firsts = [rule for rule in rules if isinstance(rule, NodeResourceTopologyMatch | DynamicResources)]
-        self._aligned = {g for g in range(cluster.n_classes) if any(rule.concerned(g) for rule in self.firsts)}
+        #: Classes to whose pods nodes give something, first come, first served: NUMA zones or devices.
+        self.aligned = {g for g in range(cluster.n_classes) if any(rule.concerned(g) for rule in self.firsts)}
         asked, there = supply(cluster)
         self._share = (asked / np.maximum(there.max(axis=0, initial=1), 1)).sum(axis=1).tolist()
 
@@ -203,13 +205,9 @@ class _Search:
                 found.append((units, late))
         return found
 
-    def aligned(self, g: int) -> bool:
-        """Return whether nodes give something to pods of the class, first come, first served: NUMA zones or devices."""
-        return g in self._aligned
-
     def _turn(self, g: int) -> tuple[int, float, int]:
         """Of classes that nodes give something to the one that asks for most comes first."""
-        return -int(self.cluster.priority[g]), -self._share[g], -int(self.cluster.demand[g].max(initial=0)) * self.aligned(g)
+        return -int(self.cluster.priority[g]), -self._share[g], -int(self.cluster.demand[g].max(initial=0)) * (g in self.aligned)
 
     def _accepted(self, g: int, nodes: Ints) -> Ints:
         ok = np.ones(len(nodes), dtype=bool)
@@ -247,9 +245,9 @@ class _Search:
                         self._take(left, sequence, g, n, 1)
                         if rng is not None and rng.random() < 0.3:
                             break
-                    elif self.affinity.opening(g) or self.cluster.classes[g].claims or self.aligned(g):
+                    elif self.affinity.opening(g) or self.cluster.classes[g].claims or g in self.aligned:
                         self._take(left, sequence, g, int(nodes[0]) if rng is None else int(rng.choice(nodes.tolist())), 1)
-                        if rng is not None and self.aligned(g) and rng.random() < 0.5:
+                        if rng is not None and g in self.aligned and rng.random() < 0.5:
                             break
                     else:  # nothing that is accepted now can be refused later
                         for n in nodes.tolist():
@@ -290,8 +288,11 @@ class _Search:
         dead: set[tuple[object, ...]] = set()
         path: list[Sequence[int]] = []
         choices = [self._choices(cells, remaining)]
-        ordered = any(self.cluster.classes[g].claims or self.aligned(g) for g in left)  # the order inside of a unit matters
-        complete = max(self._gang_sizes(cells, remaining), default=0) <= (0 if ordered else SMALL_GANG)
+        ordered = any(self.cluster.classes[g].claims or g in self.aligned for g in left)  # the order inside of a unit matters
+        sizes = Counter[int | None]()
+        for g, nodes in left.items():
+            sizes[self.cluster.classes[g].gang] += sum(nodes.values())
+        complete = max((size for gang, size in sizes.items() if gang is not None), default=0) <= (0 if ordered else SMALL_GANG)
         work = 0
         while True:
             if not any(remaining):
@@ -321,15 +322,6 @@ class _Search:
                 remaining[i] += 1
                 self.binder.put(*cells[i], -1)
 
-    def _gang_sizes(self, cells: list[tuple[int, int]], remaining: list[int]) -> list[int]:
-        """The pods that are left of each gang."""
-        found: dict[int, int] = {}
-        for (g, _), k in zip(cells, remaining, strict=True):
-            gang = self.cluster.classes[g].gang
-            if gang is not None:
-                found[gang] = found.get(gang, 0) + k
-        return list(found.values())
-
     def _choices(self, cells: list[tuple[int, int]], remaining: list[int]) -> list[Sequence[int]]:
         """Return what may bind next, as indices of cells, the first last: single pods that are accepted, then all units of few pods of a
         gang."""
@@ -350,13 +342,9 @@ class _Search:
         return (*remaining, *(path for rule in self.rules if (path := rule.path()) is not None))
 
     def _open_cells(self, cells: list[tuple[int, int]], remaining: list[int]) -> list[int]:
-        masks: dict[int, set[int]] = {}
-        found = []
-        for i, (g, n) in enumerate(cells):
-            if remaining[i]:
-                if g not in masks:
-                    nodes = np.array([m for h, m in cells if h == g], dtype=np.int64)
-                    masks[g] = set(self._accepted(g, nodes).tolist())
-                if n in masks[g]:
-                    found.append(i)
-        return found
+        nodes: dict[int, list[int]] = {}
+        for (g, n), k in zip(cells, remaining, strict=True):
+            if k:
+                nodes.setdefault(g, []).append(n)
+        open_ = {(g, n) for g, mine in nodes.items() for n in self._accepted(g, np.array(mine, dtype=np.int64)).tolist()}
+        return [i for i, cell in enumerate(cells) if cell in open_]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from solver.bind_order.gang_units import Binder, part_by_depth
+from solver.bind_order.gang_units import Binder, gang_runs, part_by_depth
 from solver.rebalance.problem.problem import RebalanceProblem, Step
 from solver.rebalance.problem.state import PlanState
 
@@ -20,17 +20,12 @@ def binding_units(problem: RebalanceProblem, steps: Sequence[Step]) -> list[list
     state = PlanState(problem)
     binder = Binder(problem.cluster, state.rules)
     found: list[list[Step]] = []
-    i = 0
-    while i < len(single):
-        j = i + 1
-        while gangs[i] is not None and j < len(single) and gangs[j] == gangs[i]:
-            j += 1
-        if gangs[i] is None:
-            state.apply(single[i])
-            found.append([single[i]])
+    for gang, run in gang_runs(single, gangs):
+        if gang is None:
+            state.apply(run[0])
+            found.append(run)
         else:
-            found += _parts(state, binder, single[i:j])
-        i = j
+            found += _parts(state, binder, run)
     return found
 
 
