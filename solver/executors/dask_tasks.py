@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import time
+from collections.abc import Mapping
 from functools import cache
 from typing import Any, Final
 
@@ -29,6 +30,13 @@ def versions() -> tuple[tuple[str, str], ...]:
     return tuple(eval(VERSIONS))
 
 
+def insist_on(expected: tuple[tuple[str, str], ...], worker: str, there: Mapping[str, str]) -> None:
+    """Raise WorkersError where a worker has other versions."""
+    differences = [f"{name} {there.get(name)} there, {here} here" for name, here in expected if there.get(name) != here]
+    if differences:
+        raise WorkersError(f"worker {worker} has other versions: {'; '.join(differences)}")
+
+
 def call(expected: tuple[tuple[str, str], ...], parcels: tuple[bytes, ...]) -> list[Told]:
     """Do some tasks, on a worker, and tell what came of each: the pickle of its value or its error, and the seconds that it
     took. ``parcels``: pickles of functions with their arguments.
@@ -41,10 +49,7 @@ def call(expected: tuple[tuple[str, str], ...], parcels: tuple[bytes, ...]) -> l
     worker = get_worker()
     if worker.state.nthreads != 1:
         raise WorkersError(f"worker {worker.address} has {worker.state.nthreads} threads: kubestow's tasks need workers with one")
-    if versions() != expected:
-        here = dict(versions())
-        different = "; ".join(f"{name} {here[name]} there, {version} here" for name, version in expected if here[name] != version)
-        raise WorkersError(f"worker {worker.address} has other versions: {different}")
+    insist_on(expected, worker.address, dict(versions()))
     return [_told(parcel, worker.address) for parcel in parcels]
 
 

@@ -13,7 +13,7 @@ import threading
 import time
 import warnings
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError, Future, InvalidStateError, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from solver.executors import dask_tasks, files
-from solver.executors.dask_tasks import Told, call, take, versions
+from solver.executors.dask_tasks import Told, call, insist_on, take, versions
 from solver.executors.files import NotHereError, Shared
 from solver.executors.workers import SchedulerGone, WorkersError, cores, interrupts_held
 
@@ -167,13 +167,7 @@ def _fit(client: Any, target: str) -> None:
     for worker, answer in sorted(told.items()):
         if isinstance(answer, BaseException):
             raise WorkersError(f"worker {worker} cannot run kubestow: {_line(answer)}")
-        _same(worker, dict(answer))
-
-
-def _same(worker: str, there: Mapping[str, str]) -> None:
-    differences = [f"{name} {there.get(name)} there, {here} here" for name, here in versions() if there.get(name) != here]
-    if differences:
-        raise WorkersError(f"worker {worker} has other versions: {'; '.join(differences)}")
+        insist_on(versions(), worker, dict(answer))
 
 
 def _line(error: BaseException) -> str:

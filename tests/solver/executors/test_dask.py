@@ -93,9 +93,9 @@ def test_the_extra_is_named_where_it_is_missing(monkeypatch: pytest.MonkeyPatch)
 def test_other_versions_are_named_on_both_sides() -> None:
     here = dict(dask_tasks.versions())
     assert here.keys() == {"kubestow", "Python", "ortools", "msgspec", "numpy"}
-    dask_workers._same("tcp://there", here)
+    dask_tasks.insist_on(dask_tasks.versions(), "tcp://there", here)
     with pytest.raises(WorkersError, match=f"worker tcp://there has other versions: ortools 9.1 there, {here['ortools']} here"):
-        dask_workers._same("tcp://there", here | {"ortools": "9.1"})
+        dask_tasks.insist_on(dask_tasks.versions(), "tcp://there", here | {"ortools": "9.1"})
 
 
 def test_a_file_is_brought_in_blocks_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
