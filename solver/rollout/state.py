@@ -187,13 +187,7 @@ class RolloutState:
 
     def accepted(self, i: int) -> Ints:
         """Return the nodes that every rule accepts for a new pod now."""
-        return np.flatnonzero(~self._rejected(self._kinds[i]))
-
-    def _rejected(self, g: int) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
-        mask = np.zeros(self.cluster.n_nodes, dtype=bool)
-        for rule in self.rules:
-            mask |= rule.rejects(g)
-        return mask
+        return np.flatnonzero(~np.logical_or.reduce([rule.rejects(self._kinds[i]) for rule in self.rules]))
 
     def room(self) -> int:
         """Return a cheap bound on how many of the waiting pods can be placed now, whatever their order."""
