@@ -365,8 +365,8 @@ class PlacedSearch:
     def _neighbourhoods(self, answer: Answer) -> None:
         """Rounds of CP-SAT on a few nodes at a time, each with some of the pods that are left."""
         from solver.cpsat.run import CpSat
-        from solver.search.annealing import LocalSearch
         from solver.search.lns import Lns
+        from solver.search.local_search import LocalSearch
 
         answer.engine = "lns"
         search = LocalSearch(

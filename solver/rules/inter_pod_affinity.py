@@ -194,6 +194,19 @@ class InterPodAffinity(Rule):
         """Return whether pods with required affinity may stand on pods of the class."""
         return bool(self._feeds[g])
 
+    def keeping(self, g: int, n: int, counts: Ints) -> Bools:
+        """Return bool[N]: where a pod of class g that was taken from node n has to go so that those that stand on it have what their
+        affinity asks for; ``counts``: int64[G, N], the others."""
+        mask = np.ones(self.cluster.n_nodes, dtype=bool)
+        for i in self._feeds[g]:
+            a = self._attractions[i]
+            for codes, count in zip(a.codes, a.counts, strict=True):
+                if codes[n] >= 0 and not count[codes[n]]:
+                    standing = [h for h, j in enumerate(self._attraction_of) if j == i]
+                    if counts[standing][:, codes == codes[n]].any():
+                        mask &= codes == codes[n]
+        return mask
+
     def message(self, g: int, rejected: Bools) -> str:
         repelled = int(np.count_nonzero(rejected & self._repelled(g)))
         lacking = int(np.count_nonzero(rejected & self._lacks_provider(g)))

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 
 from solver.runtime.run_context import RunContext
-from solver.search.annealing import LocalSearch
+from solver.search.local_search import LocalSearch
 
 
 class SearchClock:

@@ -16,8 +16,9 @@ from solver.bounds.component_bounds import Component, Components
 from solver.cpsat.run import CpSat
 from solver.objective.preferences import Objective
 from solver.objective.sparse_placement import Placed
-from solver.search.annealing import COLD, HOT, LocalSearch
+from solver.search.annealing import COLD, HOT, anneal
 from solver.search.clock import SearchClock
+from solver.search.local_search import LocalSearch
 from solver.search.outcome import SoftOutcome
 from solver.search.parameters import PARAMETERS
 
@@ -124,7 +125,7 @@ class Groups:
         objective = Objective(sub, rules.build(sub))
         active = rules.replay(sub, [(int(g), int(n), int(rows[g, n])) for g, n in zip(*np.nonzero(rows), strict=True)])
         alone = LocalSearch(objective, active, search.limits[classes], rows, seed=self._context.options.seed + seed)
-        alone.run(self._clock.of(alone, component.slice, SWEEPS), hot=hot)
+        anneal(alone, self._clock.of(alone, component.slice, SWEEPS), hot=hot)
         return alone.counts, objective.total(objective.families(alone.counts))
 
     # --- beside the others ---------------------------------------------------------------------------------------------------------
@@ -155,7 +156,7 @@ class Groups:
         if search.force(component.classes, counts):
             seconds = min(self._parameters.settle_seconds, self._left() * self._parameters.anneal)
             moving = search.mobile.difference(component.classes) if stay else None
-            search.run(self._clock.of(search, seconds, self._settling), hot=HOT / 10, cold=COLD, only=moving)
+            anneal(search, self._clock.of(search, seconds, self._settling), hot=HOT / 10, cold=COLD, only=moving)
             gain = o.total(o.families(search.counts)) - base
             if gain > 0:
                 return gain

@@ -21,7 +21,7 @@ from solver.objective import encoding as objective_encoding
 from solver.rules.gang_scheduling import GangScheduling
 from solver.rules.node_ports import NodePorts
 from solver.rules.placement_model import build_model
-from solver.search.annealing import LocalSearch
+from solver.search.local_search import LocalSearch
 from solver.search.neighbourhoods import Neighbourhood, Neighbourhoods
 
 #: Seconds for one neighbourhood.

@@ -13,7 +13,7 @@ import numpy as np
 
 from models.cluster.cluster import Ids, Ints
 from solver.rules.batch_quota import single
-from solver.search.annealing import LocalSearch
+from solver.search.local_search import LocalSearch
 
 
 @dataclass(frozen=True)

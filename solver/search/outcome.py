@@ -16,7 +16,7 @@ from solver.objective.container_affinity import Zones
 from solver.objective.incremental_score import SoftState
 from solver.objective.preferences import Objective
 from solver.rules.base import Rule
-from solver.search.annealing import LocalSearch
+from solver.search.local_search import LocalSearch
 
 if TYPE_CHECKING:  # ortools takes longer to import than many a snapshot to solve
     from solver.cpsat.model import PlacementModel

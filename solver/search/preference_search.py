@@ -25,10 +25,11 @@ from solver.objective.tie_break import Strategy
 from solver.rules.eligibility import fits
 from solver.rules.placement_model import build_model
 from solver.runtime.run_context import RunContext
-from solver.search.annealing import COLD, HOT, LocalSearch
+from solver.search.annealing import COLD, HOT, anneal
 from solver.search.clock import SearchClock
 from solver.search.groups import Groups
 from solver.search.lns import Lns
+from solver.search.local_search import LocalSearch
 from solver.search.outcome import LARGE, SoftOutcome, Start
 from solver.search.parameters import PARAMETERS
 
@@ -115,43 +116,46 @@ class PreferenceSearch:
 
     def _anneal(self, best: SoftOutcome, search: LocalSearch) -> None:
         seconds = min(self.parameters.anneal_seconds, self._left() * self.parameters.anneal)
-        base = best.value
+        clock, base = self._clock.of(search, seconds, self.parameters.sweeps), best.value
 
-        search.run(self._clock.of(search, seconds, self.parameters.sweeps), on_better=lambda gain: self._report(base + gain, best.bound))
+        anneal(search, clock, on_better=lambda gain: self._report(base + gain, best.bound))
         self._adopt(best, search.counts)
 
     def _settle(self, best: SoftOutcome, sweeps: int) -> None:
         search = self._local_search(best)
         seconds = min(self.parameters.settle_seconds, self._left() * self.parameters.anneal)
-        search.run(self._clock.of(search, seconds, sweeps), hot=HOT / 10, cold=COLD)
+        anneal(search, self._clock.of(search, seconds, sweeps), hot=HOT / 10, cold=COLD)
         self._adopt(best, search.counts)
 
     # --- groups ------------------------------------------------------------------------------------------------------------------
 
     def _turns(self, best: SoftOutcome, components: Components, search: LocalSearch, until: float) -> None:
-        """Turns until so much time is left: mostly to groups, which close the gap from both sides, now and then to the one of the others
-        that gained most per second last time. They change the state of ``search``; what it is after a turn is adopted if it has a bind
-        order."""
+        """Turns until so much time is left: to groups, which close the gap from both sides, and to the one of the others that gained most
+        per second last time, or now and then to another one. They change the state of ``search``; what it is after a turn is adopted if it
+        has a bind order."""
         self.engine = "exact" if self.options.engine == "exact" else "lns"
         length = self.parameters.turn * (1 + int(self.cluster.count.sum()) / self.parameters.many_pods)
         groups = Groups(components, search, self.objective, self.cpsat, self._clock)
         kinds = self._kinds(best, groups, search)
         rates = dict.fromkeys(kinds, float("inf"))
-        turn = 0
+        began, bounding, turn = self._left(), 0.0, 0
         while rates and not self._finished(best) and (rest := self._left() - until) > 0:
-            turn += 1
             others = sorted(rates.keys() - {"groups"}, key=lambda name: (-rates[name], name))
-            bounding = bool(turn % self.parameters.other_every) == groups.worth_bounding(best)
-            name = "groups" if "groups" in rates and (bounding or not others) else others[0]
-            if name != "groups" and turn % self.parameters.second_every == 0:
-                name = others[turn // self.parameters.second_every % len(others)]
+            share = self.parameters.bounding if groups.worth_bounding(best) else 1 - self.parameters.bounding
+            if "groups" in rates and (not others or bounding <= share * (began - self._left())):
+                name = "groups"
+            else:
+                turn += 1
+                name = others[turn // self.parameters.second_every % len(others) if turn % self.parameters.second_every == 0 else 0]
             gap, started = best.bound - best.value, self._left()
             if not kinds[name](min(length, rest), rest):
                 del rates[name]
                 continue
             if not self._adopt(best, search.counts):
                 search.go_to(best.counts)
-            rates[name] = (gap - best.bound + best.value) / max(started - self._left(), 1e-3)
+            seconds = started - self._left()
+            bounding += seconds if name == "groups" else 0
+            rates[name] = (gap - best.bound + best.value) / max(seconds, 1e-3)
 
     def _kinds(self, best: SoftOutcome, groups: Groups, search: LocalSearch) -> dict[str, Turn]:
         """Return what a turn may be. Each is given the seconds after which it should end and those after which it must; False: it has
@@ -162,7 +166,7 @@ class PreferenceSearch:
             total, families = self.objective.total, self.objective.families
             base = best.value + total(families(search.counts)) - total(families(best.counts))
             clock = self._clock.of(search, seconds, self.parameters.sweeps)
-            search.run(clock, hot=hot, cold=COLD, only=only, on_better=lambda gain: self._report(base + gain, best.bound))
+            anneal(search, clock, hot=hot, cold=COLD, only=only, on_better=lambda gain: self._report(base + gain, best.bound))
             return bool(search.pairs)
 
         def neighbourhoods(seconds: float, _: float) -> bool:

@@ -16,12 +16,14 @@ from solver.rebalance.problem.problem import RebalanceProblem
 from solver.rebalance.problem.state import PlanState
 from solver.rebalance.tiers.improvement import POINT
 from solver.rebalance.tiers.measures import Measures
-from solver.search.annealing import LocalSearch
 from solver.search.lns import Lns
+from solver.search.local_search import LocalSearch
 
 
 class MovingSearch(LocalSearch):
     """``state``: of the pods now, which is consumed. ``limits``: int64[G, N], the most pods that may come to be on each node."""
+
+    providers_move = False  # on their way, too, somebody would have to provide for those that stand on them
 
     def __init__(self, measures: Measures, state: PlanState, limits: Ints, *, seed: int) -> None:
         self.problem: RebalanceProblem = measures.problem
@@ -29,7 +31,7 @@ class MovingSearch(LocalSearch):
         super().__init__(measures.preferences, state.rules, limits, state.counts, seed=seed, soft=self.worth)
 
     def _movable(self, g: int) -> bool:
-        return self.loose(g) and not self.pods.provides(g) and int(np.count_nonzero((self.limits[g] > 0) | (self.counts[g] > 0))) > 1
+        return self.loose(g) and int(np.count_nonzero((self.limits[g] > 0) | (self.counts[g] > 0))) > 1
 
     def loose(self, g: int) -> bool:
         """Pods that hold more or less than they ask for stay, too: what they leave behind is not what another one would take."""

@@ -21,7 +21,7 @@ from solver.rebalance.tiers.freed import Freed
 from solver.rebalance.tiers.improvement import Improvement
 from solver.rebalance.tiers.objective import PlanObjective
 from solver.runtime.run_context import RunContext
-from solver.search.annealing import COLD, HOT
+from solver.search.annealing import COLD, HOT, anneal
 from solver.search.clock import SearchClock
 
 
@@ -153,7 +153,7 @@ class ImprovementSearch:
         self.context.report("lns", self.values.tiers[self._tier].name, value, max(value, self.found.bounds[self._tier]))
 
     def _anneal(self, seconds: float) -> bool:
-        self.search.run(self._clock.of(self.search, seconds, self.parameters.sweeps), hot=HOT * self.parameters.warm, cold=COLD)
+        anneal(self.search, self._clock.of(self.search, seconds, self.parameters.sweeps), hot=HOT * self.parameters.warm, cold=COLD)
         return bool(self.search.pairs)
 
     def _neighbourhoods(self, seconds: float) -> bool:

@@ -15,7 +15,8 @@ from solver import rules
 from solver.construction.greedy import construct
 from solver.objective.preferences import Objective
 from solver.rules.eligibility import possible
-from solver.search.annealing import LocalSearch
+from solver.search.annealing import anneal
+from solver.search.local_search import LocalSearch
 from tests.objects import Object, node, pod
 
 ZONE = "zone"
@@ -77,7 +78,7 @@ def test_annealing_stays_at_the_best_placement_met(seed: int) -> None:
     search.block = 7
     before, counts, looks = value(search), search.counts.copy(), iter(range(80))
     told: list[int] = []
-    gain = search.run(lambda: next(looks, 80) / 80, hot=2.0, on_better=told.append)
+    gain = anneal(search, lambda: next(looks, 80) / 80, hot=2.0, on_better=told.append)
     assert value(search) - before == gain
     assert told == sorted(told)
     assert (told[-1] if told else 0) == gain
@@ -96,11 +97,11 @@ def test_annealing_stays_at_the_best_placement_met(seed: int) -> None:
 def test_annealing_of_some_classes_leaves_the_others_where_they_are() -> None:
     search = searching(1)
     before, looks = search.counts.copy(), iter(range(40))
-    search.run(lambda: next(looks, 40) / 40, only={0, 2})
+    anneal(search, lambda: next(looks, 40) / 40, only={0, 2})
     moved = set(np.flatnonzero((search.counts != before).any(axis=1)).tolist())
     assert moved
     assert moved <= {0, 2}
-    assert search.run(lambda: 0.0, only=set()) == 0
+    assert anneal(search, lambda: 0.0, only=set()) == 0
 
 
 def spreading(name: str, app: str, rng: np.random.Generator) -> Object:

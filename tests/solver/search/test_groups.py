@@ -16,9 +16,9 @@ from solver.objective.preferences import Objective
 from solver.rules.eligibility import possible
 from solver.runtime.options import Options
 from solver.runtime.run_context import RunContext
-from solver.search.annealing import LocalSearch
 from solver.search.clock import SearchClock
 from solver.search.groups import Groups
+from solver.search.local_search import LocalSearch
 from solver.search.outcome import SoftOutcome
 from tests.objects import Object, node, pod
 

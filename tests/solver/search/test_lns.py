@@ -25,8 +25,9 @@ from solver.rules.placement_model import build_model
 from solver.runtime.deadline import Deadline
 from solver.runtime.options import Options
 from solver.runtime.run_context import RunContext
-from solver.search.annealing import COLD, HOT, LocalSearch
+from solver.search.annealing import COLD, HOT, anneal
 from solver.search.lns import Lns
+from solver.search.local_search import LocalSearch
 from solver.search.neighbourhoods import Neighbourhood
 from tests import tiny, tiny_soft
 from tests.objects import Object, node, pod
@@ -224,7 +225,7 @@ def test_improving_never_loses_points_or_pods_and_keeps_the_state_in_step(kind: 
         assert told == sorted(told), where
         assert (told[-1] if told else 0) == gain, where
         assert (search.counts.sum(axis=1) == pods).all(), where
-        assert len(search.pairs) == sum(int(pods[g]) for g in search.mobile), where
+        assert len(search.pairs) == sum(int(pods[g]) for g in search.moving), where
         assert_consistent(lns, where)
         gained += gain > 0
     assert gained or kind in ("nodes", "mixed")
@@ -304,7 +305,7 @@ def test_what_single_moves_cannot_leave_a_neighbourhood_does() -> None:
     where = {"large": "n0", "small0": "n1", "small1": "n1"}
     moves = searching(exchange(), at(exchange(), where)).search
     done = iter(range(5))
-    assert moves.run(lambda: next(done) / 4, hot=HOT, cold=COLD) == 0
+    assert anneal(moves, lambda: next(done) / 4, hot=HOT, cold=COLD) == 0
     assert value(moves) == 2
     lns = searching(exchange(), at(exchange(), where))
     assert lns.improve(times(3)) == 8
