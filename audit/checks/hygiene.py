@@ -9,8 +9,8 @@ from audit.view.finding import Code, some
 from audit.view.view import ClusterView, Subject
 from models.documents.findings.audit import Finding, Severity
 from models.kube import quantity
-from models.kube.objects import Container, Node, NodeStatus, Pod, PodAffinity, PodSpec
-from models.kube.pod_spec import BEST_EFFORT, qos_class
+from models.kube.objects import Container, Node, NodeStatus, Pod, PodSpec
+from models.kube.pod_spec import BEST_EFFORT, affinity_terms, qos_class
 
 HOST: Final = "kubernetes.io/hostname"
 ZONE: Final = "topology.kubernetes.io/zone"
@@ -148,19 +148,10 @@ def _labels(view: ClusterView) -> Iterator[Finding]:
 
 def _asked(pod: Pod) -> Iterator[tuple[str, bool]]:
     """The topology keys of a pod's own rules, and whether they are required."""
-    spec = pod.spec
-    for constraint in spec.topologySpreadConstraints or ():
+    for constraint in pod.spec.topologySpreadConstraints or ():
         yield constraint.topologyKey, constraint.whenUnsatisfiable == "DoNotSchedule"
-    parts: list[PodAffinity | None] = [spec.affinity.podAffinity, spec.affinity.podAntiAffinity] if spec.affinity is not None else []
-    for part in parts:
-        if part is not None:
-            for term in (
-                *(part.requiredDuringSchedulingIgnoredDuringExecution or ()),
-                *(part.requiredDuringSchedulingRequiredDuringExecution or ()),
-            ):
-                yield term.topologyKey, True
-            for weighted in part.preferredDuringSchedulingIgnoredDuringExecution or ():
-                yield weighted.podAffinityTerm.topologyKey, False
+    for kind in ("podAffinity", "podAntiAffinity"):
+        yield from ((term.topologyKey, required) for term, required in affinity_terms(pod, kind))
 
 
 def _hostnames(nodes: list[Node]) -> Iterator[Finding]:

@@ -14,6 +14,7 @@ from audit.view.view import ClusterView, Subject
 from models.cluster.cluster import HARD_EFFECTS, Ids
 from models.documents.findings.audit import Finding
 from models.kube.objects import PodAffinityTerm
+from models.kube.pod_spec import affinity_terms
 from models.kube.selectors import UNSCHEDULABLE_TAINT, Bools, Tolerations, canonical, label_key_requirements, selector_matches, tolerates
 
 ZONE: Final = "topology.kubernetes.io/zone"
@@ -71,7 +72,7 @@ class _Cluster:
         self._takes: dict[bytes, Bools] = {}
 
     def findings(self, subject: Subject) -> Iterator[Finding]:
-        nodes = self._nodes(subject)
+        nodes = self.view.homes(subject.pods)
         if nodes and self._meant(subject, nodes):
             return
         keys = list(_keys(subject))
@@ -140,17 +141,10 @@ class _Cluster:
 
     def _meant(self, subject: Subject, nodes: list[int]) -> bool:
         """Return whether pods run together on purpose: by pod affinity, or as they share a volume."""
-        spec = subject.pod.spec
-        affinity = spec.affinity.podAffinity if spec.affinity is not None else None
-        if affinity is not None:
-            terms = [
-                *(affinity.requiredDuringSchedulingIgnoredDuringExecution or ()),
-                *(affinity.requiredDuringSchedulingRequiredDuringExecution or ()),
-                *(weighted.podAffinityTerm for weighted in affinity.preferredDuringSchedulingIgnoredDuringExecution or ()),
-            ]
-            if any(self._joins(term.topologyKey, nodes) for term in terms):
-                return True
-        return subject.kind != "StatefulSet" and any(volume.persistentVolumeClaim is not None for volume in spec.volumes or ())
+        if any(self._joins(term.topologyKey, nodes) for term, _ in affinity_terms(subject.pod, "podAffinity")):
+            return True
+        volumes = subject.pod.spec.volumes or ()
+        return subject.kind != "StatefulSet" and any(volume.persistentVolumeClaim is not None for volume in volumes)
 
     def _kept(self, keys: list[tuple[str, bool]], nodes: list[int]) -> bool:
         """Return whether a rule of the subject tells pods on these nodes to be elsewhere, one of them or all but some."""
@@ -169,11 +163,6 @@ class _Cluster:
         return bool(constraints) and not subject.pod.spec.topologySpreadConstraints
 
     # --- nodes --------------------------------------------------------------------------------------------------------------
-
-    def _nodes(self, subject: Subject) -> list[int]:
-        pods, index = self.view.snapshot.pods, self.view.node_index
-        found = (index.get(pods[i].spec.nodeName or "", -1) for i in subject.pods)
-        return [n for n in found if n >= 0]
 
     def takes(self, subject: Subject) -> Bools:
         """bool[N]: nodes that the pods' selector, required node affinity and tolerations admit."""
@@ -200,19 +189,10 @@ _encoder: Final = msgspec.json.Encoder(order="deterministic")
 
 def _keys(subject: Subject) -> Iterator[tuple[str, bool]]:
     """Topology keys over which the pods of a workload are kept apart from each other, and whether that is required."""
-    spec = subject.pod.spec
-    anti = spec.affinity.podAntiAffinity if spec.affinity is not None else None
-    if anti is not None:
-        for term in (
-            *(anti.requiredDuringSchedulingIgnoredDuringExecution or ()),
-            *(anti.requiredDuringSchedulingRequiredDuringExecution or ()),
-        ):
-            if _own(subject, term):
-                yield term.topologyKey, True
-        for weighted in anti.preferredDuringSchedulingIgnoredDuringExecution or ():
-            if _own(subject, weighted.podAffinityTerm):
-                yield weighted.podAffinityTerm.topologyKey, False
-    for constraint in spec.topologySpreadConstraints or ():
+    for term, required in affinity_terms(subject.pod, "podAntiAffinity"):
+        if _own(subject, term):
+            yield term.topologyKey, required
+    for constraint in subject.pod.spec.topologySpreadConstraints or ():
         if selector_matches(canonical(constraint.labelSelector), subject.labels):
             yield constraint.topologyKey, False
 

@@ -16,7 +16,7 @@ from typing import Literal
 import msgspec
 import numpy as np
 
-from audit.view.usable_nodes import INDIFFERENT
+from audit.view.usable_nodes import INDIFFERENT, plain
 from audit.view.view import ClusterView, Subject
 from models.cluster.cluster import Cluster
 from models.cluster.compile import compile_cluster
@@ -31,8 +31,6 @@ from models.workloads.template import template_hash
 from solver import rules
 from solver.rollout.state import ungrouped
 from solver.rules.base import Rule
-
-#: Preferences decide nothing here.
 
 
 class Flow:
@@ -187,10 +185,3 @@ def _revised(subject: Subject, pods: Sequence[Pod]) -> Pod:
         salt += 1
     change = msgspec.structs.replace
     return change(subject.pod, metadata=change(subject.pod.metadata, labels={**subject.labels, HASH: label}))
-
-
-def plain(pod: Pod) -> Pod:
-    """Without annotations: hints and gangs decide nothing here, and those that cannot be read are another check's."""
-    if not pod.metadata.annotations:
-        return pod
-    return msgspec.structs.replace(pod, metadata=msgspec.structs.replace(pod.metadata, annotations=None))

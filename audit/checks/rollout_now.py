@@ -10,10 +10,9 @@ from typing import Final
 import msgspec
 import numpy as np
 
-from audit.checks.rollout_flow import plain
 from audit.checks.rollouts import Halt
 from audit.view.finding import Code
-from audit.view.usable_nodes import INDIFFERENT
+from audit.view.usable_nodes import INDIFFERENT, plain
 from audit.view.view import ClusterView, Subject
 from models.cluster.compile import compile_cluster
 from models.documents.findings.audit import Finding

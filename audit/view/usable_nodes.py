@@ -22,7 +22,6 @@ from models.workloads.replicas import job
 from solver.rules.base import PLENTY
 from solver.rules.node_static import NodeUnschedulable, TaintToleration
 
-#: Only hard rules are asked here.
 #: Where only hard rules are asked about.
 INDIFFERENT: Final = Multipliers(**dict.fromkeys(Multipliers.__struct_fields__, 0))
 _QUIET: Final = Policy(multipliers=INDIFFERENT)
@@ -55,7 +54,7 @@ class UsableNodes:
         whole = view.snapshot.copy()
         whole.node_topologies = {}  # NUMA zones are another check's, as are annotations that cannot be read
         first = len(whole.pods)
-        whole.pods = [*whole.pods, *(_plain(subject.pod) for subject in subjects)]
+        whole.pods = [*whole.pods, *(plain(subject.pod) for subject in subjects)]
         scope = Scope(fixed=fixed or [], pending=list(range(first, len(whole.pods))))
         self.cluster: Cluster = compile_cluster(whole, scope, daemon_namespaces=view.exempt, policy=_QUIET)
         self._class = {subjects[i - first].name: g for g, cls in enumerate(self.cluster.classes) for i in cls.pods}
@@ -95,14 +94,15 @@ class UsableNodes:
         return cluster.slots + held
 
 
-def _plain(pod: Pod) -> Pod:
+def plain(pod: Pod) -> Pod:
+    """Return a pod without annotations: hints and gangs decide nothing of hard rules, and those that cannot be read are another check's."""
     change = msgspec.structs.replace
     return change(pod, metadata=change(pod.metadata, annotations=None)) if pod.metadata.annotations else pod
 
 
 def running(view: ClusterView, subject: Subject) -> int:
     """Return how many of a subject's pods are on nodes of the snapshot."""
-    return sum(view.snapshot.pods[i].spec.nodeName in view.node_index for i in subject.pods)
+    return len(view.homes(subject.pods))
 
 
 def wanted(subject: Subject) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final, TypeVar, cast
@@ -14,6 +14,7 @@ import msgspec
 from models.documents.policy import DEFAULT, Policy
 from models.kube import objects
 from models.kube.objects import Pod, controller_of, is_terminal, is_terminating, pod_key
+from models.kube.pod_spec import affinity_terms
 from models.kube.selectors import NodeTable
 from models.snapshot.scope import is_mirror
 from models.snapshot.snapshot import Snapshot
@@ -122,9 +123,14 @@ class ClusterView:
         audit of a large cluster does not take all it is given for the hardest of its questions."""
         return min(self.deadline, time.monotonic() + (self.deadline - self.began) / 4)
 
-    def keys(self, pods: Iterator[int] | list[int] | tuple[int, ...]) -> list[str]:
+    def keys(self, pods: Iterable[int]) -> list[str]:
         """``namespace/name`` of pods given by index."""
         return [pod_key(self.snapshot.pods[i]) for i in pods]
+
+    def homes(self, pods: Iterable[int]) -> list[int]:
+        """Return the nodes, by index, of those of some pods that are on nodes of the snapshot."""
+        found = (self.node_index.get(self.snapshot.pods[i].spec.nodeName or "") for i in pods)
+        return [n for n in found if n is not None]
 
     def _subjects(self) -> Iterator[Subject]:
         snapshot, owned = self.snapshot, OwnedPods(self.snapshot)
@@ -185,17 +191,8 @@ class ClusterView:
 
 def _reads_own_labels(workload: Workload) -> bool:
     """Return whether a rule of the pods reads labels of theirs (matchLabelKeys, mismatchLabelKeys)."""
-    affinity = workload.spec.affinity or objects.Affinity()
-    terms = [
-        term
-        for part in (affinity.podAffinity, affinity.podAntiAffinity)
-        if part is not None
-        for term in (
-            *(part.requiredDuringSchedulingIgnoredDuringExecution or ()),
-            *(part.requiredDuringSchedulingRequiredDuringExecution or ()),
-            *(weighted.podAffinityTerm for weighted in part.preferredDuringSchedulingIgnoredDuringExecution or ()),
-        )
-    ]
+    pod = Pod(objects.ObjectMeta(), workload.spec)
+    terms = [term for kind in ("podAffinity", "podAntiAffinity") for term, _ in affinity_terms(pod, kind)]
     return any(c.matchLabelKeys for c in workload.spec.topologySpreadConstraints or ()) or any(
         term.matchLabelKeys or term.mismatchLabelKeys for term in terms
     )

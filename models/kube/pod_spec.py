@@ -64,6 +64,12 @@ def preferred_terms(pod: Pod, kind: str) -> list[WeightedPodAffinityTerm]:
     return list(part.preferredDuringSchedulingIgnoredDuringExecution or ()) if part is not None else []
 
 
+def affinity_terms(pod: Pod, kind: str) -> list[tuple[PodAffinityTerm, bool]]:
+    """Return the terms of ``podAffinity`` or ``podAntiAffinity``, each with whether it is required; those that are come first."""
+    preferred = ((weighted.podAffinityTerm, False) for weighted in preferred_terms(pod, kind))
+    return [*((term, True) for term in required_terms(pod, kind)), *preferred]
+
+
 def host_ports(spec: PodSpec) -> frozenset[Port]:
     """Return the host ports of app containers and sidecars; ordinary init containers' ports do not count."""
     containers = [*(spec.containers or ()), *(c for c in spec.initContainers or () if c.restartPolicy == "Always")]

@@ -87,7 +87,7 @@ def judge(matches: LabelMatches, usable_nodes: UsableNodes, s: int) -> Iterator[
     if affinity and all(t.selector is not None for t in affinity):  # a nil selector is KS203
         yield from _affinity(matches, usable_nodes, s, place, affinity)
     yield from _replicas(matches, usable_nodes, s, place)
-    yield from _ports(matches, usable_nodes, subject, place)
+    yield from _ports(view, usable_nodes, subject, place)
 
 
 def _affinity(matches: LabelMatches, usable_nodes: UsableNodes, s: int, place: Place, affinity: Sequence[PodTerm]) -> Iterator[Finding]:
@@ -130,10 +130,7 @@ def _providers(matches: LabelMatches, usable_nodes: UsableNodes, targets: Bools)
     """bool[N] each: nodes where pods of some profiles could be, and where some are."""
     view = matches.view
     now = np.zeros(view.nodes.size, dtype=bool)
-    for i in matches.pods(targets):
-        n = view.node_index.get(view.snapshot.pods[i].spec.nodeName or "")
-        if n is not None:
-            now[n] = True
+    now[view.homes(matches.pods(targets))] = True
     possible = now.copy()
     for h in matches.subjects(targets):
         other = view.subjects[h]
@@ -193,18 +190,9 @@ def _within(nodes: NodeTable, inner: str, outer: str) -> bool:
     return inner == outer or _columns(nodes, inner, outer)
 
 
-def _homes(matches: LabelMatches, subject: Subject) -> Ints:
-    """int64[N]: pods of a subject on each node; they run on, whatever became of the node."""
-    view, found = matches.view, np.zeros(matches.view.nodes.size, dtype=np.int64)
-    for i in subject.pods:
-        n = view.node_index.get(view.snapshot.pods[i].spec.nodeName or "")
-        if n is not None:
-            found[n] += 1
-    return found
-
-
 def _one_each(codes: Ids, usable: Bools, homes: Ints) -> int:
-    """Return how many pods can run if each domain takes one, beside those that are together already. Usable nodes have a domain."""
+    """Return how many pods can run if each domain takes one, beside those that are together already. Usable nodes have a domain.
+    ``homes``: int64[N], pods on each node; they run on, whatever became of the node."""
     size = int(codes.max(initial=-1)) + 1
     there = np.bincount(codes[codes >= 0], weights=homes[codes >= 0], minlength=size).astype(np.int64)
     takes = np.zeros(size, dtype=np.int64)
@@ -212,10 +200,17 @@ def _one_each(codes: Ids, usable: Bools, homes: Ints) -> int:
     return int(np.maximum(there, takes).sum() + homes[codes < 0].sum())
 
 
-def _for_good(view: ClusterView, subject: Subject, later: int) -> Severity:
-    """As ``grave``, but no more than a warning where nodes that are cordoned, or not well, would do. ``later``: pods that these take."""
-    found = grave(view, subject)
-    return "warning" if found == "error" and wanted(subject) <= later else found
+def _short(view: ClusterView, usable_nodes: UsableNodes, subject: Subject, place: Place, codes: Ids) -> tuple[str, Severity] | None:
+    """Return how many pods can run at most where each domain takes one, in words, and how grave that is: no more than a warning where nodes
+    that are cordoned, or not well, would do. None where that is enough."""
+    homes = np.bincount(view.homes(subject.pods), minlength=view.nodes.size)
+    most = _one_each(codes, place.usable, homes)
+    if wanted(subject) <= most:
+        return None
+    later = place.selected & ~place.small & ~(place.tainted & ~usable_nodes.transient(subject)) & (codes >= 0)
+    held, severity = _one_each(codes, place.usable | later, homes), grave(view, subject)
+    more = f", {held} once nodes are uncordoned or well again" if held > most else ""
+    return f"at most {most} can run{more}", "warning" if severity == "error" and wanted(subject) <= held else severity
 
 
 def _replicas(matches: LabelMatches, usable_nodes: UsableNodes, s: int, place: Place) -> Iterator[Finding]:
@@ -226,35 +221,16 @@ def _replicas(matches: LabelMatches, usable_nodes: UsableNodes, s: int, place: P
         codes, _ = view.nodes.column(term.key)
         if (codes[place.usable] < 0).any():
             continue  # nodes without the key take as many as they like
-        homes, fit = _homes(matches, subject), len(np.unique(codes[place.usable]))
-        most = _one_each(codes, place.usable, homes)
-        if wanted(subject) > most:
-            later = place.selected & ~place.small & ~(place.tainted & ~usable_nodes.transient(subject)) & (codes >= 0)
-            held = _one_each(codes, place.usable | later, homes)
-            more = f", {held} once nodes are uncordoned or well again" if held > most else ""
-            yield _MANY.found(
-                subject.name,
-                f"wants {wanted(subject)} pods, each in a domain of {term.key} of its own, and the nodes that it may use are in {fit}:"
-                f" at most {most} can run{more}",
-                field=term.path, rule=term.rule, severity=_for_good(view, subject, held),
-            )  # fmt: skip
+        if (short := _short(view, usable_nodes, subject, place, codes)) is not None:
+            fit = len(np.unique(codes[place.usable]))
+            text = f"wants {wanted(subject)} pods, each in a domain of {term.key} of its own, and the nodes that it may use are in {fit}:"
+            yield _MANY.found(subject.name, f"{text} {short[0]}", field=term.path, rule=term.rule, severity=short[1])
 
 
-def _ports(matches: LabelMatches, usable_nodes: UsableNodes, subject: Subject, place: Place) -> Iterator[Finding]:
+def _ports(view: ClusterView, usable_nodes: UsableNodes, subject: Subject, place: Place) -> Iterator[Finding]:
     ports = usable_nodes.rules(subject).ports
-    if not ports:
-        return
-    homes, nodes = _homes(matches, subject), np.arange(len(place.usable), dtype=np.int32)
-    most = _one_each(nodes, place.usable, homes)
-    if wanted(subject) > most:
-        later = place.usable | (place.selected & ~place.small & ~(place.tainted & ~usable_nodes.transient(subject)))
-        held, fit = _one_each(nodes, later, homes), int(np.count_nonzero(place.usable))
-        names = some(sorted(f"{number}/{protocol}" for _, protocol, number in ports))
-        more = f", {held} once nodes are uncordoned or well again" if held > most else ""
-        text = (
-            f"wants {wanted(subject)} pods with host port {names}, and may use {fit} node{'s' * (fit != 1)}: at most {most} can run{more}"
-        )
+    if ports and (short := _short(view, usable_nodes, subject, place, np.arange(view.nodes.size, dtype=np.int32))) is not None:
+        fit, names = int(np.count_nonzero(place.usable)), some(sorted(f"{number}/{protocol}" for _, protocol, number in ports))
+        text = f"wants {wanted(subject)} pods with host port {names}, and may use {fit} node{'s' * (fit != 1)}: {short[0]}"
         field = f"{subject.path}.{host_port(subject.pod.spec, int(min(ports)[2]))}"
-        yield _PORTS.found(
-            subject.name, text, field=field, rule="NodePorts", severity=_for_good(matches.view, subject, held),
-        )  # fmt: skip
+        yield _PORTS.found(subject.name, text, field=field, rule="NodePorts", severity=short[1])

@@ -9,16 +9,13 @@ from functools import cached_property
 import msgspec
 import numpy as np
 
+from audit.view.usable_nodes import INDIFFERENT
 from audit.view.view import ClusterView
 from models.cluster.cluster import Cluster, Ints
 from models.cluster.compile import compile_cluster
-from models.documents.policy import Multipliers
 from models.kube.objects import Pod, is_terminating, pod_key
 from models.snapshot.scope import Scope
 from models.snapshot.snapshot import Snapshot
-
-#: No preference is of interest here, and those of many pods take long to read.
-_NOTHING = Multipliers(**dict.fromkeys(Multipliers.__struct_fields__, 0))
 
 
 @dataclass
@@ -51,7 +48,7 @@ class Running:
             self.snapshot,
             Scope(pending=view.running),
             daemon_namespaces=view.exempt,
-            policy=msgspec.structs.replace(view.policy, multipliers=_NOTHING),
+            policy=msgspec.structs.replace(view.policy, multipliers=INDIFFERENT),
             running={i: int(is_terminating(pods[i])) for i in view.running},
         )
         self.steady = [not is_terminating(pods[cls.pods[0]]) for cls in self.cluster.classes]
