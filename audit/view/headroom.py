@@ -11,10 +11,34 @@ from models.cluster.cluster import Ints
 from models.kube import pod_requests
 from models.kube.objects import Pod, pod_key
 from models.kube.selectors import Bools
-from models.snapshot.snapshot import InputError
+from models.snapshot.snapshot import InputError, Snapshot
 from solver.explain.conflict.wording import amount
 
 RESOURCES = ("cpu", "memory")
+
+
+class Requests:
+    """What pods ask for, or hold, each computed once for those that are equal."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._gates = snapshot.gates
+        self._known: dict[tuple[int, ...], dict[str, int]] = {}
+
+    def of(self, pod: Pod) -> dict[str, int]:
+        """Return the larger of spec and status, as :func:`models.kube.pod_requests.pod_request` does.
+
+        Raises:
+            InputError: a quantity that cannot be read.
+        """
+        spec = pod.spec  # equal pods share these parts, which their snapshot keeps alive
+        key = tuple(id(part) for part in (spec.containers, spec.initContainers, spec.overhead, spec.resources, pod.status))
+        found = self._known.get(key)
+        if found is None:
+            try:
+                found = self._known[key] = pod_requests.pod_request(pod, self._gates)
+            except ValueError as error:
+                raise InputError([f"Pod {pod_key(pod)}: requests: {error}"]) from error
+        return found
 
 
 class Headroom:
@@ -26,29 +50,20 @@ class Headroom:
 
     def __init__(self, view: ClusterView) -> None:
         snapshot = view.snapshot
-        self._gates = snapshot.gates
+        self._requests = Requests(snapshot)
         rows = []
         for node in snapshot.nodes:
             given = pod_requests.allocatable((node.status.allocatable if node.status is not None else None) or {})
             rows.append([given.get(name, 0) for name in RESOURCES])
         self.allocatable: Ints = np.array(rows, dtype=object).reshape(len(rows), len(RESOURCES))
         self.free: Ints = self.allocatable.copy()
-        self._known: dict[tuple[int, ...], list[int]] = {}
         for i in view.running:
             self.free[view.node_index[snapshot.pods[i].spec.nodeName or ""]] -= self.of(snapshot.pods[i])
 
     def of(self, pod: Pod) -> list[int]:
         """Return what a pod asks for, or holds."""
-        spec = pod.spec  # equal pods share these parts, which their snapshot keeps alive
-        key = tuple(id(part) for part in (spec.containers, spec.initContainers, spec.overhead, spec.resources, pod.status))
-        found = self._known.get(key)
-        if found is None:
-            try:
-                asked = pod_requests.pod_request(pod, self._gates)
-            except ValueError as error:
-                raise InputError([f"Pod {pod_key(pod)}: requests: {error}"]) from error
-            found = self._known[key] = [asked.get(name, 0) for name in RESOURCES]
-        return found
+        asked = self._requests.of(pod)
+        return [asked.get(name, 0) for name in RESOURCES]
 
     def left(self, nodes: Bools) -> str:
         """Return what is free on some nodes, in words."""

@@ -10,12 +10,11 @@ from numpy.typing import NDArray
 from audit.checks.hygiene import RESOURCES, stated
 from audit.checks.violated.running_pods import Group, Running, whose
 from audit.view.finding import Code, some
+from audit.view.headroom import Requests
 from models.documents.findings.audit import Finding
-from models.kube import pod_requests
-from models.kube.objects import Pod, pod_key
+from models.kube.pod_requests import is_resized
 from models.kube.pod_spec import Port
 from models.snapshot.scope import is_mirror
-from models.snapshot.snapshot import InputError
 from solver.explain.conflict.wording import amounts
 from solver.rules.node_ports import NodePorts, clash
 from solver.rules.node_resources_fit import NodeResourcesFit
@@ -69,17 +68,17 @@ def fit(running: Running) -> Iterator[Finding]:
     """Findings of overcommitted nodes, one for each. What running pods hold counts: the larger of spec and status, as they may have been
     resized in place (:func:`models.kube.pod_requests.pod_request`). What every node has and this one does not state is KS805's."""
     cluster, view = running.cluster, running.view
-    held = Held(running)
+    requests = Requests(running.snapshot)
     used = np.zeros((cluster.n_nodes, len(cluster.resources)), dtype=object)
     slots = np.zeros(cluster.n_nodes, dtype=np.int64)
     for g, cells in enumerate(running.cells):
         demand = cluster.demand[g].astype(object)
         for n, pods in cells:
             slots[n] += len(pods)
-            resized = [i for i in pods if held.is_resized(i)]
+            resized = [i for i in pods if is_resized(running.snapshot.pods[i])]
             used[n] += demand * (len(pods) - len(resized))
             for i in resized:
-                used[n] += held.of(g, i)
+                used[n] += _held(running, requests, g, i)
     over = (used > cluster.allocatable).any(axis=1) | (slots > cluster.slots)
     for n in np.flatnonzero(over).tolist():
         given = stated(running.snapshot.nodes[n])
@@ -94,7 +93,7 @@ def fit(running: Running) -> Iterator[Finding]:
                 said.append(f"{wanted} requested, {excess} above allocatable")
         if not said:
             continue
-        pods = _to_go(running, held, n, {name: taken[name] - room[name] for name in taken if name not in silent})
+        pods = _to_go(running, requests, n, {name: taken[name] - room[name] for name in taken if name not in silent})
         keys = view.keys(pods)
         going = (
             f"would have to go, in this order: {some(keys, 10)}" if keys else "pods that are being deleted leave enough when they are gone"
@@ -105,45 +104,23 @@ def fit(running: Running) -> Iterator[Finding]:
         )  # fmt: skip
 
 
-class Held:
-    """What running pods hold of the resources of the cluster, where it is not what their spec asks for."""
-
-    def __init__(self, running: Running) -> None:
-        self._running = running
-        self._known: dict[tuple[int, ...], dict[str, int]] = {}
-
-    def is_resized(self, i: int) -> bool:
-        """Return whether the status of a pod tells what its containers have."""
-        return pod_requests.is_resized(self._running.snapshot.pods[i])
-
-    def of(self, g: int, i: int) -> Exact:
-        """object[R], exact integers: what pod i of class g holds."""
-        cluster, pod = self._running.cluster, self._running.snapshot.pods[i]
-        if not self.is_resized(i):
-            return np.array(cluster.demand[g].tolist(), dtype=object)
-        amounts = self._amounts(pod)
-        return np.array([amounts.get(name, 0) for name in cluster.resources], dtype=object)
-
-    def _amounts(self, pod: Pod) -> dict[str, int]:
-        spec = pod.spec  # equal pods share these parts, which their snapshot keeps alive
-        key = tuple(id(part) for part in (spec.containers, spec.initContainers, spec.overhead, spec.resources, pod.status))
-        found = self._known.get(key)
-        if found is None:
-            try:
-                found = self._known[key] = pod_requests.pod_request(pod, self._running.snapshot.gates)
-            except ValueError as error:
-                raise InputError([f"Pod {pod_key(pod)}: requests: {error}"]) from error
-        return found
+def _held(running: Running, requests: Requests, g: int, i: int) -> Exact:
+    """object[R], exact integers: what pod i of class g holds; that of one that was resized in place is not what its spec asks for."""
+    cluster, pod = running.cluster, running.snapshot.pods[i]
+    if not is_resized(pod):
+        return np.array(cluster.demand[g].tolist(), dtype=object)
+    amounts = requests.of(pod)
+    return np.array([amounts.get(name, 0) for name in cluster.resources], dtype=object)
 
 
-def _to_go(running: Running, held: Held, n: int, excess: dict[str, int]) -> list[int]:
+def _to_go(running: Running, requests: Requests, n: int, excess: dict[str, int]) -> list[int]:
     """Pods whose leaving makes the others fit, in order: the lowest priority first, static pods last, nobody in vain. ``excess``: by
     resource, what is taken beyond what there is (below 0: what is left). Those being deleted go anyway."""
     cluster, pods = running.cluster, running.snapshot.pods
     of: dict[int, dict[str, int]] = {}
     for g, here in running.on(n):
         for i in here:
-            of[i] = {name: int(amount) for name, amount in zip(cluster.resources, held.of(g, i), strict=True) if amount}
+            of[i] = {name: int(amount) for name, amount in zip(cluster.resources, _held(running, requests, g, i), strict=True) if amount}
             of[i]["pods"] = 1
     left = dict(excess)
 
