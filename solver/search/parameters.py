@@ -24,7 +24,8 @@ class PreferenceSearchParameters:
         settle_seconds: ... or seconds.
         move: Deterministic seconds that one move counts, on few nodes.
         turn: Seconds of a turn, with few pods.
-        bounding: Share of the time of all turns for groups while most of the gap may be unknown; the rest of it later.
+        bounding: Share of the time of all turns for groups while most of the gap may be unknown, ...
+        bounding_later: ... and later.
         second_every: Every so manieth of the other turns is not for the best of them.
         many_pods: A turn is twice as long for so many pods more: taking its result over costs time as well. With more pods groups come
             before annealing, ...
@@ -46,7 +47,8 @@ class PreferenceSearchParameters:
     settle_seconds: float = 3.0
     move: float = 1e-5
     turn: float = 3.0
-    bounding: float = 0.7
+    bounding: float = 0.85
+    bounding_later: float = 0.33
     second_every: int = 3
     many_pods: int = MANY_PODS
     groups_of_many: float = 0.6

@@ -141,7 +141,7 @@ class PreferenceSearch:
         began, bounding, turn = self._left(), 0.0, 0
         while rates and not self._finished(best) and (rest := self._left() - until) > 0:
             others = sorted(rates.keys() - {"groups"}, key=lambda name: (-rates[name], name))
-            share = self.parameters.bounding if groups.worth_bounding(best) else 1 - self.parameters.bounding
+            share = self.parameters.bounding if groups.worth_bounding(best) else self.parameters.bounding_later
             if "groups" in rates and (not others or bounding <= share * (began - self._left())):
                 name = "groups"
             else:
