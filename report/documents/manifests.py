@@ -86,7 +86,7 @@ def notes(templates: Sequence[TemplateNodes], *, gates: bool = False) -> list[st
             found.append(f"{t.ref}: of its {len(t.nodes):,} nodes the {MOST_NODES} with most pods are preferred")
         if t.running and t.kind in ("Deployment", "StatefulSet"):
             found.append(f"{t.ref} has {counted(t.running, 'pod')} on nodes: to apply another template is a rollout of all its pods")
-        if gates and _unsteady(t):
+        if gates and t.one_by_one and t.placed + t.unplaced > 1:
             found.append(f"{t.ref}: its pods come one by one, each when the one before is ready; they are no gang")
     return found
 
@@ -96,10 +96,6 @@ def fixed(t: TemplateNodes) -> str | None:
     if t.exists and t.kind in ("Pod", "Job"):
         return f"a {t.kind} that exists cannot be given another {'spec' if t.kind == 'Pod' else 'template'}"
     return None
-
-
-def _unsteady(t: TemplateNodes) -> bool:
-    return t.one_by_one and t.placed + t.unplaced > 1
 
 
 def _without_header(text: str) -> str:
@@ -145,9 +141,7 @@ def _changes(
     path = _PATHS.get(kind, ("spec", "template", "spec"))
     if found is None or kinds.find(obj.get("apiVersion"), kind) is None:
         return []
-    spec: Any = obj
-    for field in path:
-        spec = spec.get(field) if isinstance(spec, dict) else None
+    spec = _at(obj, path)
     if not isinstance(spec, dict):
         return []
     document, *inside = place

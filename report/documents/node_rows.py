@@ -71,10 +71,11 @@ def _asked(pod: Pod, memo: dict[int, tuple[dict[str, int], dict[str, int]]], gat
     spec = pod.spec
     if is_resized(pod):
         return pod_request(pod, gates), pod_limits(pod, gates)
-    found = memo.get(id(spec.containers)) if spec.initContainers is None and spec.resources is None and spec.overhead is None else None
+    plain = spec.initContainers is None and spec.resources is None and spec.overhead is None
+    found = memo.get(id(spec.containers)) if plain else None
     if found is None:
         found = pod_request(pod, gates), pod_limits(pod, gates)
-        if spec.initContainers is None and spec.resources is None and spec.overhead is None:
+        if plain:
             memo[id(spec.containers)] = found
     return found
 

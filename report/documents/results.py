@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
 import msgspec
 
@@ -32,7 +32,6 @@ if TYPE_CHECKING:  # numpy takes longer to import than a result to read
     from solver.explain.per_node import PodVerdict
 
 Format = Literal["json", "yaml"]
-_T = TypeVar("_T")
 
 #: What searches bring about, and what ``verify`` and ``report`` read.
 Result = Placement | RebalancePlan | Capacity
@@ -180,17 +179,12 @@ def without_binding(placement: Placement, snapshot: Snapshot) -> list[str]:
 # --- reading ----------------------------------------------------------------------------------------------------------
 
 
-def read_placement(path: str) -> Placement:
-    """Read a Placement from a JSON or YAML file (``.gz`` too), ``-`` being standard input.
+def read_result(path: str) -> Result:
+    """Read a result, of whichever kind the document states, from a JSON or YAML file (``.gz`` too), ``-`` being standard input.
 
     Raises:
-        InputError: not readable, or not a Placement: the file, the field and what was expected.
+        InputError: not readable, or no result: the file, the field and what was expected.
     """
-    return _read(path, partial(placements.from_builtins, type_=Placement), "Placement")
-
-
-def read_result(path: str) -> Result:
-    """Read a result, of whichever kind the document states, as :func:`read_placement` reads one."""
     return read_with_digest(path)[0]
 
 
@@ -198,7 +192,7 @@ def read_with_digest(path: str) -> tuple[Result, str]:
     """Read a document as :func:`read_result` does; return with it the SHA-256 of its text, by which journals know it: that of the file
     unless it is compressed."""
     text = _text(path)
-    return _read(path, _result, _KINDS, text), hashlib.sha256(text).hexdigest()
+    return _read(path, _KINDS, lambda: _result(_decode(text, _KINDS))), hashlib.sha256(text).hexdigest()
 
 
 def _result(document: object) -> Result:
@@ -216,7 +210,7 @@ def as_read(result: Result) -> Result:
     Raises:
         InputError: a field has a wrong type or value.
     """
-    return _read(result.kind, lambda _: _result(result_document(result)), result.kind, b"{}")
+    return _read(result.kind, result.kind, lambda: _result(result_document(result)))
 
 
 def _text(path: str) -> bytes:
@@ -226,10 +220,10 @@ def _text(path: str) -> bytes:
         raise InputError([f"{sources.label(path)}: {error}"]) from error
 
 
-def _read(path: str, convert: Callable[[object], _T], what: str, text: bytes | None = None) -> _T:
-    """``what``: what the document is to be, for messages. ``text``: of the file, if it was read."""
+def _read(path: str, what: str, convert: Callable[[], Result]) -> Result:
+    """``what``: what the document is to be, for messages."""
     try:
-        return convert(_decode(_text(path) if text is None else text, what))
+        return convert()
     except msgspec.ValidationError as error:
         problem = _with_path(str(error), what)
     except RecursionError:

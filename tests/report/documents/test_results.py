@@ -44,7 +44,7 @@ def test_a_written_placement_reads_back(tmp_path: Path, placement: Placement, fo
     data = results.encode(results.result_document(placement), form)
     path = tmp_path / "result"
     path.write_bytes(gzip.compress(data) if compress else data)
-    assert results.read_placement(str(path)) == placement
+    assert results.read_result(str(path)) == placement
 
 
 def test_yaml_of_a_placement_is_what_the_json_is(placement: Placement) -> None:
@@ -100,20 +100,21 @@ _VALID = (
     "apiVersion: kubestow.dev/v1alpha1\nkind: Placement\nsnapshot: {sha256: a, nodes: 1, pods: 1, pending: 1}\n"
     "engine: exact\nstatus: optimal\nobjective: []\n"
 )
+_ANY = "Placement, RebalancePlan, Fit, Sizing, Survival or Upgrade"
 
 
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        (b"", "empty, expected a Placement document"),
-        (b" \n", "empty, expected a Placement document"),
-        (b"[]", "not a Placement: Expected `object`, got `array`"),
+        (b"", f"empty, expected a {_ANY} document"),
+        (b" \n", f"empty, expected a {_ANY} document"),
+        (b"[]", f"not a {_ANY}: Expected `object`, got `array`"),
         (b"{}", "apiVersion: expected apiVersion 'kubestow.dev/v1alpha1', got null"),
         (b'{"a": 1,,}', "JSON is malformed"),
         (b"a: [1\n", "line 2: "),
         (b"a: \xff\n", ""),
-        (b"a: 1\n---\nb: 2\n", "expected one Placement document, found 2 documents"),
-        (b"apiVersion: kubestow.dev/v1alpha1\nkind: Plan\n", "kind: expected kind 'Placement', got 'Plan'"),
+        (b"a: 1\n---\nb: 2\n", f"expected one {_ANY} document, found 2 documents"),
+        (b"apiVersion: kubestow.dev/v1alpha1\nkind: Plan\n", f"kind: expected {_ANY}, got 'Plan'"),
         ((_VALID + "assignments: [{pod: a/b, node: 12, order: 1}]").encode(), "assignments[0].node: Expected `str`, got `int`"),
         ((_VALID + "assignments: [{pod: a/b, order: 1}]").encode(), "assignments[0]: Object missing required field `node`"),
         (_VALID.encode(), "Object missing required field `assignments`"),
@@ -127,7 +128,7 @@ def test_a_bad_result_file_is_one_problem_that_names_file_and_place(tmp_path: Pa
     path = tmp_path / "result.yaml"
     path.write_bytes(text)
     with pytest.raises(InputError) as caught:
-        results.read_placement(str(path))
+        results.read_result(str(path))
     (line,) = caught.value.problems
     assert line.startswith(f"{path}: ")
     assert problem in line
@@ -136,10 +137,10 @@ def test_a_bad_result_file_is_one_problem_that_names_file_and_place(tmp_path: Pa
 
 def test_a_missing_result_file_is_bad_input(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="absent: cannot be read: No such file or directory"):
-        results.read_placement(str(tmp_path / "absent"))
+        results.read_result(str(tmp_path / "absent"))
 
 
 def test_flow_style_yaml_is_no_bad_json(tmp_path: Path, placement: Placement) -> None:
     path = tmp_path / "result.yaml"
     path.write_text(str(msgspec.to_builtins(placement)).replace("None", "null"))
-    assert results.read_placement(str(path)) == placement
+    assert results.read_result(str(path)) == placement
