@@ -61,7 +61,7 @@ def anneal(
                 position = 0
             pod = int(order[position])
             position += 1
-            together, gain = units.draw(pod, temperature)
+            together, gain = units.draw(pod, temperature) if search.together else (0, 0)
             if not together:
                 gain = search.move(pod, noise)
             gained += gain

@@ -40,11 +40,11 @@ class LocalSearch:
     """``active``, ``soft``: rules and soft counters in the state of ``counts``; they are kept in step. ``limits``: int64[G, N],
     0 where a rule excludes the pair.
     ``moving``: the classes whose pods may be moved; ``mobile``: those of them that do not provide for the affinity of others. Providers
-    (unless not ``providers_move``) move as long as no pod lacks one, alone or with all that stand on them. ``block``: moves between two
-    looks at the clock."""
+    move as long as no pod lacks one, alone or with all that stand on them; without ``together`` they stay, and all pods move alone.
+    ``block``: moves between two looks at the clock."""
 
     block = BLOCK
-    providers_move = True
+    together = True
 
     def __init__(
         self, objective: Objective, active: Sequence[Rule], limits: Ints, counts: Ints, *, seed: int, soft: SoftState | None = None
@@ -65,7 +65,7 @@ class LocalSearch:
         self._dynamic = [self._watchers(g) for g in range(self.cluster.n_classes)]
         movable = [g for g in range(self.cluster.n_classes) if self._movable(g)]
         self.mobile = {g for g in movable if not self.pods.provides(g)}
-        self.moving = [g for g in movable if g in self.mobile or self.providers_move]
+        self.moving = [g for g in movable if g in self.mobile or self.together]
         self.pairs = self._list()
 
     def _list(self) -> list[tuple[int, int]]:

@@ -23,7 +23,7 @@ from solver.search.local_search import LocalSearch
 class MovingSearch(LocalSearch):
     """``state``: of the pods now, which is consumed. ``limits``: int64[G, N], the most pods that may come to be on each node."""
 
-    providers_move = False  # on their way, too, somebody would have to provide for those that stand on them
+    together = False  # on their way, too, somebody would have to provide for those that stand on them
 
     def __init__(self, measures: Measures, state: PlanState, limits: Ints, *, seed: int) -> None:
         self.problem: RebalanceProblem = measures.problem
