@@ -131,10 +131,10 @@ def inset(part: RenderableType, by: int = 2) -> Padding:
     return Padding(part, (0, 0, 0, by))
 
 
-def more(left: int, text: str = "... and {:,} more (--all lists all)") -> Iterator[RenderableType]:
-    """Yield how many entries of a list are left out, if any are; ``text``: with a place for their number."""
+def more(left: int, text: str = "... and {:,} more (--all lists all)", by: int = 2) -> Iterator[RenderableType]:
+    """Yield how many entries of a list are left out, if any are; ``text``: with a place for their number; ``by``: columns to the right."""
     if left > 0:
-        yield inset(plain(text.format(left), style="dim"))
+        yield inset(plain(text.format(left), style="dim"), by)
 
 
 def listed(title: str, texts: Sequence[str], most: int = sys.maxsize, text: str = "") -> Iterator[RenderableType]:

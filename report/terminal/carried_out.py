@@ -8,7 +8,7 @@ from typing import Final
 from rich.console import RenderableType
 from rich.text import Text
 
-from models.documents.answers import CarriedOut, Share
+from models.documents.answers import CarriedOut
 from report.documents.output import counted
 from report.terminal.canvas import Surface, grid, heading, inset, listed, more, plain
 from report.terminal.columns import Name
@@ -21,7 +21,7 @@ _MORE: Final = "... and {} more (-f json has all)"
 def summary_line(told: CarriedOut) -> str:
     """Return one line: how much of the document is done."""
     shares = [(told.moves, "move"), (told.evictions, "eviction"), (told.bindings, "binding")]
-    parts = ", ".join(_done(share, noun) for share, noun in shares if share.of) or "nothing to do"
+    parts = ", ".join(f"{share.done} of {counted(share.of, noun)} done" for share, noun in shares if share.of) or "nothing to do"
     resumed = "" if not told.resumed else f", resumed {counted(told.resumed, 'time')}"
     ended = f"ended at {told.ended}" if told.ended else "was cut off, or goes on"
     return f"journal: {parts}; the run of {told.began}{resumed}, {ended}"
@@ -38,9 +38,9 @@ def carried_out(told: CarriedOut, surface: Surface) -> Iterator[RenderableType]:
         f"{sent.nodes} of nodes",
         counted(sent.others, "other"),
     ]
-    yield _line(f"requests: {', '.join(counts)}; {sent.refused} refused, {sent.unanswered} without an answer")
+    yield inset(plain(f"requests: {', '.join(counts)}; {sent.refused} refused, {sent.unanswered} without an answer"))
     closed = "all are open again" if not told.leftClosed else f"still closed: {', '.join(told.leftClosed)}"
-    yield _line(f"{counted(told.nodesClosed, 'node')} closed for the run{f', {closed}' if told.nodesClosed else ''}")
+    yield inset(plain(f"{counted(told.nodesClosed, 'node')} closed for the run{f', {closed}' if told.nodesClosed else ''}"))
     yield Text()
     waves = grid("wave", "pods", "done", "seconds", right=(0, 1, 2, 3))
     for wave in told.waves:
@@ -67,11 +67,3 @@ def _left(told: CarriedOut, surface: Surface) -> Iterator[RenderableType]:
         table.add_row(plain(entry.step), plain(entry.wave), Name(entry.pod), Name(entry.node or "(evicted)"), begun, plain(entry.why))
     yield inset(table)
     yield from more(len(told.left) - len(shown), _MORE)
-
-
-def _done(share: Share, noun: str) -> str:
-    return f"{share.done} of {counted(share.of, noun)} done"
-
-
-def _line(text: str) -> RenderableType:
-    return inset(plain(text))

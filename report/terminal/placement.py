@@ -10,7 +10,7 @@ from typing import Final, Protocol
 from rich.console import RenderableType
 from rich.text import Text
 
-from models.documents.placement import Assignment, Placement, Preferences, TierResult, Unmodelled, Unplaced
+from models.documents.placement import Assignment, Placement, Preferences, Unmodelled, Unplaced
 from models.documents.rebalance_plan import RebalancePlan
 from models.kube.objects import pod_key
 from models.snapshot.snapshot import Snapshot
@@ -36,7 +36,7 @@ _EXAMPLES: Final = 3
 #: Workloads and preferences listed.
 _LOSING: Final = 10
 
-_STATUS_STYLE: Final = {"optimal": "bold green", "feasible": "bold yellow", "infeasible": "bold red", "unknown": "bold red"}
+STATUS_STYLES: Final = {"optimal": "bold green", "feasible": "bold yellow", "infeasible": "bold red", "unknown": "bold red"}
 
 
 def summary(placement: Placement, seconds: float) -> str:
@@ -89,7 +89,7 @@ def objective_heading(result: Placement | RebalancePlan) -> Text:
     """Return ``Objective: optimal (exact engine, 0.4 s)``, the time where the run kept it."""
     s = result.seconds
     took = f", {s.load + s.compile + s.solve + s.verify:.1f} s" if s is not None else ""
-    text = heading("Objective: ").append(result.status, style=_STATUS_STYLE[result.status])
+    text = heading("Objective: ").append(result.status, style=STATUS_STYLES[result.status])
     return text.append_text(plain(f" ({result.engine} engine{took})", style="dim"))
 
 
@@ -105,12 +105,9 @@ def _tiers(result: Placement, snapshot: Snapshot) -> RenderableType:
         total = "" if tier.tier != "placed" else f"{of[tier.priority] if tier.priority is not None else of.total():,}"
         words = tier_words(tier, result.policy)
         gap = gap_text(tier.value, tier.bound)
-        table.add_row(plain(words.name), f"{words.reached:,}", total, f"{words.best:,}", Text(gap, style=_gap_style(tier)))
+        style = "green" if tier.value == tier.bound else "yellow"
+        table.add_row(plain(words.name), f"{words.reached:,}", total, f"{words.best:,}", Text(gap, style=style))
     return inset(table)
-
-
-def _gap_style(tier: TierResult) -> str:
-    return "green" if tier.value == tier.bound else "yellow"
 
 
 # --- preferences ------------------------------------------------------------------------------------------------------
@@ -156,7 +153,7 @@ def _nodes(usages: list[Usage], surface: Surface) -> Iterator[RenderableType]:
         table = _usage_table("node", "Nodes")
         for zone in zones:
             if len(zones) > 1 or zone.zone is not None:
-                table.add_row(plain(_zone_name(zone), style="bold"), *[""] * (1 + len(RESOURCES)))
+                table.add_row(plain(zone.name, style="bold"), *[""] * (1 + len(RESOURCES)))
             for usage in usages:
                 if usage.zone == zone.zone:
                     _usage_row(table, Name(usage.name, indent=2), usage, surface)
@@ -164,16 +161,12 @@ def _nodes(usages: list[Usage], surface: Surface) -> Iterator[RenderableType]:
         return
     table = _usage_table("zone (nodes)", f"Zones ({len(usages):,} nodes)")
     for zone in zones:
-        _usage_row(table, plain(f"{_zone_name(zone)} ({zone.nodes:,})"), zone, surface)
+        _usage_row(table, plain(f"{zone.name} ({zone.nodes:,})"), zone, surface)
     yield inset(table)
     table = _usage_table("node", f"The {_FULLEST} fullest nodes")
     for usage in sorted(usages, key=lambda u: ([-part for part in u.fullness()], u.name))[:_FULLEST]:
         _usage_row(table, Name(usage.name), usage, surface)
     yield inset(table)
-
-
-def _zone_name(zone: Usage) -> str:
-    return zone.name if zone.zone is not None else "no zone"
 
 
 def _usage_table(first: str, title: str) -> Grid:
@@ -248,10 +241,8 @@ def _unplaced(unplaced: Sequence[Unplaced], owned: Mapping[str, str], surface: S
             on = f" on {counted(nodes, 'node')}" if nodes else ""
             said = f": {message}" if message else ""
             yield inset(plain(rule, style="yellow").append_text(plain(on + said, style="default")), 6)
-    if len(ordered) > most:
-        rest = sum(len(pods) for _, pods in ordered[most:])
-        text = f"... and {counted(rest, 'pod')} with {counted(len(ordered) - most, 'other set')} of reasons (--all lists all)"
-        yield inset(plain(text, style="dim"))
+    rest = counted(sum(len(pods) for _, pods in ordered[most:]), "pod")
+    yield from more(len(ordered) - most, f"... and {rest} with {counted(len(ordered) - most, 'other set')} of reasons (--all lists all)")
 
 
 class Noted(Protocol):

@@ -15,7 +15,7 @@ from models.documents.rebalance_plan import Eviction, Move, RebalancePlan
 from models.kube.objects import controller_of, pod_key
 from models.snapshot.snapshot import Snapshot
 from report.documents.output import counted, some
-from report.terminal.canvas import Surface, grid, heading, inset, plain
+from report.terminal.canvas import Surface, grid, heading, inset, more, plain
 from report.terminal.columns import GAP, NOTHING, Common
 
 #: Lines listed; nodes named that the pods of one line leave.
@@ -63,8 +63,7 @@ def waves(plan: RebalancePlan, snapshot: Snapshot, surface: Surface) -> Iterator
         if room:
             yield heading(f"Wave {wave}  {sizes(by_wave[wave])}")
             yield from _wave(room, layout)
-    if left_out:
-        yield plain(f"... and {left_out:,} more steps (--all lists all)", style="dim")
+    yield from more(left_out, "... and {:,} more steps (--all lists all)", by=0)
 
 
 def steps(plan: RebalancePlan) -> list[Move | Eviction]:

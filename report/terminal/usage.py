@@ -28,10 +28,9 @@ class Usage:
     used: Counter[str] = field(default_factory=Counter)
     allocatable: Counter[str] = field(default_factory=Counter)
 
-    def fullness(self) -> tuple[int, int, int]:
+    def fullness(self) -> list[int]:
         """Return the shares of the resources in 1/10,000, the largest first, for sorting."""
-        shares = sorted((share(self.used[r], self.allocatable[r], 10_000) for r in RESOURCES), reverse=True)
-        return shares[0], shares[1], shares[2]
+        return sorted((share(self.used[r], self.allocatable[r], 10_000) for r in RESOURCES), reverse=True)
 
 
 def per_node(snapshot: Snapshot, placement: Placement) -> list[Usage]:
@@ -62,7 +61,7 @@ def per_zone(usages: list[Usage]) -> list[Usage]:
     """Return usage summed by zone, by name; nodes without one last."""
     zones: dict[str | None, Usage] = {}
     for usage in usages:
-        total = zones.setdefault(usage.zone, Usage(usage.zone or "", usage.zone, nodes=0))
+        total = zones.setdefault(usage.zone, Usage(usage.zone or "no zone", usage.zone, nodes=0))
         total.nodes += usage.nodes
         total.new += usage.new
         total.used.update(usage.used)

@@ -18,7 +18,7 @@ from report.documents.output import counted
 from report.terminal.canvas import Surface, bar, grid, heading, inset, more, plain
 from report.terminal.capacity.moments import decided_by, moments
 from report.terminal.columns import Cell, Name
-from report.terminal.placement import assignments, examples, unmodelled_and_notes
+from report.terminal.placement import STATUS_STYLES, assignments, examples, unmodelled_and_notes
 from report.terminal.progress import gap_text
 
 #: A month, as clouds count it.
@@ -27,7 +27,6 @@ MONTH: Final = 730
 _LISTED: Final = 10
 #: Per cent from which a resource is what limits.
 _FULL: Final = 90
-_STYLES: Final = {"optimal": "bold green", "feasible": "bold yellow", "infeasible": "bold red", "unknown": "bold red"}
 
 
 def summary(sizing: Sizing, seconds: float) -> str:
@@ -54,7 +53,7 @@ def outcome(sizing: Sizing) -> str:
 def sizing(result: Sizing, snapshot: Snapshot, surface: Surface) -> Iterator[RenderableType]:
     """Yield the parts of the report: the answer, what to buy, what it is used for; how good it is comes last. ``snapshot``: with the nodes
     bought."""
-    yield Text(outcome(result), style=_STYLES[result.status])
+    yield Text(outcome(result), style=STATUS_STYLES[result.status])
     if result.series is not None and (decided := decided_by(result)):
         yield plain(decided)
     if result.buy:
@@ -184,7 +183,7 @@ def _costs(found: Sequence[WorkloadCost], surface: Surface) -> Iterator[Renderab
 def _objective(result: Sizing) -> Iterator[RenderableType]:
     s = result.seconds
     took = f" ({s.load + s.compile + s.solve + s.verify:.1f} s)" if s is not None else ""
-    yield heading("Objective: ").append(result.status, style=_STYLES[result.status]).append(took, style="dim")
+    yield heading("Objective: ").append(result.status, style=STATUS_STYLES[result.status]).append(took, style="dim")
     if result.status in ("infeasible", "unknown"):
         return
     table = grid("goal", "reached", "best possible", "gap", right=(1, 2, 3))

@@ -120,8 +120,7 @@ def _counterexamples(found: Survival, snapshot: Snapshot, surface: Surface) -> I
             yield inset(plain(f"{consequence.object}: ", style="yellow").append_text(plain(consequence.message, style="default")), 4)
     told = sum(1 + len(scenario.alike) for each in shown if (scenario := of.get(tuple(each.failed))) is not None)
     rest = _failures(found.outcomes, "pending") - told
-    if rest > 0:
-        yield inset(plain(f"... and {counted(rest, 'more failure')} (--all lists all)", style="dim"))
+    yield from more(rest, f"... and {counted(rest, 'more failure')} (--all lists all)")
 
 
 def _failure(found: Survival, each: Counterexample, scenario: Scenario | None) -> Text:
@@ -144,8 +143,8 @@ def _by_workload(pods: Sequence[str], owned: Mapping[str, str], surface: Surface
     counts = Counter(owned.get(pod, f"Pod {pod}") for pod in pods).most_common()
     most = surface.most(_NAMED)
     named = ", ".join(f"{number:,} of {owner}" for owner, number in counts[:most])
-    more = f" and {len(counts) - most:,} more workloads" if len(counts) > most else ""
-    return f"{named}{more}: {examples(pods, surface)}" if pods else ""
+    rest = f" and {len(counts) - most:,} more workloads" if len(counts) > most else ""
+    return f"{named}{rest}: {examples(pods, surface)}" if pods else ""
 
 
 def _why(facts: Sequence[Fact], pods: Sequence[str]) -> Iterator[RenderableType]:

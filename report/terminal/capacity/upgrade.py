@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -140,10 +141,7 @@ def _moves(waves: Sequence[UpgradeWave], owned: dict[str, str]) -> Iterator[Rend
 
 def _at_once(wave: UpgradeWave) -> int:
     """The most pods that may be evicted at once."""
-    sizes: dict[int, int] = {}
-    for move in wave.moves:
-        sizes[move.wave] = sizes.get(move.wave, 0) + 1
-    return max(sizes.values(), default=0)
+    return max(Counter(move.wave for move in wave.moves).values(), default=0)
 
 
 def _nodes(names: Sequence[str], surface: Surface) -> Name | Text:

@@ -16,7 +16,7 @@ from report.terminal.canvas import FINDINGS, Surface, grid, heading, inset, list
 from report.terminal.findings.descheduler import descheduler_table
 from report.terminal.findings.karpenter import karpenter_table
 
-_STYLE: Final = {"error": "bold red", "warning": "bold yellow", "info": "bold blue"}
+STYLES: Final = {"error": "bold red", "warning": "bold yellow", "info": "bold blue"}
 #: Findings of one kind that the table lists.
 _LISTED: Final = 10
 _EXAMPLES: Final = 4
@@ -41,12 +41,13 @@ def audit_line(audit: Audit) -> str:
     beside = f" ({known:,} known from the baseline)" if known else ""
     if not audit.findings:
         return f"nothing{' new' * bool(known)} found{beside}"
-    numbers = (_number(severity, audit.counts.get(severity, 0)) for severity in SEVERITIES if audit.counts.get(severity, 0))
-    return ", ".join(numbers) + beside
+    return ", ".join(per_severity(audit.counts)) + beside
 
 
-def _number(severity: str, number: int) -> str:
-    return counted(number, severity) if severity != "info" else f"{number:,} info"
+def per_severity(counts: Mapping[str, int]) -> list[str]:
+    """Return how many findings there are of each severity that some have."""
+    found = [(severity, counts[severity]) for severity in SEVERITIES if counts.get(severity)]
+    return [counted(number, severity) if severity != "info" else f"{number:,} info" for severity, number in found]
 
 
 def audit_table(audit: Audit, titles: Mapping[str, str], surface: Surface) -> Iterator[RenderableType]:
@@ -55,7 +56,7 @@ def audit_table(audit: Audit, titles: Mapping[str, str], surface: Surface) -> It
     yield Text(audit_line(audit), style="bold").append(f"  ({counted(ref.nodes, 'node')}, {counted(ref.pods, 'pod')})", style="dim")
     for (severity, code), group in groupby(audit.findings, key=lambda f: (f.severity, f.code)):
         findings = list(group)
-        title = Text("\n").append_text(plain(severity, style=_STYLE[severity]))
+        title = Text("\n").append_text(plain(severity, style=STYLES[severity]))
         yield title.append_text(plain(f"  {code}  ", style="bold")).append_text(plain(titles.get(code, findings[0].name)))
         yield inset(plain(findings[0].why, style="dim"))
         for finding in findings[: surface.most(_LISTED)]:

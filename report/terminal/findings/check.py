@@ -8,13 +8,12 @@ from typing import Final
 from rich.console import RenderableType
 from rich.text import Text
 
-from models.documents.findings.audit import SEVERITIES
 from models.documents.findings.check import Check, Fault, Position, WorkloadFit, unfit
 from report.documents.output import counted
 from report.terminal.canvas import FINDINGS, Surface, heading, inset, listed, more, plain
+from report.terminal.findings.audit import STYLES, per_severity
 
 _FIT: Final = {"fits": "bold green", "does not fit": "bold red", "unproved": "bold yellow"}
-_SEVERITY: Final = {"error": "bold red", "warning": "bold yellow", "info": "bold blue"}
 #: Findings, and workloads that fit, of which a table has so many at most.
 _LISTED: Final = 50
 
@@ -30,13 +29,8 @@ def summary(check: Check) -> str:
         number = len(check.workloads) - known
         parts += [f"{counted(number, 'workload')} fit{'s' * (number == 1)}"] if number and not wrong else []
         parts += [f"{known} not fitting as with the base"] if known else []
-    numbers = [_number(severity, check.counts[severity]) for severity in SEVERITIES if check.counts.get(severity)]
-    parts += numbers or [f"nothing{' new' * bool(check.known)} found"]
+    parts += per_severity(check.counts) or [f"nothing{' new' * bool(check.known)} found"]
     return ", ".join(parts) + (f" ({counted(check.known, 'known finding')})" if check.known else "")
-
-
-def _number(severity: str, number: int) -> str:
-    return f"{number:,} info" if severity == "info" else counted(number, severity)
 
 
 def check(found: Check, surface: Surface) -> Iterator[RenderableType]:
@@ -70,7 +64,7 @@ def _fit(fit: WorkloadFit) -> Iterator[RenderableType]:
 
 def _fault(fault: Fault) -> Iterator[RenderableType]:
     finding = fault.finding
-    line = plain(finding.severity, style=_SEVERITY[finding.severity]).append_text(plain(f"  {finding.code}  ", style="bold"))
+    line = plain(finding.severity, style=STYLES[finding.severity]).append_text(plain(f"  {finding.code}  ", style="bold"))
     line.append_text(plain(f"{finding.object}: {finding.message}{' (known)' * fault.known}"))
     yield inset(line)
     yield from _told(place(fault.position), finding.why, finding.fix)

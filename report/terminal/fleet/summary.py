@@ -10,9 +10,9 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from models.catalogue import money
-from models.documents.batch import BatchSummary, Point, Row
+from models.documents.batch import BatchSummary, Row
 from report.documents.output import counted
-from report.terminal.canvas import Surface, grid, heading, plain
+from report.terminal.canvas import Surface, grid, heading, more, plain
 from report.terminal.columns import Cell, Name
 
 #: Rows that are shown, with and without a result.
@@ -36,7 +36,7 @@ def table(found: BatchSummary, surface: Surface) -> Iterator[RenderableType]:
     if good:
         yield Text()
         yield _grid(good[: surface.most(_ROWS)])
-        yield from _more(len(good) - surface.most(_ROWS))
+        yield from more(len(good) - surface.most(_ROWS), by=0)
     if failed:
         yield heading(f"Failed ({len(failed):,})")
         rows = grid("snapshot", "task", "exit", "why", right=(2,), prose=(3,))
@@ -45,14 +45,14 @@ def table(found: BatchSummary, surface: Surface) -> Iterator[RenderableType]:
                 Name(", ".join(row.snapshot)), plain(_task(row)), "" if row.exit is None else str(row.exit), plain(row.reason or "")
             )
         yield rows
-        yield from _more(len(failed) - surface.most(_FAILED))
+        yield from more(len(failed) - surface.most(_FAILED), by=0)
     if found.series:
         yield from _over_time(found, surface)
     if found.notes:
         yield heading("Notes")
         for note in found.notes[: surface.most(_FAILED)]:
             yield plain(note)
-        yield from _more(len(found.notes) - surface.most(_FAILED))
+        yield from more(len(found.notes) - surface.most(_FAILED), by=0)
 
 
 def _over_time(found: BatchSummary, surface: Surface) -> Iterator[RenderableType]:
@@ -62,19 +62,12 @@ def _over_time(found: BatchSummary, surface: Surface) -> Iterator[RenderableType
     rows = grid(*names, right=range(1, len(names)))
     for each in found.series[: surface.most(_ROWS)]:
         first, last = each.points[0], each.points[-1]
-        shares = [(part(first).get(name), part(last).get(name)) for part in (_used, _stranded) for name in ("cpu", "memory")]
+        parts = ((first.utilisation, last.utilisation), (first.fragmentation, last.fragmentation))
+        shares = [(before.get(name), after.get(name)) for before, after in parts for name in ("cpu", "memory")]
         changes = sum(len(p.appeared) for p in each.points), sum(len(p.went) for p in each.points)
         rows.add_row(Name(each.cluster), f"{len(each.points):,}", *(_trend(*pair) for pair in shares), *(f"{n:,}" for n in changes))
     yield rows
-    yield from _more(len(found.series) - surface.most(_ROWS))
-
-
-def _used(point: Point) -> dict[str, float]:
-    return point.utilisation
-
-
-def _stranded(point: Point) -> dict[str, float]:
-    return point.fragmentation
+    yield from more(len(found.series) - surface.most(_ROWS), by=0)
 
 
 def _trend(first: float | None, last: float | None) -> str:
@@ -84,11 +77,6 @@ def _trend(first: float | None, last: float | None) -> str:
     return f"{int(first * 100)}% - {int(last * 100)}%"
 
 
-def _more(number: int) -> Iterator[RenderableType]:
-    if number > 0:
-        yield plain(f"... and {number:,} more (--all lists all)", style="dim")
-
-
 def _task(row: Row) -> str:
     return f"{row.command} {row.set}" if row.set else row.command
 
@@ -96,21 +84,18 @@ def _task(row: Row) -> str:
 def _grid(rows: list[Row]) -> RenderableType:
     """Return the columns that some row has."""
     several = len({(row.command, row.set) for row in rows}) > 1
-    columns: dict[str, list[Cell]] = {"cluster": [Name(row.cluster or _stem(row)) for row in rows]}
-    if any(row.capturedAt for row in rows):
-        columns["captured"] = [plain(row.capturedAt or "") for row in rows]
-    if several:
-        columns["task"] = [plain(_task(row)) for row in rows]
-    columns["exit"] = ["" if row.exit is None else str(row.exit) for row in rows]
-    if any(row.pods is not None for row in rows):
-        columns["placed"] = ["" if row.pods is None else f"{row.placed or 0:,} of {row.pods:,}" for row in rows]
-    if any(row.findings for row in rows):
-        columns["findings"] = [plain(", ".join(f"{n:,} {severity}" for severity, n in row.findings.items())) for row in rows]
-    if any(row.cost is not None for row in rows):
-        columns["cost"] = ["" if row.cost is None else money.text(money.rounded(row.cost)) for row in rows]
-    columns["verdict"] = [plain(row.verdict or "") for row in rows]
-    if any(row.seconds is not None for row in rows):
-        columns["seconds"] = ["" if row.seconds is None else f"{row.seconds:.1f}" for row in rows]
+    every: dict[str, list[Cell]] = {
+        "cluster": [Name(row.cluster or _stem(row)) for row in rows],
+        "captured": [plain(row.capturedAt or "") for row in rows],
+        "task": [plain(_task(row) if several else "") for row in rows],
+        "exit": ["" if row.exit is None else str(row.exit) for row in rows],
+        "placed": ["" if row.pods is None else f"{row.placed or 0:,} of {row.pods:,}" for row in rows],
+        "findings": [plain(", ".join(f"{n:,} {severity}" for severity, n in row.findings.items())) for row in rows],
+        "cost": ["" if row.cost is None else money.text(money.rounded(row.cost)) for row in rows],
+        "verdict": [plain(row.verdict or "") for row in rows],
+        "seconds": ["" if row.seconds is None else f"{row.seconds:.1f}" for row in rows],
+    }
+    columns = {name: cells for name, cells in every.items() if any(cells) or name in ("exit", "verdict")}
     numbers = [i for i, name in enumerate(columns) if name in ("exit", "placed", "cost", "seconds")]
     found = grid(*columns, right=numbers)
     for cells in zip(*columns.values(), strict=True):

@@ -53,4 +53,4 @@ def test_fullness_is_led_by_the_scarcest_resource() -> None:
     usage = Usage("n", None)
     usage.used.update(cpu=1, memory=3)
     usage.allocatable.update(cpu=4, memory=4, pods=10)
-    assert usage.fullness() == (7500, 2500, 0)
+    assert usage.fullness() == [7500, 2500, 0]
