@@ -14,7 +14,6 @@ from audit.descheduler.evictor import Budgets, Evictor, Ledger, Request
 from audit.descheduler.policy import Policy
 from audit.descheduler.turn import Turn
 from audit.descheduler.world import World
-from models.kube.selectors import canonical, selector_matches
 
 _STRATEGIES: Final[dict[str, Callable[[Turn, Any], None]]] = {
     "RemovePodsViolatingInterPodAntiAffinity": violations.inter_pod_anti_affinity,
@@ -46,9 +45,7 @@ class Cycle:
 def run(policy: Policy, world: World, plugins: Collection[str] | None = None, budgets: Budgets | None = None) -> Cycle:
     """Run a cycle on a cluster (changed: evicted pods are on no node). ``plugins``: only these; ``budgets``: None where the Eviction API is
     not to be asked."""
-    facts = world.facts
-    chosen = canonical(policy.node_selector) if policy.node_selector is not None else ()
-    nodes = [n for n in range(facts.table.size) if facts.ready[n] and selector_matches(chosen, facts.table.labels(n))]
+    nodes = world.facts.ready_nodes(policy.node_selector)
     ledger = Ledger(policy, world, budgets)
     turns: dict[tuple[str, str], list[str]] = {}
     if len(nodes) <= 1:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from audit.descheduler.policy import CRITICAL, Policy, PolicyProfile
-from audit.descheduler.world import World
+from audit.descheduler.world import PREFER_NO_EVICTION, World
 from models.disruption.node_selection import parse
 from models.disruption.pod_disruption_budgets import budgets, ignores_budgets
 from models.kube.objects import Pod, is_terminating
@@ -20,7 +20,6 @@ from models.kube.selectors import Selector, canonical, selector_matches
 from models.snapshot.snapshot import Snapshot
 
 EVICT: Final = "descheduler.alpha.kubernetes.io/evict"
-PREFER_NO_EVICTION: Final = "descheduler.alpha.kubernetes.io/prefer-no-eviction"
 #: Evictions that something else than the Eviction API carries out, and how the descheduler waits for it, are not modelled.
 BACKGROUND: Final = "descheduler.alpha.kubernetes.io/request-evict-only"
 _MIRROR: Final = "kubernetes.io/config.mirror"
@@ -130,12 +129,10 @@ class Evictor:
         self._labels: Selector | None = canonical(args.labelSelector.selector()) if args.labelSelector is not None else None
         spaces = args.namespaceLabelSelector
         self._spaces: Selector | None = (canonical(spaces.selector()) or None) if spaces is not None else None
-        facts = world.facts
-        chosen = canonical(parse(args.nodeSelector)) if args.nodeSelector.strip() else ()
-        self._fit = [n for n in range(facts.table.size) if facts.ready[n] and selector_matches(chosen, facts.table.labels(n))]
+        self._fit = world.facts.ready_nodes(parse(args.nodeSelector) if args.nodeSelector.strip() else None)
         self._owned: Counter[str] = Counter()
         if args.minReplicas > 1:
-            self._owned.update(o.uid or "" for pod in facts.pods for o in pod.metadata.ownerReferences or ())
+            self._owned.update(o.uid or "" for pod in world.facts.pods for o in pod.metadata.ownerReferences or ())
         self._checks: list[Callable[[int, Pod], bool]] = list(self._protections())
 
     def may(self, i: int) -> bool:

@@ -182,14 +182,12 @@ class _Reader:
             elif name in others:
                 self.not_modelled.append(f"profile {profile.name}: {name}: what pods did is not in a snapshot; none of its evictions")
             elif name in given:
-                self._metrics(profile, name, given[name])
-                found.append((name, given[name]))
+                config = given[name]
+                if isinstance(config, args.LowUtilization) and config.metricsUtilization is not None:
+                    text = f"profile {profile.name}: {name}: metricsUtilization: what pods really use is not in a snapshot"
+                    self.not_modelled.append(f"{text}; none of its evictions")
+                found.append((name, config))
         return tuple(found)
-
-    def _metrics(self, profile: args.Profile, name: str, given: args.Args) -> None:
-        if isinstance(given, args.LowUtilization) and given.metricsUtilization is not None:
-            text = f"profile {profile.name}: {name}: metricsUtilization: what pods really use is not in a snapshot; none of its evictions"
-            self.not_modelled.append(text)
 
     def _threshold(self, where: str, evictor: args.DefaultEvictor) -> int:
         given = evictor.priorityThreshold

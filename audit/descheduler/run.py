@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final, get_args
+from typing import get_args
 
 from audit.descheduler import arguments as args
 from audit.descheduler import cycle
@@ -21,8 +21,6 @@ from models.snapshot.scope import is_mirror
 from models.snapshot.snapshot import Snapshot
 from solver.rebalance.problem.options import PlanOptions
 from solver.rebalance.rebalance import rebalance
-
-_REPAIR: Final[Goal] = "repair"
 
 
 def judge(snapshot: Snapshot, policy: Policy, settings: Settings) -> DeschedulerAudit:
@@ -149,7 +147,7 @@ def aim(given: args.Args) -> Goal:
         or (isinstance(given, args.NodeAffinity) and not any(each.startswith("required") for each in given.nodeAffinityType))
         or (isinstance(given, args.TopologySpread) and bool(given.constraints) and "DoNotSchedule" not in given.constraints)
     )
-    return "improve" if soft else _REPAIR
+    return "improve" if soft else "repair"
 
 
 def _instead(facts: Facts, start: World, policy: Policy, done: cycle.Cycle, ends: Sequence[_End], settings: Settings) -> list[PlanInstead]:

@@ -45,14 +45,12 @@ def topology_spread(turn: Turn, args: TopologySpread) -> None:
     """Collect pods over all namespaces and constraints, then evict them."""
     evictor = turn.evictor
     facts = evictor.world.facts
-    selector = canonical(args.labelSelector.selector()) if args.labelSelector is not None else ()
+    chosen = turn.chosen(args)
     spaces: dict[str, list[int]] = {}
     for n in evictor.nodes:
         for i in evictor.world.on(n):
-            metadata = facts.pods[i].metadata
-            namespace = metadata.namespace or "default"
-            if args.namespaces.have(namespace) and selector_matches(selector, metadata.labels or {}) and evictor.may(i):
-                spaces.setdefault(namespace, []).append(i)
+            if chosen(i) and evictor.may(i):
+                spaces.setdefault(facts.pods[i].metadata.namespace or "default", []).append(i)
     doomed: dict[int, tuple[str, frozenset[int]]] = {}
     for pods in spaces.values():
         for constraint in _constraints(turn, args, pods):

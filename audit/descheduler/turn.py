@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from audit.descheduler.arguments import Chosen
 from audit.descheduler.evictor import Answer, Evictor, Request
+from models.kube.selectors import canonical, selector_matches
 
 
 @dataclass
@@ -14,6 +17,17 @@ class Turn:
     plugin: str
     evictor: Evictor
     notes: list[str] = field(default_factory=list)
+
+    def chosen(self, args: Chosen) -> Callable[[int], bool]:
+        """Return what tells whether the arguments are about a pod."""
+        selector = canonical(args.labelSelector.selector()) if args.labelSelector is not None else ()
+        pods = self.evictor.world.facts.pods
+
+        def chosen(i: int) -> bool:
+            there = pods[i].metadata
+            return args.namespaces.have(there.namespace or "default") and selector_matches(selector, there.labels or {})
+
+        return chosen
 
     def evict(self, i: int, n: int, why: str, *, away: frozenset[int] = frozenset(), frees: bool = False) -> Answer:
         """Ask for the eviction of a pod from its node; ``away``, ``frees``: as in :class:`Request`."""

@@ -46,7 +46,7 @@ class _Eviction:
     namespaces: Namespaces
     goes_on: Callable[[_NodeInfo], bool]
     counts: Callable[[Pod], bool]
-    why: Callable[[_NodeInfo], str]
+    why: str
     away: frozenset[int]
     frees: bool
     most: int | None = None
@@ -72,7 +72,7 @@ class _Eviction:
             namespace = facts.pods[i].metadata.namespace or "default"
             if not self._tolerates(i) or namespace in self.namespaces.exclude or not evictor.now(i):
                 continue
-            answer = self.turn.evict(i, info.n, self.why(info), away=self.away, frees=self.frees)
+            answer = self.turn.evict(i, info.n, self.why, away=self.away, frees=self.frees)
             if answer == "total limit":
                 return False
             if answer == "node limit":
@@ -112,7 +112,7 @@ def low_node_utilization(turn: Turn, args: LowUtilization) -> None:
             {name: min(max(value + args.targetThresholds.get(name, 0.0), 0.0), 100.0) for name, value in average.items()},
         )
     closed = turn.evictor.world.facts.table.unschedulable
-    under = [n for n in shares if not closed[n] and _below(shares[n], low)]
+    under = [n for n in shares if not closed[n] and not _over(shares[n], low)]
     over = [n for n in shares if n not in under and _over(shares[n], high)]
     if _nothing(turn, under, args.numberOfNodes):
         return
@@ -125,9 +125,9 @@ def low_node_utilization(turn: Turn, args: LowUtilization) -> None:
         _room(destinations),
         under,
         args.evictableNamespaces,
-        lambda info: info.above(),
+        _NodeInfo.above,
         lambda pod: True,
-        lambda info: "its node is over the target thresholds",
+        "its node is over the target thresholds",
         frozenset(over),
         False,
         args.evictionLimits.node,
@@ -138,7 +138,7 @@ def high_node_utilization(turn: Turn, args: HighUtilization) -> None:
     """Evict pods from nodes below the thresholds, so that a scheduler which packs may put them on the others."""
     usage, shares = _usages(turn, args.thresholds)
     closed = turn.evictor.world.facts.table.unschedulable
-    under = [n for n in shares if _below(shares[n], args.thresholds)]
+    under = [n for n in shares if not _over(shares[n], args.thresholds)]
     others = [n for n in shares if n not in under and not closed[n]]
     if _nothing(turn, under, args.numberOfNodes):
         return
@@ -154,7 +154,7 @@ def high_node_utilization(turn: Turn, args: HighUtilization) -> None:
         args.evictableNamespaces,
         lambda info: True,
         lambda pod: not args.evictionModes or _requests_any(pod, args.thresholds),
-        lambda info: "its node is below the thresholds",
+        "its node is below the thresholds",
         frozenset(),
         True,
     ).run(sorted(sources, key=lambda info: info.size()))
@@ -198,10 +198,6 @@ def _average(shares: Mapping[int, _Shares]) -> dict[str, float]:
             total[name] = total.get(name, 0.0) + value
             count[name] = count.get(name, 0) + 1
     return {name: value / float(count[name]) for name, value in total.items()}
-
-
-def _below(share: _Shares, threshold: _Shares) -> bool:
-    return not any(value < share.get(name, 0.0) for name, value in threshold.items())
 
 
 def _over(share: _Shares, threshold: _Shares) -> bool:

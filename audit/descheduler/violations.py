@@ -6,21 +6,21 @@ removepodsviolatingnodeaffinity and removepodsviolatingnodetaints.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from functools import partial
 
 from audit.descheduler.arguments import AntiAffinity, Chosen, NodeAffinity, NodeTaints
 from audit.descheduler.evictor import Evictor
 from audit.descheduler.turn import Turn
 from audit.descheduler.world import anti_affinity, term_scope
 from models.kube.objects import Taint, pod_key
-from models.kube.selectors import canonical, selector_matches
 
 
 def inter_pod_anti_affinity(turn: Turn, args: AntiAffinity) -> None:
     """Evict pods whose own required anti-affinity meets another pod in their domain, of each node the least important first."""
     world = turn.evictor.world
     facts = world.facts
-    chosen = _chosen(turn, args)
+    chosen = turn.chosen(args)
     by_node = {n: [i for i in world.on(n) if chosen(i)] for n in turn.evictor.nodes}
     there: dict[str, list[int]] = {}
     for pods in by_node.values():
@@ -58,10 +58,7 @@ def _met(evictor: Evictor, i: int, there: dict[str, list[int]]) -> int | None:
 def node_affinity(turn: Turn, args: NodeAffinity) -> None:
     """Evict pods that required node affinity does not allow where they are, or preferred one would rather have elsewhere."""
     for kind in args.nodeAffinityType:
-        wrong = _forbidden if kind.startswith("required") else _dispreferred
-        for n in turn.evictor.nodes:
-            if not _each(turn, n, list(_listed(turn, args, n, lambda i, n=n, wrong=wrong: wrong(turn.evictor, i, n)))):  # type: ignore[misc]
-                break
+        _evict(turn, args, partial(_forbidden if kind.startswith("required") else _dispreferred, turn.evictor))
 
 
 def _forbidden(evictor: Evictor, i: int, n: int) -> str | None:
@@ -96,43 +93,21 @@ def node_taints(turn: Turn, args: NodeTaints) -> None:
                 return f"it does not tolerate the taint {taint.key}{'=' + taint.value if taint.value else ''}:{taint.effect} of its node"
         return None
 
-    for n in turn.evictor.nodes:
-        if not _each(turn, n, list(_listed(turn, args, n, lambda i, n=n: wrong(i, n)))):  # type: ignore[misc]
-            return
+    _evict(turn, args, wrong)
 
 
 def _named(taint: Taint, names: tuple[str, ...]) -> bool:
     return taint.key in names or (bool(taint.value) and f"{taint.key}={taint.value}" in names)
 
 
-def _chosen(turn: Turn, args: Chosen) -> Callable[[int], bool]:
-    """Return whether the arguments are about a pod."""
-    selector = canonical(args.labelSelector.selector()) if args.labelSelector is not None else ()
-    pods = turn.evictor.world.facts.pods
-
-    def chosen(i: int) -> bool:
-        there = pods[i].metadata
-        return args.namespaces.have(there.namespace or "default") and selector_matches(selector, there.labels or {})
-
-    return chosen
-
-
-def _listed(turn: Turn, args: Chosen, n: int, wrong: Callable[[int], str | None]) -> Iterator[tuple[int, str]]:
-    """Yield the pods of a node that may go and have something wrong, with what it is."""
-    chosen = _chosen(turn, args)
-    for i in turn.evictor.world.on(n):
-        if chosen(i) and turn.evictor.may(i) and turn.evictor.now(i):
-            why = wrong(i)
-            if why is not None:
-                yield i, why
-
-
-def _each(turn: Turn, n: int, listed: list[tuple[int, str]]) -> bool:
-    """Evict the pods of a node one after the other; return whether to go on with others."""
-    for i, why in listed:
-        answer = turn.evict(i, n, why)
-        if answer == "node limit":
-            return True
-        if answer == "total limit":
-            return False
-    return True
+def _evict(turn: Turn, args: Chosen, wrong: Callable[[int, int], str | None]) -> None:
+    """Evict the pods that may go and have something wrong, node by node. ``wrong``: says what, of a pod on a node."""
+    evictor, chosen = turn.evictor, turn.chosen(args)
+    for n in evictor.nodes:
+        may_go = [i for i in evictor.world.on(n) if chosen(i) and evictor.may(i) and evictor.now(i)]
+        for i, why in [(i, why) for i in may_go if (why := wrong(i, n)) is not None]:
+            answer = turn.evict(i, n, why)
+            if answer == "node limit":
+                break
+            if answer == "total limit":
+                return

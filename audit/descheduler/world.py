@@ -12,7 +12,7 @@ from typing import Final
 
 import numpy as np
 
-from models.kube.objects import Pod, PodAffinityTerm, is_terminal
+from models.kube.objects import LabelSelector, Pod, PodAffinityTerm, is_terminal
 from models.kube.pod_requests import allocatable, pod_request
 from models.kube.pod_spec import qos_class
 from models.kube.selectors import Bools, NodeTable, Selector, Tolerations, canonical, selector_matches
@@ -23,7 +23,7 @@ _EFFECTS: Final = frozenset({"NoSchedule", "NoExecute", "PreferNoSchedule"})
 _QOS: Final = {"BestEffort": 0, "Burstable": 1, "Guaranteed": 2}
 #: Taints by which the node controller says that a node is not Ready; its conditions are not read.
 _NOT_READY: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
-_PREFER_NO_EVICTION: Final = "descheduler.alpha.kubernetes.io/prefer-no-eviction"
+PREFER_NO_EVICTION: Final = "descheduler.alpha.kubernetes.io/prefer-no-eviction"
 
 
 class Facts:
@@ -42,6 +42,11 @@ class Facts:
         self._selected: dict[tuple[int, int], Bools] = {}
         self._tolerated: dict[tuple[bool, int], Bools] = {}
         self._tolerations: dict[int, Tolerations] = {}
+
+    def ready_nodes(self, chosen: LabelSelector | None) -> list[int]:
+        """Return the nodes that are ready and that a selector of labels matches; None: all match."""
+        labels = canonical(chosen) if chosen is not None else ()
+        return [n for n in range(self.table.size) if self.ready[n] and selector_matches(labels, self.table.labels(n))]
 
     def request(self, i: int) -> dict[str, int]:
         """Return what a pod's spec requests: CPU in mCPU, all else in whole units."""
@@ -89,7 +94,7 @@ class Facts:
         """Return a key that sorts pods by priority, quality of service and the wish to stay, those that go first in front."""
         pod = self.pods[i]
         priority = pod.spec.priority
-        wish = _PREFER_NO_EVICTION in (pod.metadata.annotations or {})
+        wish = PREFER_NO_EVICTION in (pod.metadata.annotations or {})
         return int(priority is not None), priority or 0, _QOS[qos_class(pod)], wish
 
 
