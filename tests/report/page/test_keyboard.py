@@ -71,9 +71,8 @@ def test_search_marks_lists_and_opens(report: Open) -> None:
     opened.press("/")
     assert opened.focused() == "search"
     opened.page.keyboard.type(target)
-    opened.page.wait_for_selector("#found button")
+    opened.page.wait_for_selector("#live:text-is('0 nodes, 0 workloads, 1 pod found')")  # each key before it found more
     assert opened.page.locator("#map .node.hit").count() == 1
-    assert opened.page.inner_text("#live") == "0 nodes, 0 workloads, 1 pod found"
     opened.press("Enter")
     assert opened.page.inner_text("#panel-title") == data["nodes"]["name"][data["pods"]["place"][0][17]]
     assert opened.page.locator("#panel details[open]").count() == 1
