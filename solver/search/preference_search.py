@@ -142,7 +142,7 @@ class PreferenceSearch:
         while rates and not self._finished(best) and (rest := self._left() - until) > 0:
             others = sorted(rates.keys() - {"groups"}, key=lambda name: (-rates[name], name))
             share = self.parameters.bounding if groups.worth_bounding(best) else self.parameters.bounding_later
-            if "groups" in rates and (not others or bounding <= share * (began - self._left())):
+            if "groups" in rates and (not others or bounding <= share * (began - self._left()) + length / 2):
                 name = "groups"
             else:
                 turn += 1
