@@ -18,6 +18,7 @@ from solver.objective.preferences import Objective
 from solver.objective.sparse_placement import Placed
 from solver.search.annealing import COLD, HOT, anneal
 from solver.search.clock import SearchClock
+from solver.search.displacement import Displacement
 from solver.search.local_search import LocalSearch
 from solver.search.outcome import SoftOutcome
 from solver.search.parameters import PARAMETERS
@@ -142,10 +143,12 @@ class Groups:
             return 0
         if (counts.sum(axis=1) < search.counts[component.classes].sum(axis=1)).any():
             return 0  # alone it would rather leave pods out than repel
+        crowded = self._objective.cluster.n_nodes <= self._parameters.crowded_nodes
+        if crowded and len(component.pools):
+            counts = Displacement(search, component.classes, component.pools).least(counts)
         gain = search.relocate(component.classes, counts)
         if gain is not None:
             return gain
-        crowded = self._objective.cluster.n_nodes <= self._parameters.crowded_nodes
         return self._make_room(component, counts, stay=stay) if crowded and self._movable(component) else 0
 
     def _make_room(self, component: Component, counts: Ints, *, stay: bool) -> int:

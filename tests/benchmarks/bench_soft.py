@@ -1,11 +1,13 @@
 """The soft objective next to kube-scheduler's own placement, with the bound.
 
     python tests/benchmarks/bench_soft.py [--time-limit 60] [PATTERN…]
+    python tests/benchmarks/bench_soft.py --fresh 1000,1001,1002 [PATTERN…]
     python tests/benchmarks/bench_soft.py --large [--time-limit 300]
 
 kube-scheduler's column is its recorded placement (baseline-soft.json) scored by the same function: preferred node affinity, preferred pod
-affinity over all ordered pairs, -100 per untolerated soft taint and per pod above a ScheduleAnyway maxSkew. ``--large`` solves a synthetic
-cluster of 1,000 nodes and 15,000 pods instead, 60 % of its workloads with preferences. Seconds: from file to verified placement.
+affinity over all ordered pairs, -100 per untolerated soft taint and per pod above a ScheduleAnyway maxSkew. ``--fresh`` solves generated
+clusters like the recorded ones, with these seeds, and ``--large`` a synthetic cluster of 1,000 nodes and 15,000 pods, 60 % of its
+workloads with preferences. Seconds: from file to verified placement.
 """
 
 from __future__ import annotations
@@ -32,10 +34,13 @@ from models.snapshot.snapshot import load
 from solver.runtime.options import OnProgress, Options
 from solver.solve import place
 from tests.benchmarks.bench_scale import generate
+from tests.benchmarks.soft_clusters import soft_cluster
 
 DATA = Path(__file__).parent / "data"
 #: The strategy tier comes after what is measured here.
 POLICY = Policy(strategy="none")
+#: Nodes and percentage of the room that pods ask for, of the recorded families.
+FAMILIES = ((60, 70), (200, 75))
 #: Nodes, pods and percentage of workloads with preferences of ``--large``.
 LARGE = (1_000, 15_000, 60)
 
@@ -77,6 +82,22 @@ def solve_large(nodes: int, pods: int, preferences: int, seed: int, time_limit: 
         return solve_file(path, time_limit)
 
 
+def solve_fresh(name: str, time_limit: float) -> tuple[Placement, float]:
+    """Generate and solve a cluster like the recorded ones; ``name``: of :func:`fresh`."""
+    _, nodes, fill, seed = name.split("-")
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / f"{name}.json"
+        items = soft_cluster(int(seed.removeprefix("seed")), nodes=int(nodes), fill=int(fill))
+        path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+        return solve_file(path, time_limit)
+
+
+def fresh(seeds: Sequence[int], patterns: Sequence[str]) -> list[str]:
+    """Names of generated instances that match one of the patterns."""
+    names = [f"soft-{nodes}-{fill}-seed{seed}" for nodes, fill in FAMILIES for seed in seeds]
+    return [name for name in names if any(fnmatch.fnmatch(name, p) for p in patterns)]
+
+
 def soft_tier(result: Placement) -> TierResult:
     return next(t for t in result.objective if t.tier == "soft")
 
@@ -92,6 +113,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("patterns", nargs="*", default=["*"], metavar="PATTERN")
     parser.add_argument("--time-limit", type=float, help="default: 60, with --large 300")
+    parser.add_argument("--fresh", metavar="SEED,…", help="generated instances of the families in place of the recorded ones")
     parser.add_argument("--large", action="store_true", help="a synthetic cluster instead of the recorded instances")
     parser.add_argument("--seed", type=int, default=1, help="of the synthetic cluster")
     options = parser.parse_args()
@@ -99,10 +121,16 @@ def main() -> None:
     for column in table.columns[1:]:
         column.justify = "right"
     theirs = baseline()
-    names = [f"{LARGE[0]} nodes, s{options.seed}"] if options.large else instances(options.patterns)
+    names = instances(options.patterns)
+    if options.large:
+        names = [f"{LARGE[0]} nodes, s{options.seed}"]
+    elif options.fresh:
+        names = fresh([int(seed) for seed in options.fresh.split(",")], options.patterns)
     for name in names:
         if options.large:
             result, seconds = solve_large(*LARGE, options.seed, options.time_limit or 300.0)
+        elif options.fresh:
+            result, seconds = solve_fresh(name, options.time_limit or 60.0)
         else:
             result, seconds = solve(name, options.time_limit or 60.0)
         cells = row(name, result, seconds, theirs.get(name))
