@@ -28,6 +28,17 @@ class Displacement:
         self._others = [g for g in sorted(search.mobile.difference(self._classes)) if search.counts[g].any()]
         self._losses: dict[tuple[int, int], int] = {}
 
+    def tied(self) -> tuple[Ints, Ints]:
+        """Return int64[N, R] and int64[N]: room and slots of pods that lose something if they leave their nodes."""
+        search = self._search
+        counts = search.counts.copy()
+        counts[self._classes] = 0
+        for g in self._others:
+            for n in np.flatnonzero(counts[g]).tolist():
+                if not self._loss(g, n):
+                    counts[g, n] = 0
+        return counts.T @ search.cluster.demand, counts.sum(axis=0)
+
     def least(self, target: Ints) -> Ints:
         """Return int64[len(classes), N]: what ``target`` puts on one node each, on nodes of the same pools, the largest first."""
         found = np.zeros_like(target)

@@ -83,9 +83,12 @@ class Groups:
                 if self._context.over() or started - self._left() >= seconds:
                     return True
                 value = self._value(component)
-                near = replace(component)
-                near.counts, near.value = self._anneal_alone(component, self._settling + component.classes[0], self._parameters.near)
-                gained += self._move(near, value, stay=True) or self._move(component, value, stay=True)
+                seed = self._settling + component.classes[0]
+                gained += (
+                    self._move(self._beside_tied(component, seed), value, stay=True)
+                    or self._move(self._near(component, seed), value, stay=True)
+                    or self._move(component, value, stay=True)
+                )
                 self._report(best.value + gained, best.bound)
             self._settling *= 2
             left = self._losing()
@@ -118,11 +121,28 @@ class Groups:
             component.counts, component.value, component.wished = counts, value, False
             component.proved = value >= component.bound
 
-    def _anneal_alone(self, component: Component, seed: int, hot: float = HOT) -> tuple[Ints, int]:
+    def _near(self, component: Component, seed: int) -> Component:
+        """Return the group with a placement of its own that is near where it is."""
+        found = replace(component)
+        found.counts, found.value = self._anneal_alone(component, seed, self._parameters.near)
+        return found
+
+    def _beside_tied(self, component: Component, seed: int) -> Component:
+        """Return the group with a placement for which only pods have to give way that lose nothing by it."""
+        found = replace(component)
+        tied = Displacement(self._search, component.classes, component.pools).tied()
+        found.counts, found.value = self._anneal_alone(component, seed, tied=tied)
+        return found
+
+    def _anneal_alone(
+        self, component: Component, seed: int, hot: float = HOT, *, tied: tuple[Ints, Ints] | None = None
+    ) -> tuple[Ints, int]:
         """A placement int64[len(classes), N] of a group that is alone, and its points, beginning where it is. ``hot``: the share of the
-        temperature to begin with; the less, the nearer it stays."""
+        temperature to begin with; the less, the nearer it stays. ``tied``: room and slots that others keep."""
         search, classes = self._search, component.classes
         sub, rows = search.cluster.restricted(classes), search.counts[classes]
+        if tied is not None:
+            sub = replace(sub, free=sub.free - tied[0], slots=sub.slots - tied[1])
         objective = Objective(sub, rules.build(sub))
         active = rules.replay(sub, [(int(g), int(n), int(rows[g, n])) for g, n in zip(*np.nonzero(rows), strict=True)])
         alone = LocalSearch(objective, active, search.limits[classes], rows, seed=self._context.options.seed + seed)

@@ -82,3 +82,11 @@ def test_each_pool_gets_what_it_would_have_had(seed: int) -> None:
     found = Displacement(at.search, [at.at["group"]], pools).least(target)
     assert [Counter(found[0, pools == p].tolist()) for p in range(2)] == [Counter(target[0, pools == p].tolist()) for p in range(2)]
     assert (at.search.counts == at.counts).all()
+
+
+def test_pods_that_lose_something_by_leaving_keep_their_room() -> None:
+    """Three pods that attract each other, one CPU each; neither the flat ones nor the group itself."""
+    at = Placed()
+    room, slots = Displacement(at.search, [at.at["group"]], np.zeros(4, dtype=np.int64)).tied()
+    assert room[:, at.cluster.resources.index("cpu")].tolist() == [3000, 0, 0, 0]
+    assert slots.tolist() == [3, 0, 0, 0]
