@@ -8,14 +8,12 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Final
 
 from models.documents.doctor import Examined
 from models.snapshot.sources import free_memory
+from solver.executors.cores import core_limit, usable_cores
 
-_CGROUPS: Final = Path("/sys/fs/cgroup")
-_OF_PROCESS: Final = Path("/proc/self/cgroup")
 #: Bytes below which not even small clusters get far, and below which large ones do not.
 _TOO_LITTLE: Final = 256 << 20
 _LITTLE: Final = 1 << 30
@@ -29,47 +27,9 @@ def examine() -> Iterator[Examined]:
     yield _terminal()
 
 
-def usable_cores() -> int:
-    """Return how many cores this process may run on."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 def cores(usable: int, limit: float | None) -> Examined:
     """Judge the cores. ``limit``: cores that a group of control gives at once, None: all."""
-    found = f"{usable}" + (f", limited to {limit:g} by a cgroup" if limit is not None else "")
-    if limit is not None and limit < usable:
-        meaning = f"--workers is one per core and does not see that limit: give --workers {max(1, int(limit))}"
-        return Examined("cores", "note", found, meaning)
-    return Examined("cores", "ok", found)
-
-
-def core_limit(root: Path = _CGROUPS, own: Path = _OF_PROCESS) -> float | None:
-    """Return the least number of cores that the groups of this process give, None where none limits them. Sources: cpu.max of
-    https://docs.kernel.org/admin-guide/cgroup-v2.html and cpu.cfs_quota_us of https://docs.kernel.org/scheduler/sched-bwc.html."""
-    limits = []
-    for group in _groups(own):
-        for folder in (root / group, *(root / group).parents):
-            if not folder.is_relative_to(root):
-                break
-            quota, _, period = _text(folder / "cpu.max").partition(" ")
-            limits.append((quota, period))
-        limits.append((_text(root / "cpu" / group / "cpu.cfs_quota_us"), _text(root / "cpu" / group / "cpu.cfs_period_us")))
-    found = [int(quota) / int(period) for quota, period in limits if quota.isdigit() and period.isdigit() and int(period)]
-    return min(found, default=None)
-
-
-def _groups(own: Path) -> Iterator[str]:
-    for line in _text(own).splitlines():
-        _, controllers, path = [*line.split(":", 2), "", ""][:3]
-        if not controllers or "cpu" in controllers.split(","):
-            yield path.lstrip("/")
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeError):
-        return ""
+    return Examined("cores", "ok", f"{usable}" + (f", limited to {limit:g} by a cgroup" if limit is not None else ""))
 
 
 def memory(free: int | None) -> Examined:

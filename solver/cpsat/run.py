@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from ortools.sat.python import cp_model
 
 from models.cluster.cluster import Ints
 from solver.cpsat.solver import new_solver
+from solver.executors.cores import cores
 from solver.runtime.run_context import RunContext
 
 if TYPE_CHECKING:
@@ -47,7 +47,11 @@ class Answer:
 
 
 class CpSat:
-    """Solves models under the options of one run, within its deadline, and stops when told to."""
+    """Solves models under the options of one run, within its deadline, and stops when told to. ``lent``: cores that are busy otherwise.
+    ``enough``: asked now and then whether a solve is of no use any more."""
+
+    lent = 0
+    enough: Callable[[], bool] | None = None
 
     def __init__(self, context: RunContext) -> None:
         self.context, self.options = context, context.options
@@ -56,7 +60,7 @@ class CpSat:
     def _solver(self, seconds: float, *, tight: bool, quick: bool, workers: int | None) -> cp_model.CpSolver:
         solver = new_solver()
         parameters = solver.parameters
-        parameters.num_workers = workers or self.options.workers or _cores()
+        parameters.num_workers = workers or max(1, (self.options.workers or cores()) - self.lent)
         parameters.random_seed = self.options.seed
         parameters.catch_sigint_signal = False
         if self.options.deterministic:
@@ -101,7 +105,7 @@ class CpSat:
         thread.start()
         while thread.is_alive():
             thread.join(0.05)
-            if self.stop.is_set():
+            if self.stop.is_set() or (self.enough is not None and self.enough()):
                 solver.stop_search()
         if not result:
             return Answer(cp_model.UNKNOWN, None, None)
@@ -131,7 +135,3 @@ def add_hint(model: cp_model.CpModel, values: Sequence[int]) -> None:
     """A complete hint: the value of every variable, by index."""
     for index, value in enumerate(values):
         model.add_hint(model.get_int_var_from_proto_index(index), value)
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -21,9 +21,10 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from solver.executors import dask_tasks, files
+from solver.executors.cores import cores
 from solver.executors.dask_tasks import Told, call, insist_on, take, versions
 from solver.executors.files import NotHereError, Shared
-from solver.executors.workers import SchedulerGone, WorkersError, cores, interrupts_held
+from solver.executors.workers import SchedulerGone, WorkersError, interrupts_held
 
 _R = TypeVar("_R")
 

@@ -12,6 +12,7 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any, Protocol, TypeVar
 
+from solver.executors.cores import cores
 from solver.executors.files import Shared
 
 _R = TypeVar("_R")
@@ -62,11 +63,6 @@ class Workers(Protocol):
 
     def close(self, *, now: bool) -> None:
         """Let go of the workers; ``now``: end those at work."""
-
-
-def cores() -> int:
-    """Return the cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def jobs_and_share(jobs: int | None, workers: int | None) -> tuple[int, int]:

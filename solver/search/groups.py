@@ -6,6 +6,7 @@ settle around it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -35,6 +36,8 @@ class Groups:
         self._found, self._context, self._parameters = components.found, clock.context, PARAMETERS
         self._many = int(objective.cluster.count.sum()) > PARAMETERS.many_pods
         self._settling = PARAMETERS.settle_sweeps
+        self.on_look: Callable[[int], None] | None = None  # told which group was looked at, to move it elsewhere
+        self.waiting: set[int] = set()  # groups of which another process found a placement alone
 
     def worth_bounding(self, best: SoftOutcome) -> bool:
         """Return whether most of the gap may be that of groups to their own best, which is not known yet."""
@@ -62,7 +65,9 @@ class Groups:
             if not self._many:
                 self.look_alone(component)
             component.slice *= 2 if looked else 1
-            more = self._move(component, value)
+            more = self._move(component, value) if self.on_look is None else 0
+            if self.on_look is not None:
+                self.on_look(i)
             gained += more
             lost[i] = component.bound - value - more
             if lost[i] <= 0 or component.proved:
@@ -71,6 +76,16 @@ class Groups:
             self._report(best.value + gained, best.bound)
         self._search.refresh()
         return True
+
+    def place(self, best: SoftOutcome, seconds: float) -> None:
+        """Give groups that wait what they would like if that is a gain. Begins none after so many ``seconds``."""
+        started, gained, lost = self._left(), 0, self._losses(self._search.counts)
+        while self.waiting and not self._context.over() and started - self._left() < seconds:
+            i = max(sorted(self.waiting), key=lambda i: lost[i])
+            self.waiting.discard(i)
+            gained += self._move(self._found[i], self._value(self._found[i])) if lost[i] > 0 else 0
+            self._report(best.value + gained, best.bound)
+        self._search.refresh()
 
     def move_again(self, best: SoftOutcome, seconds: float) -> bool:
         """Give groups that are not where they would be alone another try, those that lose most first: near where they are, then where they

@@ -7,16 +7,18 @@ solved as if they were alone, bound the whole as well. Models that are not too l
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
-from models.cluster.cluster import Ints
+from models.cluster.cluster import Cluster, Ints
 from solver import rules
 from solver.bind_order.order import Sequence_, find_order
 from solver.bounds.component_bounds import Components
 from solver.cpsat.linear_sum import Points
 from solver.cpsat.model import PlacementModel
 from solver.cpsat.run import CpSat, OnValue, add_hint
+from solver.executors.second_process import Channel
 from solver.objective import encoding as objective_encoding
 from solver.objective.assign_zones import assign
 from solver.objective.container_affinity import Zones
@@ -24,22 +26,26 @@ from solver.objective.preferences import CONTAINER_AFFINITY, Objective
 from solver.objective.tie_break import Strategy
 from solver.rules.eligibility import fits
 from solver.rules.placement_model import build_model
+from solver.runtime.options import Options
 from solver.runtime.run_context import RunContext
 from solver.search.annealing import COLD, HOT, anneal
 from solver.search.clock import SearchClock
+from solver.search.exchange import GroupFound, Peer, PlacementFound
 from solver.search.groups import Groups
 from solver.search.lns import Lns
 from solver.search.local_search import LocalSearch
 from solver.search.outcome import LARGE, SoftOutcome, Start
 from solver.search.parameters import PARAMETERS
+from solver.search.second_search import SECOND, FirstSearch, SecondSearch
 
 Turn = Callable[[float, float], bool]
 
 
 class PreferenceSearch:
-    """``limits``: int64[G, N] as of :func:`solver.rules.eligibility.possible`. ``start``: the placement; its state is consumed."""
+    """``limits``: int64[G, N] as of :func:`solver.rules.eligibility.possible`. ``start``: the placement; its state is consumed. ``peer``:
+    a search of the same in another process, None: one is begun here when it is worth it."""
 
-    def __init__(self, objective: Objective, limits: Ints, start: Start, context: RunContext) -> None:
+    def __init__(self, objective: Objective, limits: Ints, start: Start, context: RunContext, peer: Peer | None = None) -> None:
         self.cluster, self.objective, self.limits, self.context = objective.cluster, objective, limits, context
         self.options, self.deadline, self.cpsat, self.parameters = context.options, context.deadline, CpSat(context), PARAMETERS
         self.engine: str | None = None  # by which CP-SAT was asked, at last
@@ -49,30 +55,55 @@ class PreferenceSearch:
         self._start = start
         self._sound = True
         self._clock = SearchClock(context, self.cluster.n_nodes, PARAMETERS.move)
+        self._second = peer is not None
+        self._peer: Peer = peer or SecondSearch(search_beside, self.cluster, limits, self.cpsat)
+        self._told = 0  # the most points that either search told the other of
+        self._heard = False  # of a placement of the other search
+        self._waiting: set[int] = set()  # groups of which the other search found a placement alone
         self._made: tuple[PlacementModel, Points] | None = None
         self._encoded: dict[Strategy, Points] = {}
 
     def improve(self, *, reserve: float = 0.0) -> SoftOutcome:
         """Return the best placement that is found in time. ``reserve``: share of the time that is left over."""
+        best, components = self._begin()
+        try:
+            self._improve(best, components, reserve)
+        finally:
+            failed = self._peer.close()
+        self._hear(best, components)
+        if failed:
+            best.notes.append("the process that searched for preferences beside this one ended early; the search went on without it")
+        return best
+
+    def go_on(self) -> None:
+        """Improve as a second search does, until nothing is left to be done or time is up: ``peer`` is told what is found."""
+        best, components = self._begin()
+        self._turns(best, components, self._local_search(best), 0.0)
+
+    def _begin(self) -> tuple[SoftOutcome, Components]:
         start = self._start
         value, zones = value_of(self.objective, start.counts, start.sequence)
         components = Components(self.cluster, self.objective, self.limits, self._left_out)
         best = SoftOutcome(start.counts, start.sequence, zones, value, max(value, components.bound), state=start.state)
+        self._told = value
         self._tell(best)
+        return best, components
+
+    def _improve(self, best: SoftOutcome, components: Components, reserve: float) -> None:
         size = int(np.count_nonzero(self.limits))
         if self.options.engine == "greedy":
             if not self._many:
                 self._settle(best, 2 * self.parameters.settle_sweeps)
-            return best
+            return
         engine = self.options.engine
         whole = engine != "lns" and size <= (LARGE if engine == "exact" else self.parameters.whole)
         if size <= self.parameters.small and whole and not self._finished(best):
-            self._whole(best, self._left() * self.parameters.first)
+            self._whole(best, components, self._left() * self.parameters.first)
         if not self._finished(best):
             keep = self._left() * reserve
             search = self._local_search(best)
             if not self._many:
-                self._anneal(best, search)
+                self._anneal(best, components, search)
             until = (self._left() - keep) * (1 - self.parameters.groups) + keep if whole else keep
             if engine == "auto" and not whole and not self._finished(best):
                 best.notes.append(
@@ -81,11 +112,48 @@ class PreferenceSearch:
             self._turns(best, components, search, until)
             if whole and not self._finished(best):
                 share = self.parameters.last if engine == "auto" else 1
-                self._whole(best, max(0.0, self._left() - keep) * share)
+                self._whole(best, components, max(0.0, self._left() - keep) * share)
                 if engine == "auto" and not self._finished(best):
                     search.go_to(best.counts)
                     self._turns(best, components, search, keep)
-        return best
+
+    # --- the search in another process -------------------------------------------------------------------------------------------
+
+    def _exchange(self, best: SoftOutcome, components: Components) -> None:
+        """Tell the other search of a better placement, and take over what it has found."""
+        self._peer.begin(best)
+        if best.value > self._told:
+            self._told = best.value
+            self._peer.tell(PlacementFound(best.sequence, best.value))
+        if self._hear(best, components):
+            self._tell(best)
+
+    def _hear(self, best: SoftOutcome, components: Components) -> bool:
+        """Take over what the other search has found; whether value or bound are others."""
+        before = best.value, best.bound
+        for message in self._peer.found():
+            if isinstance(message, GroupFound):
+                if message.note(components.found[message.index]):
+                    self._waiting.add(message.index)
+            else:
+                self._take(best, message)
+            best.bound = min(best.bound, max(best.value, components.bound))
+        return (best.value, best.bound) != before
+
+    def _take(self, best: SoftOutcome, found: PlacementFound) -> None:
+        """Take a placement of the other search over if it is better."""
+        self._heard = True
+        self._told = max(self._told, found.value)
+        if found.value <= best.value:
+            return
+        counts = np.zeros_like(best.counts)
+        for g, n, k in found.sequence:
+            counts[g, n] += k
+        more = self.cluster.per_priority(counts.sum(axis=1) - best.counts.sum(axis=1))
+        value, zones = value_of(self.objective, counts, found.sequence)
+        if value > best.value and min(more.values(), default=0) >= 0:
+            best.adopt(counts, found.sequence)
+            best.value, best.zones = value, zones
 
     def _finished(self, best: SoftOutcome) -> bool:
         return best.value >= best.bound or self.context.over()
@@ -114,12 +182,28 @@ class PreferenceSearch:
     def _local_search(self, best: SoftOutcome) -> LocalSearch:
         return best.local_search(self.objective, self.limits, seed=self.options.seed)
 
-    def _anneal(self, best: SoftOutcome, search: LocalSearch) -> None:
+    def _anneal(self, best: SoftOutcome, components: Components, search: LocalSearch) -> None:
         seconds = min(self.parameters.anneal_seconds, self._left() * self.parameters.anneal)
         clock, base = self._clock.of(search, seconds, self.parameters.sweeps), best.value
+        value = base
 
-        anneal(search, clock, on_better=lambda gain: self._report(base + gain, best.bound))
-        self._adopt(best, search.counts)
+        def share() -> float:
+            self._peer.begin(best)
+            if self._peer.bounds:
+                if self._hear(best, components):
+                    self._report(max(value, best.value), best.bound)
+                if max(value, best.value) >= best.bound:
+                    return 1.0
+            return clock()
+
+        def better(gain: int) -> None:
+            nonlocal value
+            value = base + gain
+            self._report(max(value, best.value), best.bound)
+
+        anneal(search, share, on_better=better)
+        if not self._adopt(best, search.counts) and best.value > base:
+            search.go_to(best.counts)
 
     def _settle(self, best: SoftOutcome, sweeps: int) -> None:
         search = self._local_search(best)
@@ -136,22 +220,32 @@ class PreferenceSearch:
         self.engine = "exact" if self.options.engine == "exact" else "lns"
         length = self.parameters.turn * (1 + int(self.cluster.count.sum()) / self.parameters.many_pods)
         groups = Groups(components, search, self.objective, self.cpsat, self._clock)
+        groups.waiting = self._waiting
+        if self._second:
+            groups.on_look = lambda i: self._peer.tell(GroupFound.of(i, components.found[i]))
         kinds = self._kinds(best, groups, search)
         rates = dict.fromkeys(kinds, float("inf"))
         began, bounding, turn = self._left(), 0.0, 0
         while rates and not self._finished(best) and (rest := self._left() - until) > 0:
             others = sorted(rates.keys() - {"groups"}, key=lambda name: (-rates[name], name))
-            share = self.parameters.bounding if groups.worth_bounding(best) else self.parameters.bounding_later
-            if "groups" in rates and (not others or bounding <= share * (began - self._left()) + length / 2):
+            unknown = groups.worth_bounding(best) or (self._second and not self._heard)
+            share = self.parameters.bounding if unknown else self.parameters.bounding_later
+            due = bool(groups.waiting) if self._peer.bounds else bounding <= share * (began - self._left()) + length / 2
+            if "groups" in rates and (not others or due):
                 name = "groups"
             else:
                 turn += 1
                 name = others[turn // self.parameters.second_every % len(others) if turn % self.parameters.second_every == 0 else 0]
             gap, started = best.bound - best.value, self._left()
             if not kinds[name](min(length, rest), rest):
-                del rates[name]
+                rates[name] = 0.0
+                if not (name == "moves" and self._peer.bounds):  # it may have something to do when more is known of groups
+                    del rates[name]
                 continue
             if not self._adopt(best, search.counts):
+                search.go_to(best.counts)
+            self._exchange(best, components)
+            if (search.counts != best.counts).any():
                 search.go_to(best.counts)
             seconds = started - self._left()
             bounding += seconds if name == "groups" else 0
@@ -175,6 +269,9 @@ class PreferenceSearch:
             return bool(search.pairs)
 
         def bound(seconds: float, most: float) -> bool:
+            if self._peer.bounds:
+                groups.place(best, seconds)
+                return True
             if not self._many:
                 return groups.bound(best, seconds, most)
             until = self._left() - min(seconds, most)  # taking a result over takes long: pods settle in the same turn
@@ -208,8 +305,19 @@ class PreferenceSearch:
             self._made = encoding, points
         return self._made
 
-    def _whole(self, best: SoftOutcome, seconds: float) -> None:
-        self.engine = "exact"
+    def _whole(self, best: SoftOutcome, components: Components, seconds: float) -> None:
+        def enough() -> bool:
+            if self._peer.bounds:
+                self._hear(best, components)
+            return self._peer.bounds and best.value >= best.bound
+
+        self.engine, self.cpsat.enough = "exact", enough
+        try:
+            self._solve_whole(best, seconds)
+        finally:
+            self.cpsat.enough = None
+
+    def _solve_whole(self, best: SoftOutcome, seconds: float) -> None:
         encoding, points = self._model()
         while not self.context.over():
             model = encoding.model.clone()
@@ -280,3 +388,11 @@ def value_of(objective: Objective, counts: Ints, sequence: Sequence_) -> tuple[i
     families = objective.families(counts)
     families[CONTAINER_AFFINITY] = zones.points
     return objective.total(families), zones
+
+
+def search_beside(channel: Channel, cluster: Cluster, limits: Ints, start: Start, options: Options) -> None:
+    """Search from a placement in a second process, and tell what is found, until nothing is left to be done or time is up."""
+    objective, context = Objective(cluster, rules.build(cluster)), RunContext.start(options)
+    search = PreferenceSearch(objective, limits, start, context, FirstSearch(channel))
+    search.parameters = replace(PARAMETERS, bounding=SECOND.bounding, bounding_later=SECOND.bounding_later)
+    search.go_on()

@@ -179,31 +179,9 @@ def test_other_distributions_of_a_name_are_named(monkeypatch: pytest.MonkeyPatch
     assert packages._names().state == "failed"
 
 
-@pytest.mark.parametrize(
-    ("quota", "expected"), [("max 100000", None), ("150000 100000", 1.5), ("50000 100000", 0.5), ("nonsense", None), ("1 0", None)]
-)
-def test_limits_of_groups_are_read(tmp_path: Path, quota: str, expected: float | None) -> None:
-    (tmp_path / "own").write_text("0::/pod/app\n1:name=systemd:/x\nodd\n")
-    (tmp_path / "groups/pod/app").mkdir(parents=True)
-    (tmp_path / "groups/pod/cpu.max").write_text(quota + "\n")
-    (tmp_path / "groups/pod/app/cpu.max").write_text("max 100000\n")
-    assert machine.core_limit(tmp_path / "groups", tmp_path / "own") == expected
-
-
-def test_limits_of_older_groups_are_read(tmp_path: Path) -> None:
-    (tmp_path / "own").write_text("4:cpu,cpuacct:/docker/a\n5:memory:/docker/a\n")
-    folder = tmp_path / "cpu/docker/a"
-    folder.mkdir(parents=True)
-    (folder / "cpu.cfs_quota_us").write_text("200000\n")
-    (folder / "cpu.cfs_period_us").write_text("100000\n")
-    assert machine.core_limit(tmp_path, tmp_path / "own") == 2
-    (folder / "cpu.cfs_quota_us").write_text("-1\n")
-    assert machine.core_limit(tmp_path, tmp_path / "own") is None
-
-
 def test_little_of_a_machine_is_said() -> None:
     assert machine.cores(8, None).state == "ok"
-    assert machine.cores(8, 1.5).meaning.endswith("give --workers 1")
+    assert machine.cores(8, 1.5).found == "8, limited to 1.5 by a cgroup"
     assert [machine.memory(free).state for free in (None, 1 << 20, 512 << 20, 8 << 30)] == ["note", "failed", "note", "ok"]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ from typing import Any
 from solver.executors import files
 from solver.executors.files import Shared, local_path
 from solver.executors.run import Done
+from solver.executors.second_process import Channel
 
 
 def square(number: int) -> int:
@@ -137,3 +139,42 @@ def fail_at(subject: list[int], number: int) -> int:
     if number == 5:
         raise ValueError("part 5")
     return subject[0] * number
+
+
+# --- in a second process -------------------------------------------------------------------------------------------------------------
+
+
+def parrot(channel: Channel, first: Any) -> None:
+    """Tell what it is given and whatever it hears, until that is None."""
+    channel.tell(first)
+    while True:
+        for message in channel.found():
+            if message is None:
+                return
+            channel.tell(message)
+        time.sleep(0.01)
+
+
+def chatter(channel: Channel) -> None:
+    """Print on all that can be printed on, and read."""
+    print("printed", flush=True)
+    print("complained", file=sys.stderr, flush=True)
+    os.write(1, b"written")
+    os.write(2, b"written")
+    assert sys.stdin.read() == ""
+    channel.tell("said")
+
+
+def come_to_grief(channel: Channel, how: str) -> None:
+    """End otherwise than it should."""
+    channel.tell(how)
+    if how == "kill":
+        os.kill(os.getpid(), signal.SIGKILL)
+    raise ValueError(how)
+
+
+def endure(channel: Channel) -> None:
+    """Tell the number of this process, and go on without hearing anything."""
+    channel.tell(os.getpid())
+    while True:
+        time.sleep(1)

@@ -1,0 +1,44 @@
+"""How many cores there are: those of the process, and what groups of control leave of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from solver.cpsat.run import CpSat
+from solver.executors import cores as module
+from solver.executors.cores import core_limit, cores
+from solver.runtime.options import Options
+from solver.runtime.run_context import RunContext
+
+
+@pytest.mark.parametrize(
+    ("quota", "expected"), [("max 100000", None), ("150000 100000", 1.5), ("50000 100000", 0.5), ("nonsense", None), ("1 0", None)]
+)
+def test_limits_of_groups_are_read(tmp_path: Path, quota: str, expected: float | None) -> None:
+    (tmp_path / "own").write_text("0::/pod/app\n1:name=systemd:/x\nodd\n")
+    (tmp_path / "groups/pod/app").mkdir(parents=True)
+    (tmp_path / "groups/pod/cpu.max").write_text(quota + "\n")
+    (tmp_path / "groups/pod/app/cpu.max").write_text("max 100000\n")
+    assert core_limit(tmp_path / "groups", tmp_path / "own") == expected
+
+
+def test_limits_of_older_groups_are_read(tmp_path: Path) -> None:
+    (tmp_path / "own").write_text("4:cpu,cpuacct:/docker/a\n5:memory:/docker/a\n")
+    folder = tmp_path / "cpu/docker/a"
+    folder.mkdir(parents=True)
+    (folder / "cpu.cfs_quota_us").write_text("200000\n")
+    (folder / "cpu.cfs_period_us").write_text("100000\n")
+    assert core_limit(tmp_path, tmp_path / "own") == 2
+    (folder / "cpu.cfs_quota_us").write_text("-1\n")
+    assert core_limit(tmp_path, tmp_path / "own") is None
+
+
+@pytest.mark.parametrize(("limit", "expected"), [(None, 8), (0.5, 1), (2.5, 2), (16, 8)])
+def test_a_limit_of_groups_leaves_so_many_workers(limit: float | None, expected: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "usable_cores", lambda: 8)
+    monkeypatch.setattr(module, "_limit", lambda: limit)
+    assert cores() == expected
+    solver = CpSat(RunContext.start(Options()))._solver(1, tight=False, quick=False, workers=None)
+    assert solver.parameters.num_workers == expected

@@ -1,0 +1,249 @@
+"""The search for preferences in two processes: what the second one brings, and what becomes of the first when it does not."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from models.cluster.compile import compile_cluster
+from models.documents.placement import Placement, TierResult
+from models.snapshot.scope import select
+from models.snapshot.snapshot import Snapshot, from_objects
+from solver import rules
+from solver.bounds.component_bounds import Component
+from solver.executors.second_process import Channel, SecondProcess
+from solver.objective.container_affinity import Zones
+from solver.objective.preferences import Objective
+from solver.rules.eligibility import possible
+from solver.runtime.options import Options
+from solver.runtime.run_context import RunContext
+from solver.search import preference_search, second_search
+from solver.search.exchange import GroupFound, PlacementFound
+from solver.search.groups import Groups
+from solver.search.outcome import SoftOutcome, Start
+from solver.search.parameters import PreferenceSearchParameters
+from solver.search.preference_search import PreferenceSearch, value_of
+from solver.search.second_search import SecondSearch, SecondSearchParameters
+from solver.solve import place
+from tests.objects import Object, node, pod
+
+NOTE = "beside this one ended early"
+
+
+def repels(app: str) -> Object:
+    term = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": app}}}
+    return {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 10, "podAffinityTerm": term}]}}
+
+
+def cluster(*, pairs: int = 4) -> Snapshot:
+    """Pairs of workloads that repel each other over three zones: no bound without search is tight."""
+    objects = [node(f"n{i}", cpu="8", labels={"zone": f"z{i % 3}"}) for i in range(9)]
+    for c in range(pairs):
+        objects += [pod(f"a{c}-{i}", cpu="1", labels={"app": f"a{c}"}, affinity=repels(f"b{c}")) for i in range(4)]
+        objects += [pod(f"b{c}-{i}", cpu="1", labels={"app": f"b{c}"}, affinity=repels(f"b{c}")) for i in range(3)]
+    return from_objects(objects)
+
+
+def soft(result: Placement) -> TierResult:
+    return next(t for t in result.objective if t.tier == "soft")
+
+
+class Started:
+    """Second processes that were started."""
+
+    def __init__(self) -> None:
+        self.all: list[SecondProcess] = []
+        self.then: Callable[[SecondProcess], None] = lambda process: None
+
+    def start(self, work: Any, *arguments: Any) -> SecondProcess:
+        process = SecondProcess(work, *arguments)
+        self.all.append(process)
+        self.then(process)
+        return process
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> Started:
+    """Every model counts as large, so that annealing and groups have their turn; a second process begins at once."""
+    found = Started()
+    monkeypatch.setattr(preference_search, "PARAMETERS", PreferenceSearchParameters(small=-1, whole=-1))
+    monkeypatch.setattr(second_search, "SECOND", SecondSearchParameters(after=0.0, least=0.0))
+    monkeypatch.setattr(second_search, "SecondProcess", found.start)
+    return found
+
+
+def test_the_second_process_proves_what_the_first_found(started: Started, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first one asks no group here: all that is proved comes from the other."""
+
+    def nothing(*_: Any) -> bool:
+        pytest.fail("it bounded groups itself")
+
+    started.then = lambda process: monkeypatch.setattr(Groups, "bound", nothing)
+    result = place(cluster(), Options(workers=2, time_limit=60))
+    assert len(started.all) == 1
+    # four of a over the zones in which of three b's there is one each, or as many as there are zones without: 4 · 3 pairs avoided
+    assert soft(result).value == soft(result).bound
+    assert started.all[0]._process.poll() is not None
+    assert not any(NOTE in note for note in result.notes)
+
+
+@pytest.mark.parametrize("options", [Options(workers=1), Options(workers=2, deterministic=True), Options(workers=2, engine="greedy")])
+def test_there_is_none_where_it_must_not_be(options: Options, started: Started) -> None:
+    place(cluster(), options)
+    assert not started.all
+
+
+@pytest.mark.parametrize("how", ["killed", "cannot be started"])
+def test_without_the_second_process_the_first_does_all_by_itself(how: str, started: Started, monkeypatch: pytest.MonkeyPatch) -> None:
+    def killed(process: SecondProcess) -> None:
+        os.kill(process._process.pid, signal.SIGKILL)
+        process._process.wait()
+        while not process.over:
+            time.sleep(0.01)
+
+    def failing(*_: Any) -> SecondProcess:
+        raise OSError("no more processes")
+
+    started.then = killed
+    if how != "killed":
+        monkeypatch.setattr(second_search, "SecondProcess", failing)
+    result = place(cluster(), Options(workers=2, time_limit=60))
+    assert soft(result).value == soft(result).bound
+    assert any(NOTE in note for note in result.notes) == (how == "killed")
+    assert len(started.all) == (how == "killed")
+
+
+def test_it_is_ended_when_the_search_is_interrupted_or_fails(started: Started, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: Any) -> bool:
+        raise RuntimeError("broken")
+
+    monkeypatch.setattr(PreferenceSearch, "_adopt", broken)
+    with pytest.raises(RuntimeError, match="broken"):
+        place(cluster(), Options(workers=2, time_limit=60))
+    assert [process._process.poll() is None for process in started.all] == [False]
+
+
+# --- what is told ---------------------------------------------------------------------------------------------------------------------
+
+
+class Told:
+    """A peer that has said something already."""
+
+    bounds = False
+
+    def __init__(self, *messages: PlacementFound | GroupFound) -> None:
+        self.messages, self.heard = list(messages), list[Any]()
+
+    def begin(self, best: SoftOutcome) -> None:
+        """It has begun."""
+
+    def tell(self, message: PlacementFound | GroupFound) -> None:
+        self.heard.append(message)
+
+    def found(self) -> list[PlacementFound | GroupFound]:
+        messages, self.messages = self.messages, []
+        return messages
+
+    def close(self) -> bool:
+        return False
+
+
+def searching(snapshot: Snapshot, sequence: list[tuple[int, int, int]], peer: Told, options: Options) -> PreferenceSearch:
+    compiled = compile_cluster(snapshot, select(snapshot))
+    active = rules.build(compiled)
+    counts = np.zeros((compiled.n_classes, compiled.n_nodes), dtype=np.int64)
+    for g, n, k in sequence:
+        counts[g, n] += k
+    start = Start(counts, sequence)
+    return PreferenceSearch(Objective(compiled, active), possible(compiled, active), start, RunContext.start(options), peer)
+
+
+def attracted() -> Snapshot:
+    """Two pods, the first of which would like to be beside the second."""
+    affinity = {"podAffinity": repels("b")["podAntiAffinity"]}
+    objects = [node(f"n{i}", cpu="2", labels={"zone": f"z{i}"}) for i in range(2)]
+    return from_objects([*objects, pod("a", affinity=affinity), pod("b", labels={"app": "b"})])
+
+
+def test_a_better_placement_of_the_other_search_is_taken_over() -> None:
+    peer = Told(PlacementFound([(0, 1, 1), (1, 1, 1)], 10))
+    found = searching(attracted(), [(0, 0, 1), (1, 1, 1)], peer, Options(engine="lns", time_limit=1e-6)).improve()
+    assert found.value == 10
+    assert found.counts.tolist() == [[0, 1], [0, 1]]
+    assert found.sequence == [(0, 1, 1), (1, 1, 1)]
+
+
+@pytest.mark.parametrize("other", [PlacementFound([(0, 0, 1), (1, 1, 1)], 10**6), PlacementFound([(1, 1, 1)], 10**6)])
+def test_one_that_is_worth_less_than_it_says_or_places_fewer_is_not(other: PlacementFound) -> None:
+    options = Options(engine="lns", time_limit=1e-6)
+    found = searching(attracted(), [(0, 0, 1), (1, 1, 1)], Told(other), options).improve()
+    assert (found.value, found.counts.tolist()) == (0, [[1, 0], [0, 1]])
+
+
+def test_bounds_of_groups_are_taken_over_and_nothing_looser() -> None:
+    for bound, expected in ((4, 4), (50, 10)):  # one pull of 10 is all there is
+        peer = Told(GroupFound(0, bound, None, None, wished=False, proved=False))
+        found = searching(attracted(), [(0, 0, 1), (1, 1, 1)], peer, Options(engine="lns", time_limit=1e-6)).improve()
+        assert found.bound == expected
+
+
+def test_the_other_search_hears_of_groups_and_of_placements() -> None:
+    peer = Told()
+    search = searching(cluster(pairs=1), [(0, 0, 4), (1, 0, 3)], peer, Options(engine="lns", workers=1, time_limit=30))
+    search.go_on()
+    groups = [message for message in peer.heard if isinstance(message, GroupFound)]
+    placements = [message for message in peer.heard if isinstance(message, PlacementFound)]
+    assert groups
+    assert placements
+    counts = np.zeros_like(search.limits)
+    for g, n, k in placements[-1].sequence:
+        counts[g, n] += k
+    assert value_of(search.objective, counts, placements[-1].sequence)[0] == placements[-1].value
+
+
+def test_what_is_known_of_a_group_only_grows() -> None:
+    rows = np.ones((1, 2), dtype=np.int64)
+    group = Component([0], 100, counts=rows, value=50)
+    assert not GroupFound(0, 90, rows * 2, 40, wished=False, proved=False).note(group)
+    assert (group.bound, group.value, group.counts is rows) == (90, 50, True)
+    assert GroupFound(0, 95, rows * 2, 60, wished=True, proved=False).note(group)
+    assert (group.bound, group.value, group.wished) == (90, 60, True)
+    assert GroupFound(0, 90, rows, 60, wished=False, proved=True).note(group)
+    assert (group.wished, group.proved) == (False, True)
+
+
+def test_the_cores_are_shared_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With four workers CP-SAT has three in each process, as one thread of the other is no part of it."""
+    given: list[Options] = []
+
+    class Recorded:
+        over = False
+        failed = False
+
+        def __init__(self, work: Any, compiled: Any, limits: Any, start: Start, options: Options) -> None:
+            given.append(options)
+
+        def close(self) -> None:
+            return
+
+    monkeypatch.setattr(second_search, "SecondProcess", Recorded)
+    monkeypatch.setattr(second_search, "SECOND", SecondSearchParameters(after=0.0, least=0.0))
+    search = searching(attracted(), [(0, 0, 1), (1, 1, 1)], Told(), Options(workers=4, seed=2**31 - 1))
+    peer = SecondSearch(_no_work, search.cluster, search.limits, search.cpsat)
+    best = SoftOutcome(search.limits, [], Zones(), 0, 0)
+    peer.begin(best)
+    peer.begin(best)
+    assert [(options.workers, options.seed) for options in given] == [(3, 0)]
+    assert search.cpsat._solver(1, tight=False, quick=False, workers=None).parameters.num_workers == 3
+    peer.close()
+    assert search.cpsat._solver(1, tight=False, quick=False, workers=None).parameters.num_workers == 4
+
+
+def _no_work(channel: Channel) -> None:
+    """Do nothing."""
