@@ -228,7 +228,9 @@ class PreferenceSearch:
         began, bounding, turn = self._left(), 0.0, 0
         while rates and not self._finished(best) and (rest := self._left() - until) > 0:
             others = sorted(rates.keys() - {"groups"}, key=lambda name: (-rates[name], name))
-            unknown = groups.worth_bounding(best) or (self._second and not self._heard)
+            unknown = groups.worth_bounding(best)
+            if self._second:  # from a placement that is only constructed nothing is known of the gap; what gains nothing can wait
+                unknown = (unknown or not self._heard) and rates.get("groups", 0.0) > 0
             share = self.parameters.bounding if unknown else self.parameters.bounding_later
             due = bool(groups.waiting) if self._peer.bounds else bounding <= share * (began - self._left()) + length / 2
             if "groups" in rates and (not others or due):

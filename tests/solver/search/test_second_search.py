@@ -78,6 +78,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> Started:
     return found
 
 
+@pytest.mark.full
 def test_the_second_process_proves_what_the_first_found(started: Started, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first one asks no group here: all that is proved comes from the other."""
 
@@ -87,18 +88,18 @@ def test_the_second_process_proves_what_the_first_found(started: Started, monkey
     started.then = lambda process: monkeypatch.setattr(Groups, "bound", nothing)
     result = place(cluster(), Options(workers=2, time_limit=60))
     assert len(started.all) == 1
-    # four of a over the zones in which of three b's there is one each, or as many as there are zones without: 4 · 3 pairs avoided
     assert soft(result).value == soft(result).bound
     assert started.all[0]._process.poll() is not None
     assert not any(NOTE in note for note in result.notes)
 
 
-@pytest.mark.parametrize("options", [Options(workers=1), Options(workers=2, deterministic=True), Options(workers=2, engine="greedy")])
-def test_there_is_none_where_it_must_not_be(options: Options, started: Started) -> None:
-    place(cluster(), options)
+@pytest.mark.parametrize("options", [{"workers": 1}, {"workers": 2, "deterministic": True}, {"workers": 2, "engine": "greedy"}])
+def test_there_is_none_where_it_must_not_be(options: dict[str, Any], started: Started) -> None:
+    place(cluster(pairs=1), Options(time_limit=0.1, **options))
     assert not started.all
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("how", ["killed", "cannot be started"])
 def test_without_the_second_process_the_first_does_all_by_itself(how: str, started: Started, monkeypatch: pytest.MonkeyPatch) -> None:
     def killed(process: SecondProcess) -> None:
@@ -119,6 +120,7 @@ def test_without_the_second_process_the_first_does_all_by_itself(how: str, start
     assert len(started.all) == (how == "killed")
 
 
+@pytest.mark.full
 def test_it_is_ended_when_the_search_is_interrupted_or_fails(started: Started, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: Any) -> bool:
         raise RuntimeError("broken")
@@ -193,6 +195,7 @@ def test_bounds_of_groups_are_taken_over_and_nothing_looser() -> None:
         assert found.bound == expected
 
 
+@pytest.mark.full
 def test_the_other_search_hears_of_groups_and_of_placements() -> None:
     peer = Told()
     search = searching(cluster(pairs=1), [(0, 0, 4), (1, 0, 3)], peer, Options(engine="lns", workers=1, time_limit=30))
