@@ -64,8 +64,8 @@ _Struct = TypeVar("_Struct", Edits, Limits)
 _Document = TypeVar("_Document", Placement, RebalancePlan)
 _GOALS = ("repair", "improve", "consolidate", "admit")
 #: What the limits of a plan may be at most, as on the command line.
-_MOST = {"maxMoves": 2**31 - 1, "maxMovesPerNamespace": 2**31 - 1, "maxMovesPerWorkload": 2**31 - 1, "maxFreed": 2**31 - 1,
-         "maxEvictions": 2**31 - 1, "minGain": 10**6}  # fmt: skip
+_MOST = {"maxMoves": 2**31 - 1, "maxMovesPerNamespace": 2**31 - 1, "maxMovesPerWorkload": 2**31 - 1, "maxWaves": 2**31 - 1,
+         "maxFreed": 2**31 - 1, "maxEvictions": 2**31 - 1, "minGain": 10**6}  # fmt: skip
 
 
 @final

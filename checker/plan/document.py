@@ -130,13 +130,14 @@ def goal_faults(plan: RebalancePlan, snapshot: Snapshot, nodes: Collection[str],
 
 
 def limit_faults(plan: RebalancePlan, listed: Sequence[Entry], workloads: Mapping[str, str]) -> Iterator[Violation]:
-    """More moves or evictions than allowed; bindings of pending pods are neither. ``workloads``: by pod key, of those that move."""
+    """More moves, evictions or waves than allowed; bindings of pending pods are neither. ``workloads``: by pod key, of those that move."""
     limits = plan.limits
     moves = [entry.pod for entry in listed if entry.source is not None and entry.target is not None]
     counts = [
         ("moves", limits.maxMoves, {"": len(moves)}),
         ("evictions", limits.maxEvictions, {"": sum(entry.target is None for entry in listed)}),
         ("moves in namespace", limits.maxMovesPerNamespace, Counter(pod.partition("/")[0] for pod in moves)),
+        ("waves", limits.maxWaves, {"": len({entry.wave for entry in listed})}),
         ("moves of", limits.maxMovesPerWorkload, Counter(workloads[pod] for pod in moves if pod in workloads)),
     ]
     for what, most, found in counts:

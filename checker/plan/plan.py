@@ -54,9 +54,9 @@ def verify_plan(snapshot: Snapshot, plan: RebalancePlan, *, claims: bool = False
         return list(_Check(snapshot, plan).faults(cost_of(snapshot, plan.policy or DEFAULT), claims=claims))
 
 
-def summary(snapshot: Snapshot, plan: RebalancePlan) -> tuple[Summary, Summary]:
-    """Return the cluster before and after a plan, whose moves are taken as they are. Only snapshot, goals, limits, policy, moves and
-    evictions of the plan are read.
+def summary(snapshot: Snapshot, plan: RebalancePlan) -> tuple[Summary, Summary, int]:
+    """Return the cluster before and after a plan, whose moves are taken as they are, and in how many waves they go at least. Only snapshot,
+    goals, limits, policy, moves and evictions of the plan are read.
 
     Raises:
         QuantityError, InputError: as for :func:`verify_plan`.
@@ -103,7 +103,8 @@ class _Check:
 
     # --- summaries ----------------------------------------------------------------------------------------------------------
 
-    def summaries(self) -> tuple[Summary, Summary]:
+    def summaries(self) -> tuple[Summary, Summary, int]:
+        least = self._replay.least_waves(self.listed)
         before = self.ledger.summary(self.board.all_broken(), self._touched())
         for entry in self.listed:
             runner = self.board.runners.get(entry.pod)
@@ -118,7 +119,7 @@ class _Check:
                     self.board.volumes.settle(runner.pod, self.board.nodes[runner.at.node])
                 self.board.put(runner.at)
                 self.board.enter(runner.at)
-        return self._trimmed(before), self.ledger.summary(self.board.all_broken(), self._changed())
+        return self._trimmed(before), self.ledger.summary(self.board.all_broken(), self._changed()), least
 
     def _trimmed(self, before: Summary) -> Summary:
         changed = self._changed()
@@ -135,6 +136,9 @@ class _Check:
         owners = Workloads(self.snapshot)
         moving = {entry.pod: owners.of(self.pods[entry.pod]) for entry in self.listed if entry.pod in self.pods}
         yield from limit_faults(plan, self.listed, moving)
+        least = self._replay.least_waves(self.listed)
+        if plan.leastWaves > least:
+            yield Violation("", "", PLAN, f"leastWaves is {plan.leastWaves}, {least} may do for budgets and for pods that wait for others")
         yield from self._excluded_faults()
         broken = self.board.all_broken()
         before = self.ledger.summary(broken, self._touched())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -63,6 +64,59 @@ class Replay:
             if steps:
                 yield from Wave(self.board, steps).judge()
             self.placed.update(entry.pod for step in steps for entry in step)
+
+    def least_waves(self, listed: Sequence[Entry]) -> int:
+        """Return in how many waves at least such entries are taken, whatever their order; the board is at the start. No wave evicts more
+        pods of a budget than that allows at the start; a pod goes once in a wave, and comes after the waves that make room for it."""
+        evicted: Counter[Guard] = Counter()
+        for entry in listed:
+            pod = self.pods.get(entry.pod)
+            if pod is not None and entry.source is not None:
+                evicted.update(guard for guard in self.guards.of(pod) if guard.guards(pod))
+        asked = [-(-pods // max(1, guard.allowed)) for guard, pods in evicted.items()]
+        return max([*asked, *self._earliest([entry for entry in listed if entry.pod in self.board.runners])], default=0)
+
+    def _earliest(self, listed: Sequence[Entry]) -> list[int]:
+        """Return a wave for each entry before which it cannot be taken."""
+        last, before = dict[str, int](), list[int | None]()
+        leaving: dict[str, list[int]] = {}  # by node, entries with which pods leave it that are there at the start
+        for i, entry in enumerate(listed):
+            before.append(last.get(entry.pod))
+            if entry.pod not in last and entry.source is not None:
+                leaving.setdefault(entry.source, []).append(i)
+            last[entry.pod] = i
+        found, short = [1] * len(listed), [(i, lack) for i, entry in enumerate(listed) if (lack := self._lack(entry))]
+        for _ in range(len({entry.wave for entry in listed})):
+            was = list(found)
+            for i, earlier in enumerate(before):
+                found[i] = max(found[i], 1 if earlier is None else found[earlier] + 1)
+            for i, lack in short:
+                found[i] = max(found[i], 1 + self._made_by(lack, [(found[j], listed[j]) for j in leaving.get(listed[i].target or "", ())]))
+            if found == was:
+                break
+        return found
+
+    def _lack(self, entry: Entry) -> dict[str, int]:
+        """What is not free at the start of what a pod needs at its target, pods by number among it."""
+        if entry.target is None or entry.target not in self.board.nodes:
+            return {}
+        held, capacity = self.board.held[entry.target], self.board.capacity[entry.target]
+        used = {**held.used, "pods": held.pods}
+        asks = {**self.board.left_to_the_node(self.board.runners[entry.pod].pod, entry.target), "pods": 1}
+        lacks = ((name, used.get(name, 0) + amount - capacity.get(name, 0)) for name, amount in asks.items() if amount)
+        return {name: lack for name, lack in lacks if lack > 0}
+
+    def _made_by(self, lack: Mapping[str, int], leaving: Sequence[tuple[int, Entry]]) -> int:
+        """Return the first wave after which as much as is lacking can be free; 0 where it never is. ``leaving``: pods, each with the wave
+        before which it cannot leave."""
+        left = dict(lack)
+        for wave, entry in sorted(leaving, key=lambda each: each[0]):
+            for name, amount in {**self.board.requests(self.board.runners[entry.pod].pod, bound=True), "pods": 1}.items():
+                if name in left:
+                    left[name] -= amount
+            if max(left.values()) <= 0:
+                return wave
+        return 0
 
     def _can_be(self, entry: Entry) -> bool:
         runner = self.board.runners.get(entry.pod)

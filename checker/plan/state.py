@@ -187,7 +187,7 @@ class Board:
         may as well be away."""
         pod, node, capacity = runner.pod, self.nodes[name], self.capacity[name]
         found: list[Fault] = node_rules.node_faults(pod.spec, node, self.snapshot.gates)
-        found += self.held[name].faults(self._left_to_the_node(pod, name), self.ports(pod), capacity)
+        found += self.held[name].faults(self.left_to_the_node(pod, name), self.ports(pod), capacity)
         if self.devices is not None:
             why = self.devices.judge(pod, node, self.requests(pod, bound=False), capacity).fault
             found += [] if why is None else [(devices.RULE, why)]
@@ -203,8 +203,8 @@ class Board:
             if why is not None:
                 yield "NodeVolumeLimits", why
 
-    def _left_to_the_node(self, pod: objects.Pod, name: str) -> resources.Amounts:
-        """What a pod asks of a node itself: its requests without what devices provide there."""
+    def left_to_the_node(self, pod: objects.Pod, name: str) -> resources.Amounts:
+        """Return what a pod asks of a node itself: its requests without what devices provide there."""
         requests = self.requests(pod, bound=False)
         return requests if self.devices is None else self.devices.left_to_the_node(requests, self.capacity[name])
 
@@ -228,7 +228,7 @@ class Board:
             return False
         placed = runner.at is not None and runner.at.placed
         own = self.requests(runner.pod, bound=not placed)
-        for resource, amount in self._left_to_the_node(runner.pod, name).items():
+        for resource, amount in self.left_to_the_node(runner.pod, name).items():
             if held.used.get(resource, 0) - own.get(resource, 0) + amount > capacity.get(resource, 0):
                 return False
         return True

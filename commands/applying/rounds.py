@@ -122,8 +122,10 @@ def _search(snapshot: Snapshot, before: Placement | RebalancePlan, outcome: Outc
 def _left(limits: Limits, outcome: Outcome) -> Limits:
     moves = sum(step.kind in ("move", "recreate") for step in outcome.done)
     evictions = sum(step.kind == "evict" for step in outcome.done)
+    waves = len({step.wave for step in outcome.done})
     return msgspec.structs.replace(
         limits,
         maxMoves=None if limits.maxMoves is None else max(0, limits.maxMoves - moves),
+        maxWaves=None if limits.maxWaves is None else max(0, limits.maxWaves - waves),
         maxEvictions=None if limits.maxEvictions is None else max(0, limits.maxEvictions - evictions),
     )

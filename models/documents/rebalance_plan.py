@@ -33,6 +33,7 @@ class Limits(Doc, omit_defaults=True):
     allowEviction: Annotated[bool, Meta(description="Whether pods may be evicted without being placed again.")] = False
     alsoMove: Annotated[list[str], Meta(description="Exclusions that were lifted (bare, local-storage).")] = []
     minGain: Annotated[int, Meta(description="Preference points that each move of the goal improve has to bring.")] = 1
+    maxWaves: Annotated[int | None, Meta(description="Waves of the whole plan.")] = None
 
 
 class Move(Doc, omit_defaults=True):
@@ -119,6 +120,9 @@ class RebalancePlan(Doc):
     excluded: Annotated[list[Excluded], Meta(description="Pods that may not move.")] = []
     unmodelled: Annotated[list[Unmodelled], Meta(description="What of the input kubestow does not model.")] = []
     policy: Annotated[Policy | None, Meta(description="The policy that it was computed under, if it is not the default.")] = None
+    leastWaves: Annotated[
+        int, Meta(description="In fewer waves no order takes these steps: by PodDisruptionBudgets and by pods that wait for room.")
+    ] = 0
     notes: Annotated[list[str], Meta(description="What a reader must know to read the proof or to carry the plan out.")] = []
     seconds: Annotated[Seconds | None, Meta(description="How long it took, absent in a deterministic run.")] = None
     search: Annotated[list[SearchPoint], Meta(description="How incumbents and bounds developed, where the run kept time.")] = []
@@ -132,8 +136,8 @@ class RebalancePlan(Doc):
 
 
 _ORDER: Final = (
-    "apiVersion", "kind", "snapshot", "goals", "drain", "limits", "engine", "status", "objective", "moves", "evictions", "freed", "before",
-    "after", "obstacles", "excluded", "unmodelled", "policy", "notes", "seconds",
+    "apiVersion", "kind", "snapshot", "goals", "drain", "limits", "engine", "status", "objective", "moves", "evictions",
+    "leastWaves", "freed", "before", "after", "obstacles", "excluded", "unmodelled", "policy", "notes", "seconds",
     "search",
 )  # fmt: skip
 

@@ -159,7 +159,10 @@ def _of_plan(plan: RebalancePlan, snapshot: Snapshot, places: Places) -> list[tu
     moved = sum(move.source is not None for move in plan.moves)
     found: list[tuple[str, ...]] = [("Moves", f"{moved:,}")]
     found += [("Bindings", f"{len(plan.moves) - moved:,}", "pending pods that get a node")] if moved < len(plan.moves) else []
-    found += [("Evictions", f"{len(plan.evictions):,}"), ("Waves", f"{plan.waves:,}")]
+    found += [
+        ("Evictions", f"{len(plan.evictions):,}"),
+        ("Waves", f"{plan.waves:,}", *_least_waves(plan)),
+    ]
     if plan.freed:
         found.append(("Nodes freed", f"{len(plan.freed):,}", *_bound_of_freed(plan)))
     if plan.drain:
@@ -167,6 +170,10 @@ def _of_plan(plan: RebalancePlan, snapshot: Snapshot, places: Places) -> list[tu
         done = sum(name not in left for name in plan.drain)
         found.append(("Nodes drained", f"{done:,}" if done == len(plan.drain) else f"{done:,} of {len(plan.drain):,}"))
     return found
+
+
+def _least_waves(plan: RebalancePlan) -> list[str]:
+    return [f"at least {plan.leastWaves:,}"] if plan.waves > 1 and plan.leastWaves else []
 
 
 def _bound_of_freed(plan: RebalancePlan) -> list[str]:

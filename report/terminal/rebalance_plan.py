@@ -56,13 +56,14 @@ def plan_table(plan: RebalancePlan, snapshot: Snapshot, surface: Surface) -> Ite
 
 
 def verdict(plan: RebalancePlan) -> str:
-    """Return ``12 moves in 4 waves, 3 nodes freed (bound 3), 0 evictions``."""
+    """Return ``12 moves in 4 waves (at least 3), 3 nodes freed (bound 3), 0 evictions``."""
     if not plan.moves and not plan.evictions:
         return _no_steps(plan)
     moved = sum(move.source is not None for move in plan.moves)
     bound = len(plan.moves) - moved
     steps = counted(moved, "move") + (f" and {counted(bound, 'binding')}" if bound else "")
-    parts = [f"{steps} in {counted(plan.waves, 'wave')}", *_reached(plan), counted(len(plan.evictions), "eviction")]
+    waves = counted(plan.waves, "wave") + (f" (at least {plan.leastWaves:,})" if plan.waves > 1 and plan.leastWaves else "")
+    parts = [f"{steps} in {waves}", *_reached(plan), counted(len(plan.evictions), "eviction")]
     return ", ".join(parts)
 
 
@@ -113,6 +114,7 @@ def _limits(limits: Limits) -> list[str]:
         "evictions": limits.maxEvictions,
         "moves per namespace": limits.maxMovesPerNamespace,
         "moves per workload": limits.maxMovesPerWorkload,
+        "waves": limits.maxWaves,
         "nodes freed": limits.maxFreed,
     }
     found = [f"at most {cap:,} {what.replace('s', '', 1) if cap == 1 else what}" for what, cap in caps.items() if cap is not None]

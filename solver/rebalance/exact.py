@@ -22,6 +22,7 @@ from solver.rebalance.sequencing.sequence import Ordered, count_pods, order
 from solver.rebalance.target.model import TargetModel
 from solver.rebalance.target.rules import TargetRules
 from solver.rebalance.tiers.objective import PlanObjective
+from solver.rebalance.waves.within import within_waves
 from solver.runtime.run_context import RunContext
 
 #: Up to this many variables tiers are solved with the full linear relaxation.
@@ -84,9 +85,12 @@ class Exact:
                 continue  # not proved: once more, in what time is left
             found = self._order(relaxed.counts)
             if found.steps is not None:
-                worth = self.values.of_steps(found.steps)
+                kept = within_waves(self.values, found.steps)
+                worth = self.values.of_steps(kept)
                 if worth > best_values:
-                    best, best_values = found.steps, worth
+                    best, best_values = kept, worth
+                if kept is not found.steps:  # another order might take fewer waves
+                    found.steps = None
             if best_values < relaxed.values:
                 self._set_aside(relaxed, found)
                 self.model.forbid(
@@ -119,7 +123,8 @@ class Exact:
             if found.exhausted:
                 self._note("an end state that no order of steps leads to was cut off; proofs refer to plans that can be carried out")
             else:
-                self._note("an end state was set aside because no order of steps was found in time; bounds count it as possible")
+                few = " in so few waves" if self.problem.limits.maxWaves is not None else ""
+                self._note(f"an end state was set aside because no order of steps{few} was found in time; bounds count it as possible")
                 self._open.append(relaxed.values)
             return
         worth = self.values.of_steps(found.steps)

@@ -20,6 +20,7 @@ from solver.rebalance.sequencing.sequence import order
 from solver.rebalance.target.model import TargetModel
 from solver.rebalance.target.rules import SharedRules, TargetRules
 from solver.rebalance.tiers.objective import PlanObjective
+from solver.rebalance.waves.within import within_waves
 from solver.runtime.run_context import RunContext
 
 #: Model variables of the first neighbourhood.
@@ -83,9 +84,10 @@ class Lns:
         if ordered.steps is None:
             found.notes.append("a better end state was set aside because no order of steps was found in time")
             return
-        values = self.values.of_steps(ordered.steps)
+        steps = within_waves(self.values, ordered.steps)
+        values = self.values.of_steps(steps)
         if values > found.values:
-            found.steps, found.values = ordered.steps, values
+            found.steps, found.values = steps, values
 
     # --- neighbourhoods -----------------------------------------------------------------------------------------------------------
 

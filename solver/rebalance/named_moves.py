@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from models.documents.rebalance_plan import Eviction, Move
 from models.kube import objects
@@ -27,6 +27,7 @@ def name_moves(
     turn = {i: k for k, i in enumerate(problem.leaving)}
     moved: dict[tuple[int, int], list[int]] = {}
     last: dict[int, int] = {}  # pod -> index of its last move in `moves`
+    now: set[int] = set()  # pods that moved in this wave
     bound: dict[int, list[str]] = {}  # node -> pending pods that get it
     leaving: list[tuple[Move | Eviction, int, int, int]] = []  # with pod, class and node
     moves: list[Move] = []
@@ -34,11 +35,13 @@ def name_moves(
     number = 0
     for wave, (steps, unit) in enumerate(zip(waves, units, strict=True), 1):
         number += unit
+        now.clear()
         for step in steps:
             gang = problem.cluster.classes[step.g].gang if problem.pending[step.g] else None
             for _ in range(step.k):
                 there = resting.get((step.g, step.a)) or moved[step.g, step.a]
-                i = there.pop(_next_to_go(there, turn) if step.b < 0 else -1)
+                i = there.pop(_next_to_go(there, now, turn if step.b < 0 else {}))
+                now.add(i)
                 number += not unit
                 key = objects.pod_key(pods[i])
                 if step.b < 0:
@@ -70,9 +73,12 @@ def name_moves(
     return moves, evictions
 
 
-def _next_to_go(there: Sequence[int], turn: Mapping[int, int]) -> int:
-    """Return where in a list, which is taken from its end, the pod stands that is evicted."""
-    return min(range(len(there)), key=lambda at: (turn.get(there[at], len(turn)), -at))
+def _next_to_go(there: Sequence[int], now: Collection[int], turn: Mapping[int, int]) -> int:
+    """Return where in a list, which is taken from its end, the pod stands that goes next: one that is not there by this wave (``now``), of
+    those whose turn comes first."""
+    if not turn and there[-1] not in now:
+        return len(there) - 1
+    return min(range(len(there)), key=lambda at: (there[at] in now, turn.get(there[at], len(turn)), -at))
 
 
 class Reasons:

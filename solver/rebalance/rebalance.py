@@ -70,7 +70,7 @@ def rebalance(
     solved = time.monotonic()
     plan = _document(problem, values, asked, found, waves)
     report("verify")
-    plan.before, plan.after = summary(snapshot, plan)
+    plan.before, plan.after, plan.leastWaves = summary(snapshot, plan)
     insist(verify_plan(snapshot, plan))
     if not options.deterministic:
         plan.seconds = doc.Seconds(
@@ -124,7 +124,7 @@ def _document(
             *_unknown(problem),
         ],
         policy=options.policy if options.policy != DEFAULT else None,
-        notes=[*found.notes, *_notes(problem, asked), *_many_waves(problem, waves)],
+        notes=[*found.notes, *_notes(problem, asked), *_many_waves(problem, found.steps)],
     )  # fmt: skip
 
 
@@ -179,9 +179,9 @@ def _notes(problem: RebalanceProblem, asked: PlanOptions) -> list[str]:
     return found
 
 
-def _many_waves(problem: RebalanceProblem, waves: Sequence[Sequence[Step]]) -> list[str]:
+def _many_waves(problem: RebalanceProblem, steps: Sequence[Step]) -> list[str]:
     """Say which PodDisruptionBudget asks for so many waves."""
-    least = least_waves(problem, (step for wave in waves for step in wave)) if len(waves) > FEW_WAVES else None
+    least = least_waves(problem, steps)
     if least is None or least.waves <= FEW_WAVES:
         return []
     budget = problem.budgets[least.budget]

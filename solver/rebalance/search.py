@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from models.cluster.cluster import Ints
 from solver import rules
 from solver.rebalance.goals import admit, drain_and_consolidate, improve, repair
 from solver.rebalance.goals.move_builder import MoveBuilder
@@ -15,6 +14,7 @@ from solver.rebalance.result import PlanSearchResult
 from solver.rebalance.sequencing.sequence import order
 from solver.rebalance.tiers.improvement import Improvement
 from solver.rebalance.tiers.objective import PlanObjective
+from solver.rebalance.waves.within import within_waves
 from solver.rules.eligibility import possible
 from solver.runtime.run_context import RunContext
 
@@ -29,6 +29,9 @@ STRAIGHTEN_SECONDS = 60.0
 def search(problem: RebalanceProblem, values: PlanObjective, goals: Sequence[str], context: RunContext) -> PlanSearchResult:
     """Return the best steps that the engine finds in time."""
     options, left = context.options, context.deadline.left
+    if problem.limits.maxWaves == 0:
+        nothing = values.of_steps([])
+        return PlanSearchResult([], nothing, list(nothing))
     whole = left()
 
     def over() -> bool:  # construction does not look at the clock of a deterministic run
@@ -36,9 +39,11 @@ def search(problem: RebalanceProblem, values: PlanObjective, goals: Sequence[str
 
     context.report("greedy")
     builder = MoveBuilder(problem, over)
-    best = construct(builder, values, goals)
+    best = within_waves(values, construct(builder, values, goals))
     found = PlanSearchResult(best, values.of_steps(best), values.bounds())
-    _straighten(values, found, builder.state.counts, context)
+    if problem.limits.maxWaves is not None and found.values < (nothing := values.of_steps([])):
+        found.steps, found.values = [], nothing  # some steps alone may be worth less than none
+    _straighten(values, found, context)
     _bound_moves(found, values)
     _report(found, values, context)
     if found.proved or options.engine == "greedy" or context.over():
@@ -73,14 +78,15 @@ def _bound_moves(found: PlanSearchResult, values: PlanObjective) -> None:
     found.bounds[-1] = min(found.bounds[-1], values.bound_of_moves(found.values))
 
 
-def _straighten(values: PlanObjective, found: PlanSearchResult, counts: Ints, context: RunContext) -> None:
+def _straighten(values: PlanObjective, found: PlanSearchResult, context: RunContext) -> None:
     """Reach the same end state by fewer moves, where construction moved pods more than once."""
+    counts = values.problem.end(found.steps)
     moves = sum(step.k for step in found.steps if step.a >= 0 and step.b >= 0)
     if moves > values.problem.moves(counts):
         ordered = order(values.problem, counts, context, seconds=max(1.0, min(context.deadline.left() / 4, STRAIGHTEN_SECONDS)))
-        worth = found.values if ordered.steps is None else values.of_steps(ordered.steps)
-        if ordered.steps is not None and worth > found.values:
-            found.steps, found.values = ordered.steps, worth
+        steps = within_waves(values, ordered.steps) if ordered.steps is not None else found.steps
+        if (worth := values.of_steps(steps)) > found.values:
+            found.steps, found.values = steps, worth
 
 
 def construct(builder: MoveBuilder, values: PlanObjective, goals: Sequence[str]) -> list[Step]:

@@ -117,7 +117,7 @@ def _named(problem: RebalanceProblem, g: int, n: int, k: int) -> list[str]:
 def _nowhere(problem: RebalanceProblem, state: PlanState, g: int, n: int) -> str:
     """Why a pod of class g on node n finds no other place in the end."""
     if state.landing(g, n).any():
-        return _held_back(problem, "move")
+        return _too_many_evictions(problem, state, g) or _held_back(problem, "move")
     open_nodes = ~problem.closed
     open_nodes[n] = False
     if not open_nodes.any():
@@ -131,9 +131,28 @@ def _nowhere(problem: RebalanceProblem, state: PlanState, g: int, n: int) -> str
 def _held_back(problem: RebalanceProblem, what: str) -> str:
     """Why a step that would be accepted in the end is not taken."""
     limits = problem.limits
-    if what == "move" and any(x is not None for x in (limits.maxMoves, limits.maxMovesPerNamespace, limits.maxMovesPerWorkload)):
-        return "the limits of the plan do not allow its move, or a goal that comes first would lose by it"
+    asked = [limits.maxMoves, limits.maxMovesPerNamespace, limits.maxMovesPerWorkload] if what == "move" else []
+    if any(most is not None for most in (*asked, limits.maxWaves)):
+        few = f" (at most {_waves(limits.maxWaves)})" if limits.maxWaves is not None else ""
+        return f"the limits of the plan{few} do not allow its {what}, or a goal that comes first would lose by it"
     return f"its {what} would be accepted, but a goal that comes first would lose by it, or time was up"
+
+
+def _too_many_evictions(problem: RebalanceProblem, state: PlanState, g: int) -> str | None:
+    """Why no more pods of a class are evicted, if that is its budget and the number of waves."""
+    budget = problem.budget[g]
+    most = problem.evictions_at_most.get(budget) if budget is not None else None
+    if budget is None or most is None:
+        return None
+    left = np.maximum(problem.start - state.counts, 0)[(problem.guarded == budget) & problem.movable]
+    if int(left.sum()) < most:
+        return None
+    name = problem.budgets[budget].name
+    return f"PodDisruptionBudget {name} lets {most} of its pods go in {_waves(problem.limits.maxWaves)}, and others of them do"
+
+
+def _waves(most: int | None) -> str:
+    return f"{most} wave{'s' if most != 1 else ''}"
 
 
 def _rejections(state: PlanState, g: int, nodes: Bools) -> str:

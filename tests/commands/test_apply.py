@@ -16,6 +16,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 import cli
+from commands.applying import rounds
+from live.apply.outcome import Outcome
+from live.apply.steps import Origin, Step
+from models.documents.rebalance_plan import Limits
 from tests.api_server import Behaviour, Server, World
 from tests.objects import Object, node, pod
 
@@ -220,6 +224,20 @@ def test_until_done_plans_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert drained[drained.index(True) :].count(False) == 0  # never open between the rounds
     second = tmp_path / "plan.json.round-2.json"
     invoke("verify", tmp_path / "plan.json.round-2.snapshot.json", "--result", second, "--journal", f"{second}.journal.jsonl")
+
+
+def test_what_a_round_did_counts_towards_the_limits_of_the_next() -> None:
+    origin = Origin("default/p", "uid", ("ReplicaSet", "r", "r"))
+    done = [
+        Step(1, 1, "default/p1", "n1", "n2", "move", origin),
+        Step(2, 1, "default/p2", "n1", "n2", "recreate", origin),
+        Step(3, 2, "default/p3", "n1", None, "evict", origin),
+        Step(4, 2, "default/p4", None, "n2", "bind", origin),
+    ]
+    outcome = Outcome("stopped", done)
+    assert rounds._left(Limits(maxMoves=3, maxEvictions=3, maxWaves=5), outcome) == Limits(maxMoves=1, maxEvictions=2, maxWaves=3)
+    assert rounds._left(Limits(maxMoves=1, maxWaves=1), outcome) == Limits(maxMoves=0, maxWaves=0)
+    assert rounds._left(Limits(), outcome) == Limits()
 
 
 def test_pods_of_manifests_go_to_their_nodes(cluster: Cluster, tmp_path: Path) -> None:

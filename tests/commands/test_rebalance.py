@@ -145,7 +145,7 @@ def test_options_reach_the_search(run: Run, fakes: Fakes) -> None:
     assert fakes.loaded == ["x", "y"]
     assert fakes.asked == PlanOptions(("repair",))
     goals = ["--goal", "improve", "--goal", "consolidate", "--drain", "n1", "--drain", "pool=old"]
-    limits = ["--max-moves", "9", "--max-moves-per-namespace", "3", "--max-moves-per-workload", "0", "--min-gain", "5"]
+    limits = ["--max-moves", "9", "--max-moves-per-namespace", "3", "--max-moves-per-workload", "0", "--min-gain", "5", "--max-waves", "7"]
     evictions = ["--allow-eviction", "--max-evictions", "2", "--also-move", "bare", "--also-move", "local-storage", "--also-move", "bare"]
     search = ["--time-limit", "2.5", "--engine", "lns", "--seed", "7", "--deterministic", "--workers", "3"]
     others = ["--include-gated", "--daemon-namespaces", "logs", "--shorthand", "symmetric"]
@@ -154,7 +154,7 @@ def test_options_reach_the_search(run: Run, fakes: Fakes) -> None:
     assert fakes.asked == PlanOptions(
         ("improve", "consolidate"),
         ("n1", "pool=old"),
-        Limits(9, 2, 3, 0, None, True, ["bare", "local-storage"], 5),
+        Limits(9, 2, 3, 0, None, True, ["bare", "local-storage"], 5, 7),
         Options("lns", 2.5, 3, 7, True, include_gated=True, daemon_namespaces=("logs",), policy=policy),
     )
 

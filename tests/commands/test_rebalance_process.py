@@ -83,6 +83,7 @@ def worn(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 _NUMBERS = ["--max-moves", "--max-evictions", "--max-freed", "--max-moves-per-namespace", "--max-moves-per-workload", "--min-gain"]
+_NUMBERS.append("--max-waves")
 _ALL = ["--goal", "consolidate", "--goal", "improve", "--drain", "n1", "--allow-eviction", "--time-limit", "5"]
 
 

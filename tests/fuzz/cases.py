@@ -307,7 +307,7 @@ class _Maker:
         }  # fmt: skip
         counts = {
             "solve": ("--time-limit", "--seed", "--workers"), "audit": ("--time-limit",), "report": ("--time-limit",), "verify": (),
-            "rebalance": ("--max-moves", "--max-evictions", "--max-freed", "--min-gain", "--max-moves-per-workload"),
+            "rebalance": ("--max-moves", "--max-evictions", "--max-freed", "--min-gain", "--max-moves-per-workload", "--max-waves"),
             "explain": ("--time-limit",), "nodes": (), "fit": ("--time-limit", "--seed"), "size": ("--at-once", "--priority", "--kinds"),
             "survive": ("--at-once", "--priority"), "upgrade": ("--time-limit", "--seed"),
         }  # fmt: skip

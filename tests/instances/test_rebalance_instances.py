@@ -61,6 +61,10 @@ TABLE: dict[tuple[str, str], Row] = {
     ),
     ("consolidate", "--goal consolidate"): Row(3, freed=2, tiers={"freed": 2}, stays=frozenset({f"agent-n{i}" for i in range(1, 6)})),
     ("drain", "--drain n1"): Row(5, waves=(3, 2), stays=frozenset({"agent-n1"}), tiers={"drained": 0}),
+    ("drain", "--drain n1 --max-waves 1"): Row(
+        3, waves=(3,), obstacles={"web-3": "2 of its pods go in 1 wave", "web-4": "2 of its pods"}, stays=frozenset({"agent-n1"}),
+        tiers={"drained": -2}, exit=3,
+    ),
     ("repair", "--goal repair"): Row(3, to={"db-0": {"b1"}}, stays=frozenset({"tool"}), tiers={"rules": 0}),
     ("stuck", "--drain n1"): Row(
         0, obstacles={"ledger-0": "PodDisruptionBudget"}, stays=frozenset({"ledger-0"}), tiers={"drained": -1}, exit=3
@@ -132,7 +136,7 @@ def test_the_checker_has_nothing_against_the_plan(name: str, options: str) -> No
     assert verify_plan(snapshot(name), run(name, options)[1]) == []
 
 
-@pytest.mark.parametrize(("name", "options"), [key for key in TABLE if "--max-moves" not in key[1]], ids=str)
+@pytest.mark.parametrize(("name", "options"), [key for key in TABLE if "--max-" not in key[1]], ids=str)
 def test_planning_again_on_the_result_moves_nothing(name: str, options: str) -> None:
     objects = [thing for thing in yaml.safe_load_all((INSTANCES / f"rebalance-{name}.yaml").read_text()) if thing is not None]
     plan = run(name, options)[1]

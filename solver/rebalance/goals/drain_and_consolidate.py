@@ -54,6 +54,8 @@ def move_off(builder: MoveBuilder, g: int, n: int, allowed: Bools | None = None)
         mask &= allowed
     if not mask.any():
         return False
+    if builder.problem.limits.maxWaves is not None:
+        mask = builder.state.inside(g, n, mask)
     builder.take(Step(g, n, builder.tightest(g, mask)))
     return True
 

@@ -38,9 +38,12 @@ class MoveBuilder:
         """Return what a step counts under."""
         if self.problem.pending[step.g]:
             return []
+        budget = self.problem.budget[step.g]
+        guarded = [("budget", budget)] if budget is not None else []
         if step.b < 0:
-            return [("evictions", 0)]
-        return [("moves", 0), ("namespace", int(self.problem.namespaces[step.g])), ("workload", int(self.problem.workloads[step.g]))]
+            return [("evictions", 0), *guarded]
+        spaces = ("namespace", int(self.problem.namespaces[step.g])), ("workload", int(self.problem.workloads[step.g]))
+        return [("moves", 0), *spaces, *guarded]
 
     def within(self, g: int, *, eviction: bool = False) -> bool:
         """Return whether the limits, and its PodDisruptionBudget, allow one more step of the class."""
@@ -48,7 +51,7 @@ class MoveBuilder:
         if budget is not None and self._gone.get(budget, 0) >= self.problem.budgets[budget].allowed:
             return False
         for kind, which in self._counters(Step(g, 0, -1 if eviction else 0)):
-            most = self._most[kind]
+            most = self._most[kind] if kind != "budget" else self.problem.evictions_at_most.get(which)
             if most is not None and self._spent.get((kind, which), 0) >= most:
                 return False
         return True

@@ -75,5 +75,5 @@ class MovingLns(Lns):
             moved.append((g, arriving))
         for numbers, limit, made in worth.limits:
             for i in np.unique(numbers[[g for g, _ in moved]]).tolist():
-                model.add(encoding.sum([v for g, v in moved if numbers[g] == i]) <= max(0, limit - int(made[i])))
+                model.add(encoding.sum([v for g, v in moved if numbers[g] == i]) <= max(0, int(limit[i] - made[i])))
         return found

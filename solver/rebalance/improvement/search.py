@@ -20,6 +20,7 @@ from solver.rebalance.sequencing.sequence import order
 from solver.rebalance.tiers.freed import Freed
 from solver.rebalance.tiers.improvement import Improvement
 from solver.rebalance.tiers.objective import PlanObjective
+from solver.rebalance.waves.within import within_waves
 from solver.runtime.run_context import RunContext
 from solver.search.annealing import COLD, HOT, anneal
 from solver.search.clock import SearchClock
@@ -221,10 +222,15 @@ class ImprovementSearch:
             counts = mended
             ordered = order(self.problem, counts, self.context, seconds=max(1.0, self.left() / 2))
         self._ordering += started - self.left()
-        values = None if ordered.steps is None else self.values.of_steps(ordered.steps)
-        if ordered.steps is None or values is None or values <= self.found.values:
+        if ordered.steps is None:
             return False
-        self.found.steps, self.found.values = ordered.steps, values
+        steps = within_waves(self.values, ordered.steps)
+        values = self.values.of_steps(steps)
+        if values <= self.found.values:
+            return False
+        if steps is not ordered.steps:
+            counts = self.problem.end(steps)
+        self.found.steps, self.found.values = steps, values
         self._waiting.clear()
         if counts is not self._best:
             self._best, self._gained = counts, self.values.of(counts)[self._tier] - self._reached

@@ -29,15 +29,22 @@ class Worth(SoftState):
         for g, n in zip(*(index.tolist() for index in np.nonzero(counts)), strict=True):
             super().place(g, n, int(counts[g, n]))
         limits, every = problem.limits, np.zeros(problem.cluster.n_classes, dtype=np.int64)
-        #: Numbers of what each limit counts by, int64[G], with the most moves and those made so far, int64[numbers].
-        self.limits: list[tuple[Ints, int, Ints]] = []
+        #: Numbers of what each limit counts by, int64[G], with the most moves and those made so far, int64[numbers] each.
+        self.limits: list[tuple[Ints, Ints, Ints]] = []
         arrived = np.where(problem.movable, np.maximum(counts - problem.start, 0).sum(axis=1), 0)
         for ids, most in (
             (every, limits.maxMoves), (problem.namespaces, limits.maxMovesPerNamespace), (problem.workloads, limits.maxMovesPerWorkload),
         ):  # fmt: skip
             if most is not None:
                 numbers = np.unique(ids, return_inverse=True)[1].reshape(-1)
-                self.limits.append((numbers, most, np.bincount(numbers, weights=arrived).astype(np.int64)))
+                made = np.bincount(numbers, weights=arrived).astype(np.int64)
+                self.limits.append((numbers, np.full(len(made), most, dtype=np.int64), made))
+        if problem.evictions_at_most:
+            gone = np.where(problem.evictable, (problem.start - counts).sum(axis=1), 0)
+            numbers = problem.guarded + 1  # 0: no budget
+            size = len(problem.budgets) + 1
+            made = np.bincount(numbers, weights=arrived + gone, minlength=size).astype(np.int64)
+            self.limits.append((numbers, np.array([BEYOND, *problem.evictions_at_most.values()], dtype=np.int64), made))
 
     def place(self, g: int, n: int, k: int = 1) -> None:
         super().place(g, n, k)
@@ -72,5 +79,5 @@ class Worth(SoftState):
 
     def _price(self, g: int, back: int = 0) -> int:
         """Return what one more move of the class costs, once ``back`` of those made are taken back."""
-        beyond = any(made[numbers[g]] - back >= most for numbers, most, made in self.limits)
+        beyond = any(made[numbers[g]] - back >= most[numbers[g]] for numbers, most, made in self.limits)
         return self.charge + (BEYOND if beyond else 0)

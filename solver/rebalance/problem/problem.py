@@ -130,6 +130,19 @@ class RebalanceProblem:
             dtype=bool,
         )
 
+    @cached_property
+    def evictions_at_most(self) -> dict[int, int]:
+        """Return, by budget, the pods that can be evicted in as many waves as the plan may take; without budgets for whose pods that is
+        no limit, or where the waves are not limited."""
+        if self.limits.maxWaves is None:
+            return {}
+        return {b: self.limits.maxWaves * budget.allowed for b, budget in enumerate(self.budgets)}
+
+    @cached_property
+    def guarded(self) -> Ints:
+        """int64[G]: the budget of each class, -1 where its pods need none."""
+        return np.array([-1 if b is None else b for b in self.budget], dtype=np.int64)
+
     def end(self, steps: Iterable[Step]) -> Ints:
         """Return int64[G, N]: running pods after some steps from the start."""
         counts = self.start.copy()

@@ -106,6 +106,16 @@ class PlanState:
             self._put(g, a, 1, back)
         return np.asarray(mask, dtype=bool)
 
+    def inside(self, g: int, a: int, mask: Bools) -> Bools:
+        """Return, of some nodes, those in the domain of node a in which a pod of class g counts for DoNotSchedule constraints, where there
+        are any, constraint by constraint: many moves inside a domain share a wave, of moves between domains often one goes at a time."""
+        own = {index for _, index in self._spread.own(g) if index is not None}
+        for i in sorted({*self._spread.feeds(g), *own}):
+            codes = self._spread.tallies[i].codes
+            here = mask & (codes == codes[a])
+            mask = here if codes[a] >= 0 and here.any() else mask
+        return mask
+
     @property
     def waits(self) -> bool:
         """Whether there are pods that hold less than they ask for, and would be accepted again at the start."""

@@ -157,11 +157,19 @@ class GreedyPass:
         """Steps of a class that rules over several nodes are about: one question for each pod."""
         for a in self._sources(g):
             while self.remaining.to_leave(g, a) and not self.over():
-                sinks = self._open_sinks(g, self.state.landing(g, a)) if self.remaining.sinks(g) else []
+                sinks = self._open_sinks(g, self._near(g, a, self.state.landing(g, a))) if self.remaining.sinks(g) else []
                 if not sinks:
                     break
                 self.take(Step(g, a, sinks[0]))
         self._evict(g)
+
+    def _near(self, g: int, a: int, mask: Bools) -> Bools:
+        """Where waves are few, pods go to sinks in their own domains if they can."""
+        if self.problem.limits.maxWaves is None or a < 0:
+            return mask
+        sinks = np.zeros_like(mask)
+        sinks[self.remaining.sinks(g)] = True
+        return self.state.inside(g, a, mask & sinks)
 
     def _evict(self, g: int) -> None:
         """Evict pods that no sink takes now."""

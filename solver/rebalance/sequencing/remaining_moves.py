@@ -53,6 +53,9 @@ class RemainingMoves:
         ):
             if limit is not None:
                 most[kind] = {i: limit - int(come[ids == i].sum()) for i in np.unique(ids[problem.movable]).tolist()}
+        if problem.evictions_at_most:
+            gone = np.array([self.going.get(g, 0) for g in range(len(self.of))], dtype=np.int64)
+            most["budget"] = {b: k - int((come + gone)[problem.guarded == b].sum()) for b, k in problem.evictions_at_most.items()}
         return most
 
     def _shift(self, g: int, n: int, k: int) -> None:
@@ -111,7 +114,9 @@ class RemainingMoves:
         return tuple(sorted((counter, k) for counter, k in self.detours.items() if k and counter[0] != "all" and counter[0] in self._most))
 
     def _counters(self, g: int) -> list[tuple[str, int]]:
-        return [("all", 0), ("namespace", int(self.problem.namespaces[g])), ("workload", int(self.problem.workloads[g]))]
+        budget = self.problem.budget[g]
+        guarded = [("budget", budget)] if budget is not None else []
+        return [("all", 0), ("namespace", int(self.problem.namespaces[g])), ("workload", int(self.problem.workloads[g])), *guarded]
 
     # --- what is left ----------------------------------------------------------------------------------------------------------
 

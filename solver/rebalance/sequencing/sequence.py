@@ -1,7 +1,8 @@
 """The order of a plan: accepted steps, one after the other, from the start to a placement.
 
 A greedy pass takes direct steps; where moves wait for each other in a circle, a pod makes a stopover on a spare place. Small instances are
-then searched for the fewest steps, which decides whether there is an order at all; others are tried again in other orders.
+then searched for the fewest steps, which decides whether there is an order at all; others are tried again in other orders. Orders that take
+no more waves than the plan may take go before shorter ones.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from solver.rebalance.sequencing.effort import Effort
 from solver.rebalance.sequencing.greedy_pass import GreedyPass
 from solver.rebalance.sequencing.remaining_moves import RemainingMoves
 from solver.rebalance.target.affinity_openings import openings
+from solver.rebalance.waves.within import fits
 from solver.runtime.run_context import RunContext
 
 #: The search for the fewest steps is for placements that so many steps lead to, at least.
@@ -80,6 +82,9 @@ def _order(problem: RebalanceProblem, target: Ints, effort: Effort, steps_at_mos
     best: list[Step] | None = None
     stuck: list[Step] = []
 
+    def rank(steps: list[Step]) -> tuple[bool, int]:  # whether others are to be tried: of long ones what does not fit is left out later
+        return needed <= SMALL and not fits(problem, steps), count_pods(steps)
+
     def attempt(rng: random.Random | None, share: float) -> None:
         nonlocal best, stuck
         greedy = GreedyPass(problem, state, remaining, links, lambda: effort.over(share), rng)
@@ -88,19 +93,20 @@ def _order(problem: RebalanceProblem, target: Ints, effort: Effort, steps_at_mos
             stuck = waiting_in_circle(remaining.moves())
         reached = direct or break_deadlocks(greedy)
         greedy.undo()
-        if reached and (best is None or count_pods(greedy.steps) < count_pods(best)):
+        if reached and (best is None or rank(greedy.steps) < rank(best)):
             best = greedy.steps
 
     attempt(None, 1.0)
-    if best is not None and count_pods(best) == needed:
+    if best is not None and rank(best) == (False, needed):
         return Ordered(best, fewest=True)
     if needed <= SMALL:
-        allowed = most if best is None else count_pods(best) - needed - 1
+        allowed = most if best is None or not fits(problem, best) else count_pods(best) - needed - 1
         found = OrderSearch(problem, state, remaining, lambda: effort.over(0.8)).run(allowed)
-        if found.steps is not None:
-            # the first found has the fewest, unless gangs could be bound in another way
-            return Ordered(found.steps, fewest=found.complete or len(found.steps) == needed)
-        if found.complete:
+        if found.steps is not None and (best is None or rank(found.steps) < rank(best)):
+            best = found.steps
+            if fits(problem, best):  # the first found has the fewest, unless gangs could be bound in another way
+                return Ordered(best, fewest=found.complete or len(best) == needed)
+        if found.complete and (best is None or fits(problem, best)):
             return Ordered(best, fewest=best is not None, exhausted=best is None, stuck=[] if best else stuck)
     rng = random.Random(0)
     spent = effort.spent()
@@ -108,7 +114,7 @@ def _order(problem: RebalanceProblem, target: Ints, effort: Effort, steps_at_mos
         if effort.over(0.9) or not effort.leaves(spent):
             break
         attempt(rng, 0.9)
-        if best is not None and count_pods(best) == needed:
+        if best is not None and rank(best) == (False, needed):
             return Ordered(best, fewest=True)
     return Ordered(best, stuck=[] if best else stuck)
 

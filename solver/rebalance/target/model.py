@@ -171,6 +171,11 @@ class TargetModel(PlacementModel):
                 if rest > free:
                     self._over.add((n, r))
                 continue
+            if self.problem.limits.maxWaves == 1:  # nothing that leaves makes room in time
+                came = int(self.rest_came[:, n].sum() if r < 0 else self.rest_came[:, n] @ self.cluster.demand[:, r])
+                arriving = {g: w // unit for g, w in zip(here, weights, strict=True) if (g, n) in self.y}
+                arrived = self.weighted_sum([self.y[g, n] for g in arriving], list(arriving.values()))
+                self.model.add(arrived <= max(0, free - start - came) // unit)
             used = self.weighted_sum(variables, [w // unit for w in weights])
             least = sum(w * u for w, u in zip(weights, upper, strict=True))
             if least + rest > max(free, start):
@@ -193,10 +198,11 @@ class TargetModel(PlacementModel):
                 chosen = mask & problem.movable
                 moved = [v for (g, _), v in self.y.items() if chosen[g]]
                 self.model.add(self.sum(moved) <= (most or 0) - int(self.rest_came[chosen].sum()))
+        self._limit_waves()
         if limits.maxEvictions is not None:
             self._at_most_gone(problem.evictable, limits.maxEvictions)
         for b, budget in enumerate(problem.budgets):  # pods that went for good are missing from then on
-            guarded = np.array([i == b for i in problem.budget], dtype=bool) & problem.movable
+            guarded = (problem.guarded == b) & problem.movable
             if (guarded & problem.evictable).any():
                 self._at_most_gone(guarded, budget.allowed)
             if not budget.allowed:
@@ -209,6 +215,19 @@ class TargetModel(PlacementModel):
         here = [g for g in self.left if chosen[g]]
         before = int((self.problem.start - self.rest)[chosen].sum()) - sum(self.fits[g] for g in here)
         self.model.add(self.sum([self.left[g] for g in here]) <= most - before)
+
+    def _limit_waves(self) -> None:
+        """Of the pods of each budget no more leave a node than may in as many waves as the plan takes: moved, or evicted for good."""
+        problem, leaving = self.problem, dict[int, list[cp_model.IntVar]]()
+        for g, variable in (*((g, v) for (g, _), v in self.y.items()), *self.left.items()) if problem.evictions_at_most else ():
+            if problem.movable[g] and problem.guarded[g] >= 0:
+                leaving.setdefault(int(problem.guarded[g]), []).append(variable)
+        pods = problem.start.sum(axis=1)
+        for b, variables in leaving.items():
+            chosen, most = (problem.guarded == b) & problem.movable, problem.evictions_at_most[b]
+            if int(pods[chosen].sum()) > most:
+                gone = int((problem.start - self.rest)[chosen].sum()) - sum(self.fits[g] for g in self.left if chosen[g])
+                self.model.add(self.sum(variables) <= most - int(self.rest_came[chosen].sum()) - gone)
 
     @property
     def moved(self) -> list[tuple[int, cp_model.IntVar]]:

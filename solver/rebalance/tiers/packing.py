@@ -124,6 +124,10 @@ class Packing:
         for q in range(len(total)):
             columns = self._pairs[self._group == q]
             self._rows.add(columns, np.full(len(columns), -1, dtype=np.int64), -int(total[q]))
+        for b, pods in self._guarded():
+            most = self.problem.evictions_at_most.get(b)
+            if most is not None and int(pods.sum()) > most:  # all of them leave in so many waves
+                self._rows.add(every, pods, most)
 
     def _limit_sparse(self, kind: Ints, group: Ints, sparse: Ints, most: Ints) -> None:
         """Pods of a class on nodes of a kind: no more than those that are not free take."""
@@ -169,8 +173,8 @@ class Packing:
             return None
         every, waves = np.arange(len(self.nodes)), len(self.upper)
         rows.add(every, -worth[self.nodes], -int(point[every] @ worth[self.nodes]))
-        for allowed, pods in self._guarded():
-            rows.add(np.append(every, waves), np.append(pods, -allowed), 0)
+        for b, pods in self._guarded():
+            rows.add(np.append(every, waves), np.append(pods, -self.problem.budgets[b].allowed), 0)
         upper = np.append(self.upper, MOST_WAVES)
         objective = np.append(self._objective(-cost[self.nodes], waves), -WAVE)
         better = best_point(rows.program(upper), objective)
@@ -188,14 +192,13 @@ class Packing:
         return found
 
     def _guarded(self) -> Iterator[tuple[int, Ints]]:
-        """Yield, by budget, what it allows at a time and its pods that may go on each node; without budgets that one wave does for."""
+        """Yield each budget with its pods that may go on each node; without budgets that one wave does for."""
         problem = self.problem
-        owner = np.array([-1 if b is None else b for b in problem.budget], dtype=np.int64)
         for b, budget in enumerate(problem.budgets):
-            classes = np.flatnonzero((owner == b) & problem.movable)
+            classes = np.flatnonzero((problem.guarded == b) & problem.movable)
             pods = problem.start[np.ix_(classes, self.nodes)].sum(axis=0)
             if budget.allowed and int(pods.sum()) > budget.allowed:
-                yield budget.allowed, pods
+                yield b, pods
 
 
 def _sparse(count: Ints, most: Ints) -> Ints:

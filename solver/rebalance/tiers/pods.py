@@ -24,14 +24,19 @@ class Drained(Tier):
 
     def value(self, measures: Measures, end: EndState) -> int:
         problem = measures.problem
-        return self.bound(measures) - int(end.counts[np.ix_(problem.movable, problem.closed)].sum())
+        return -len(problem.left_over) - int(end.counts[np.ix_(problem.movable, problem.closed)].sum())
 
     def bound(self, measures: Measures) -> int:
-        return -len(measures.problem.left_over)
+        """Return what is left where as many pods of each budget leave as the waves of the plan allow."""
+        problem, left = measures.problem, len(measures.problem.left_over)
+        leaving = (problem.start * problem.movable[:, None])[:, problem.closed].sum(axis=1)
+        for budget, most in problem.evictions_at_most.items():
+            left += max(0, int(leaving[problem.guarded == budget].sum()) - most)
+        return -left
 
     def encode(self, measures: Measures, rules: TargetRules) -> Points:
         problem, model, points = measures.problem, rules.model, Points()
-        points.constant = self.bound(measures) - int(model.rest[np.ix_(problem.movable, problem.closed)].sum())
+        points.constant = -len(problem.left_over) - int(model.rest[np.ix_(problem.movable, problem.closed)].sum())
         for (g, n), variable in model.x.items():
             if problem.closed[n] and problem.movable[g]:
                 points.add(variable, -1, 0, model.upper(g, n))

@@ -1,5 +1,6 @@
 """Waves: steps of a plan that may be carried out at once and in any order.
 
 Enter at ``schedule.waves``, which regroups an accepted sequence of steps; ``safety`` decides whether a step may join.
-It may import ``problem`` of this package and ``solver.rules``.
+``within.within_waves`` leaves out what does not fit in as many waves as a plan may take. It may import ``problem`` and ``tiers`` of this
+package, ``solver.rules`` and ``solver.bind_order``.
 """

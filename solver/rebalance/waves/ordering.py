@@ -18,7 +18,7 @@ from solver.rebalance.waves.spread import SkewsOfWave
 from solver.rules.node_resource_topology import NodeResourceTopologyMatch
 from solver.rules.volumes import NodeVolumeLimits, VolumeBinding
 
-Keys = list[Hashable]
+Keys = list[tuple[Hashable, ...]]
 
 
 class Order:
@@ -108,6 +108,11 @@ class Order:
 
     def keys(self, step: Step) -> Keys:
         """Return what keeps a step in order with others."""
+        free = self._skews.inside(step)
+        return [key for key in self._touched(step) if not (key[0] == "skew" and key[1] in free)]
+
+    def _touched(self, step: Step) -> Keys:
+        """Return what a step changes for others, or depends on, while its wave runs."""
         g, b = step.g, step.b
         found = list(self._of_class(g))
         found += [("pods", g, n) for n in (step.a, b) if (g, n) in self._tight]
@@ -121,10 +126,10 @@ class Order:
 
     def waits(self, step: Step) -> Keys:
         """Return keys: after waves that :meth:`wakes` one of them, a step that was refused may be accepted."""
-        found = [*self.keys(step), ("room", step.b), ("pods", step.g, step.a)]
+        found = [*self._touched(step), ("room", step.b), ("pods", step.g, step.a)]
         return found + [("repelled", i) for i, _ in self._terms.get(step.g, ())]
 
     def wakes(self, step: Step) -> Keys:
         """Return what a step changes for those that wait."""
-        found = [*self.keys(step), ("room", step.a), ("pods", step.g, step.b)]
+        found = [*self._touched(step), ("room", step.a), ("pods", step.g, step.b)]
         return found + [("repelled", i) for i, _ in (self._terms.get(step.g, ()) if step.a >= 0 else ())]

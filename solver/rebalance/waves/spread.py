@@ -6,6 +6,7 @@ and nothing has come. A step from e to d that is done does both, so that these c
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -46,13 +47,19 @@ class _Guard:
 
 class _Skew:
     """One tally in a wave. int64[D]: ``high``, ``low``: most and fewest matches in any phase, ``rest``: fewest when no pod is between two
-    nodes; nodes that do not count are never lowest."""
+    nodes; nodes that do not count are never lowest. ``even``: no pod breaks its constraint at the start; ``apart``: moves inside domains
+    take fewer waves if each wave takes those of one domain, ``home``, alone (-1: of none yet)."""
 
     def __init__(self, tally: Tally) -> None:
         self.tally = tally
         self.guards: dict[tuple[int, int], _Guard] = {}
-        self.shut = self.loose = False
+        self.shut = self.loose = self.apart = False
+        self.home = -1
         self.reset()
+
+    @property
+    def even(self) -> bool:
+        return all(bool(((guard.excess <= 0) | (guard.holders == 0)).all()) for guard in self.guards.values())
 
     def reset(self) -> None:
         self.high = self.tally.counts.copy()
@@ -126,10 +133,21 @@ class SkewsOfWave:
                 guard.holders += domain_sum(tally.codes, tally.size, start)
                 if spread.itself:
                     guard.uncounted += domain_sum(tally.codes, tally.size, np.where(tally.eligible, 0, start))
+        self._even = [found.even for found in self._found]
         for found in self._found:
             for guard in found.guards.values():
                 for d in np.flatnonzero(guard.holders).tolist():
                     guard.limit(d)
+
+    def inside(self, step: Step) -> dict[int, int]:
+        """Return the tallies, with the domain, that a move inside a domain leaves as they are. It is accepted under them before and after
+        any other step: no domain is further above the others than allowed, and where the pod is nowhere its own one is the lowest."""
+        found = {}
+        for i in self.topics(step.g) if step.a >= 0 and step.b >= 0 else ():
+            d = self._found[i].domain(step.g, step.a)
+            if d >= 0 and self._even[i] and d == self._found[i].domain(step.g, step.b):
+                found[i] = d
+        return found
 
     def topics(self, g: int) -> list[int]:
         """Return the tallies by which steps of the class matter to others, ascending."""
@@ -143,20 +161,31 @@ class SkewsOfWave:
                 self._found[i].shift(step, 1)
             self._land(step)
         for found in self._found:
+            for low in (found.low, found.rest):  # pods that stopped over leave a node that they came to
+                np.maximum(low, 0, out=low)
             found.loose = found.fine()
             found.reset()
             for guard in found.guards.values():
                 guard.landing.fill(-_BIG)
+        inside: list[Counter[int]] = [Counter() for _ in self._found]
+        for step in steps:
+            for i, d in self.inside(step).items():
+                inside[i][d] += 1
+        for found, counts in zip(self._found, inside, strict=True):
+            # of one domain any number goes at once; of several, where maxSkew is 1, one of each
+            found.apart = max(counts.values(), default=0) > len(counts)
 
     def join(self, step: Step) -> bool:
         """Take a step into the wave, if no phase of the others can spoil it and it spoils none of them."""
+        inside = self.inside(step)
         topics = [self._found[i] for i in self.topics(step.g)]
-        if any(found.shut for found in topics):
+        if any(found.shut for found in topics) or any(self._found[i].home not in (-1, d) for i, d in inside.items()):
             return False
         for found in topics:
             found.shift(step, 1)
         before = self._land(step)
         if all(found.fine() for found in topics):
+            self._settle(inside)
             return True
         for guard, d, value in reversed(before):
             guard.landing[d] = value
@@ -172,6 +201,13 @@ class SkewsOfWave:
         self._land(step)
         for found in topics:
             found.shut = not found.fine()
+        self._settle(self.inside(step))
+
+    def _settle(self, inside: dict[int, int]) -> None:
+        """Keep the wave to the domains of a move inside them."""
+        for i, d in inside.items():
+            if self._found[i].apart:
+                self._found[i].home = d
 
     def commit(self, steps: Iterable[Step]) -> None:
         """End the wave; the state is that after it."""
@@ -181,7 +217,7 @@ class SkewsOfWave:
                     self._hold(step.g, n)
             for i in self.topics(step.g):
                 found = self._found[i]
-                found.shut = False
+                found.shut, found.home = False, -1
                 for n in (step.a, step.b):
                     d = int(found.tally.codes[n]) if n >= 0 else -1
                     if d < 0:

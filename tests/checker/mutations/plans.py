@@ -47,7 +47,12 @@ def limits(rng: Random, doc: Document, _: Original) -> str | None:
         kind = rng.choice(("allowEviction", "maxEvictions"))
         doc["limits"][kind] = False if kind == "allowEviction" else len(doc["evictions"]) - 1
     elif moves:
-        doc["limits"]["maxMoves"] = len(moves) - 1
+        waves = max(step["wave"] for step in (*doc["moves"], *doc["evictions"]))
+        kind = rng.choice(("maxMoves", "maxWaves", "leastWaves"))
+        if kind == "leastWaves":
+            doc[kind] = waves + rng.choice((1, 9))
+            return "the least number of waves"
+        doc["limits"][kind] = (len(moves) if kind == "maxMoves" else waves) - 1
     else:
         return None
     return "the limits are kept"

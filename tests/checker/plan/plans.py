@@ -74,7 +74,7 @@ def plan(
         [step for step in steps if isinstance(step, Move)], [step for step in steps if isinstance(step, Eviction)], nothing, nothing,
         drain=list(drain), freed=list(freed), limits=limits or Limits(), excluded=list(excluded), policy=policy,
     )  # fmt: skip
-    found.before, found.after = summary(snapshot, found)
+    found.before, found.after, found.leastWaves = summary(snapshot, found)
     found.snapshot.pending = found.before.pending
     return snapshot, found
 

@@ -119,6 +119,8 @@ MUTATIONS: list[tuple[str, Change, str, str]] = [
     ("too many moves", _set("limits.maxMoves", 3), "RebalancePlan", "4 moves, at most 3 are allowed"),
     ("of a namespace", _set("limits.maxMovesPerNamespace", 3), "RebalancePlan", "4 moves in namespace default"),
     ("of a workload", _set("limits.maxMovesPerWorkload", 1), "RebalancePlan", "2 moves of ReplicaSet default/b, at most 1"),
+    ("too many waves", _set("limits.maxWaves", 1), "RebalancePlan", "2 waves, at most 1 are allowed"),
+    ("more waves at least than there are", _set("leastWaves", 3), "RebalancePlan", "leastWaves is 3, 2 may do"),
     ("bare pod", _set("moves.2", move(3, 2, "bare", "n2", "n0")), "RebalancePlan", "the pod must not be moved (bare)"),
     ("daemon", _set("moves.2", move(3, 2, "daemon", "n1", "n0")), "RebalancePlan", "the pod must not be moved (daemonset)"),
     ("not excluded", _set("excluded.0.pods", ["default/bare", "default/a-0"]), "RebalancePlan", "excluded for bare, it is for nothing"),

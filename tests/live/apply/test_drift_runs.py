@@ -118,7 +118,7 @@ class Run:
             try:
                 before = live.snapshot()
                 if isinstance(self.document, RebalancePlan):
-                    self.document.before, self.document.after = summary(before, self.document)
+                    self.document.before, self.document.after, _ = summary(before, self.document)
                 if between:
                     self.world.when(lambda world: self._first_is_done(), self._happen)
                 else:

@@ -41,7 +41,7 @@ class Drain:
         self.snapshot = from_objects(self.world.items())
         steps = plan(move("web-1", "n1", "n2"), move("web-2", "n1", "n3", step=2))
         self.document: RebalancePlan = msgspec.structs.replace(steps, drain=["n1"])
-        self.document.before, self.document.after = summary(self.snapshot, self.document)
+        self.document.before, self.document.after, _ = summary(self.snapshot, self.document)
 
     def lose(self, when: Callable[[World], object], *names: str) -> None:
         """Let somebody delete pods."""

@@ -59,6 +59,7 @@ PLANS = (
     "instances/rebalance-stuck.yaml --goal repair",
     "instances/rebalance-drain.yaml --drain n1 --goal improve --also-move bare --also-move local-storage --min-gain 5",
     "instances/rebalance-consolidate.yaml --goal consolidate --max-freed 1",
+    "instances/rebalance-drain.yaml --drain n1 --max-waves 1",
     "instances/rebalance-consolidate.yaml --goal improve --policy policy.yaml",
     "instances/rebalance-admit.yaml --goal admit",
     "instances/rebalance-admit.yaml --goal admit --allow-eviction --max-evictions 1",

@@ -52,6 +52,17 @@ def test_who_never_moved_leaves_before_who_came() -> None:
     assert _brief(moves) == [(1, 1, "p0", "n0", "n1"), (2, 2, "q", "n1", "n2")]
 
 
+def test_who_came_in_this_wave_does_not_go_on_in_it() -> None:
+    problem = case_of([*NODES, *_pods(2)])
+    moves, _ = _dealt(problem, [Step(0, 0, 1)], [Step(0, 0, 1), Step(0, 1, 2)], [Step(0, 1, 3)])
+    assert _brief(moves) == [
+        (1, 1, "p0", "n0", "n1"), (2, 2, "p1", "n0", "n1"), (3, 2, "p0", "n1", "n2"), (4, 3, "p1", "n1", "n3"),
+    ]  # fmt: skip
+    gone, evictions = _dealt(problem, [Step(0, 0, 1)], [Step(0, 0, 1), Step(0, 1, -1)])
+    assert [move.pod for move in gone] == ["default/p0", "default/p1"]
+    assert [eviction.pod for eviction in evictions] == ["default/p0"]
+
+
 def test_who_goes_on_stopped_over() -> None:
     problem = case_of([*NODES, *_pods(2)])
     moves, _ = _dealt(problem, [Step(0, 0, 1)], [Step(0, 1, 2)], [Step(0, 0, 3)])

@@ -188,9 +188,7 @@ def test_moves_that_construction_made_in_vain_are_straightened() -> None:
     values = PlanObjective(problem, ["consolidate"])
     steps = [Step(0, 0, 1), Step(0, 1, 2)]
     found = PlanSearchResult(list(steps), values.of_steps(steps), [0] * len(values.tiers))
-    end = problem.start.copy()
-    end[0] = [0, 0, 1]
-    searching._straighten(values, found, end, RunContext.start(Options(deterministic=True)))
+    searching._straighten(values, found, RunContext.start(Options(deterministic=True)))
     assert found.steps == [Step(0, 0, 2)]
     assert found.values == values.of_steps([Step(0, 0, 2)])
 

@@ -96,6 +96,17 @@ def test_who_would_find_one_was_kept_by_the_limits() -> None:
     assert told[0].startswith("default/p stays on n0: the limits of the plan do not allow its move")
 
 
+def test_who_would_find_one_was_kept_by_the_number_of_waves() -> None:
+    objects = [node("n0"), node("n1"), running("p", "n0", labels={"app": "web"}), running("q", "n0", labels={"app": "web"}, cpu="1")]
+    objects.append(budget("guard", "web", minAvailable=1))
+    told = _told(objects, drain=("n0",), limits=Limits(maxWaves=1), steps=(("p", 0, 1),))
+    assert told == ["default/q stays on n0: PodDisruptionBudget default/guard lets 1 of its pods go in 1 wave, and others of them do"]
+    told = _told(objects, drain=("n0",), limits=Limits(maxWaves=2), steps=(("p", 0, 1),))
+    assert told[0].startswith("default/q stays on n0: the limits of the plan (at most 2 waves) do not allow its move")
+    waiting = _told([node("n0"), pod("new")], "admit", limits=Limits(maxWaves=0))
+    assert waiting[0].startswith("default/new stays pending: the limits of the plan (at most 0 waves) do not allow its binding")
+
+
 def test_who_is_needed_where_it_is() -> None:
     zones = [node("n0", labels={"zone": "z"}), node("n1", labels={"zone": "y"})]
     pods = [running("p", "n0", labels={"app": "p"}), pod("q", node_name="n0", affinity=near("p", "zone"), owner="DaemonSet/d")]

@@ -100,6 +100,20 @@ def test_who_went_for_good_stays_missing_in_its_budget() -> None:
     assert _within(builder, "r") == [True]
 
 
+def test_a_budget_lets_as_many_go_as_it_allows_in_all_waves() -> None:
+    objects = [node("n1"), node("n2"), budget("guard", "web", minAvailable=2), *_pods("p", "q", "r", labels={"app": "web"}), *_pods("s")]
+    builder = builder_of(objects, drain=["n1"], limits=Limits(maxWaves=2, allowEviction=True))
+    _go(builder, "p", 1)
+    assert _within(builder, "q", "s") == [True, True]
+    _go(builder, "q", 1)
+    assert _within(builder, "p", "r", "s") == [False, False, True]
+    assert _within(builder, "r", eviction=True) == [False]
+    builder.back_to(1)
+    assert _within(builder, "r") == [True]
+    _go(builder, "q", -1)  # for good: nobody else may go
+    assert _within(builder, "r") == [False]
+
+
 def test_several_pods_of_a_step_count_each() -> None:
     builder = builder_of([node("n1"), node("n2"), *(running(f"p{i}", "n1") for i in range(4))], limits=Limits(maxMoves=3))
     builder.take(Step(0, 0, 1, 2))

@@ -14,7 +14,7 @@ from solver.rebalance.tiers.improvement import Improvement
 from solver.rebalance.tiers.measures import Measures
 from tests.objects import node
 from tests.solver.rebalance.goals.test_improve import SOFT, preferring
-from tests.solver.rebalance.problem.test_problem import case_of, running
+from tests.solver.rebalance.problem.test_problem import budget, case_of, running
 
 
 @pytest.mark.parametrize("kind", SOFT)
@@ -46,10 +46,15 @@ def test_gains_are_differences_of_the_tier(kind: str) -> None:
     assert checked > 100
 
 
-@pytest.mark.parametrize("limits", [Limits(maxMoves=1), Limits(maxMovesPerNamespace=1), Limits(maxMovesPerWorkload=1)])
+@pytest.mark.parametrize("limits", [Limits(maxMoves=1), Limits(maxMovesPerNamespace=1), Limits(maxMovesPerWorkload=1), Limits(maxWaves=1)])
 def test_a_move_too_many_costs_more_than_anything_gains(limits: Limits) -> None:
-    objects = [node("n0"), node("n1"), node("n2"), *(running(f"p{i}", "n0", owner="ReplicaSet/web") for i in range(3))]
-    problem = case_of(objects, ["improve"], limits=limits)
+    objects = [
+        node("n0"),
+        node("n1"),
+        node("n2"),
+        *(running(f"p{i}", "n0", labels={"app": "web"}, owner="ReplicaSet/web") for i in range(3)),
+    ]
+    problem = case_of([*objects, budget("web", "web", minAvailable=2)], ["improve"], limits=limits)
     measures = Measures(problem)
     found = Worth(problem, measures.preferences, measures.spread, problem.start)
     assert found.away(0, 0).min() > -BEYOND // 2

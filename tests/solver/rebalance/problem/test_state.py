@@ -6,6 +6,7 @@ import random
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 
 from models.documents.rebalance_plan import Limits
@@ -19,6 +20,7 @@ from tests.plans import tiny
 from tests.plans.accepting import Position
 from tests.plans.brute import Brute
 from tests.plans.world import ABSENT
+from tests.solver.rebalance.problem.test_problem import case_of, class_of, even, running
 from tests.tiers import sampled
 
 Object = dict[str, Any]
@@ -177,3 +179,13 @@ def test_who_alone_has_the_topology_key_stands_by_itself() -> None:
     both = _Both(objects, ("repair",), (), Limits(allowEviction=True))
     both.compare()
     assert [bool(both.problem.evictable[both.class_of[i]]) for i in (0, 1)] == [True, False]
+
+
+def test_a_domain_is_kept_to_where_it_takes_a_pod() -> None:
+    zones = [node(f"n{i}", labels={ZONE: f"z{i % 2}"}) for i in range(1, 5)]
+    pods = [running("p", "n1", labels={"app": "a"}, spread=even("a", ZONE)), running("q", "n1", cpu="1")]
+    problem = case_of([*zones, *pods])
+    state, every = PlanState(problem), np.array([False, True, True, True])
+    assert state.inside(class_of(problem, "p"), 0, every).tolist() == [False, False, True, False]
+    assert state.inside(class_of(problem, "q"), 0, every).tolist() == every.tolist()
+    assert state.inside(class_of(problem, "p"), 0, every & [True, True, False, True]).tolist() == [False, True, False, True]

@@ -19,6 +19,7 @@ from solver.rebalance.problem.state import PlanState
 from solver.rebalance.sequencing import astar
 from solver.rebalance.sequencing.deadlocks import waiting_in_circle
 from solver.rebalance.sequencing.sequence import Ordered, count_pods, order
+from solver.rebalance.waves.within import fits
 from solver.runtime.options import Options
 from solver.runtime.run_context import RunContext
 from tests import objects
@@ -144,6 +145,33 @@ def test_limits_of_the_plan_hold_for_stopovers(limits: Limits, possible: bool) -
     found = run(problem, target_of(problem, {"p": "b", "q": "a"}))
     assert (found.steps is not None) == possible
     assert found.exhausted != possible
+
+
+@pytest.mark.parametrize(("waves", "possible"), [(1, False), (2, False), (3, True)])
+def test_stopovers_count_under_the_budget_for_as_many_waves_as_there_may_be(waves: int, possible: bool) -> None:
+    guard = {
+        "apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "guard", "namespace": "default"},
+        "spec": {"selector": {}, "minAvailable": 1},
+    }  # fmt: skip
+    things = [node("a"), node("b"), node("c"), pod("p", "a"), pod("q", "b", cpu="900m"), guard]
+    problem = case_of(things, limits=Limits(maxWaves=waves))
+    found = run(problem, target_of(problem, {"p": "b", "q": "a"}))
+    assert (found.steps is not None) == possible
+    assert found.exhausted != possible
+
+
+def test_of_several_orders_one_of_few_waves_is_preferred() -> None:
+    """Each pod goes to the node that the next one leaves: at once where nodes hold two, else in as many waves as there are pods."""
+    things = [node(f"n{i}", "2") for i in range(4)] + [pod(f"p{i}", f"n{i}", cpu=f"{900 + i}m") for i in range(3)]
+    problem = case_of(things, limits=Limits(maxWaves=1))
+    found = run(problem, target_of(problem, {f"p{i}": f"n{i + 1}" for i in range(3)}))
+    assert found.steps is not None
+    assert fits(problem, found.steps)
+    chain = case_of([node(f"n{i}") for i in range(4)] + things[4:], limits=Limits(maxWaves=2))
+    late = run(chain, target_of(chain, {f"p{i}": f"n{i + 1}" for i in range(3)}))
+    assert late.steps is not None  # it takes three waves, and that is for the caller to know
+    assert not fits(chain, late.steps)
+    assert not late.exhausted
 
 
 def test_a_limit_per_workload_decides_who_makes_the_stopover() -> None:

@@ -159,6 +159,46 @@ def test_a_move_inside_a_zone_leaves_a_gap_there() -> None:
     assert plan.grouped(("a0", "n0", "n1"), ("w", None, "n3")) == [1, 1]  # while a0 is nowhere, two in z1 are too many
 
 
+def test_moves_inside_zones_go_zone_by_zone() -> None:
+    """Three zones are full to maxSkew: while pods of one move inside it, no other zone may take one that moves. One pod of each zone at a
+    time would take four waves, all pods of a zone at a time takes three."""
+    nodes = [_zone(f"n{i}", f"z{i % 3}") for i in range(6)]
+    objects = [*nodes, *_app("a", 12, [f"n{i % 3}" for i in range(12)], spread=_evenly("a"))]
+    inside = [(f"a{i}", f"n{i % 3}", f"n{i % 3 + 3}") for i in range(12)]
+    assert _Plan(objects).grouped(*inside) == [4, 4, 4]
+    assert _Plan(objects).grouped(*inside[:3]) == [3]  # a wave for all is better than one a zone
+    guarded = _Plan([*objects, _guard("a", 2)])
+    assert guarded.grouped(*inside) == [2] * 6
+
+
+def test_moves_inside_zones_do_not_wait_for_moves_between_them() -> None:
+    """b takes a's place in the zone that may have one pod less; those that move inside come before, beside and after them."""
+    nodes = [_zone(f"n{i}", f"z{i % 3}") for i in range(6)]
+    objects = [*nodes, *_app("a", 10, [f"n{i % 3}" for i in range(10)], spread=_evenly("a"))]
+    between = [("a0", "n0", "n1"), ("a1", "n1", "n2"), ("a2", "n2", "n0")]
+    inside = [(f"a{i}", f"n{i % 3}", f"n{i % 3 + 3}") for i in range(3, 9)]
+    plan = _Plan(objects)
+    found = plan.grouped(*(step for pair in zip(between, inside[::2], inside[1::2], strict=True) for step in pair))
+    assert len(found) <= 6
+
+
+@pytest.mark.parametrize("part", sampled(range(8), every=4))
+def test_waves_of_spread_pods_are_safe_whatever_their_order(part: int) -> None:
+    """Walks in which most pods stay in their zone, with constraints that are broken at the start among them."""
+    for seed in range(10 * part, 10 * part + 10):
+        rng = random.Random(f"zones-{seed}")
+        zones = rng.choice((2, 3))
+        nodes = [_zone(f"n{i}", f"z{i % zones}", pods=str(rng.choice((3, 10)))) for i in range(2 * zones)]
+        objects = list(nodes)
+        for app in "ab"[: rng.choice((1, 1, 2))]:
+            spread = _evenly(rng.choice("ab") if rng.random() < 0.2 else app, rng.choice((1, 1, 2)))
+            homes = [f"n{rng.randrange(2 * zones)}" for _ in range(rng.randint(2, 5))]
+            objects += _app(app, len(homes), homes, spread=spread)
+        problem = read_problem(from_objects(objects), PlanOptions(("improve",)))
+        steps = _walk(problem, rng, 6)
+        _check(problem, steps, waves(problem, steps))
+
+
 def test_a_provider_and_the_pod_that_needs_it_do_not_share_a_wave() -> None:
     zones = [_zone("n0", "z0"), _zone("n1", "z1"), _zone("n2", "z1")]
     objects = [*zones, *_app("db", 2, ["n0", "n0"]), *_app("web", 1, ["n0"], affinity=_near("db"))]
