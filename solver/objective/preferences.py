@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 import numpy as np
@@ -86,10 +87,18 @@ class SoftTally:
     matches: Ids  # classes
     owners: list[int]  # classes
 
+    @cached_property
+    def _all_usable(self) -> bool:
+        return bool(self.usable.all())
+
+    def floor(self, counts: Ints) -> int:
+        """Return the minimum of int64[D] over the domains that set it."""
+        return int((counts if self._all_usable else counts[self.usable]).min())
+
     def excess(self, counts: Ints) -> int:
         """Return pods above min + maxSkew; ``counts``: int64[D]."""
-        floor = int(counts[self.usable].min()) + self.spread.max_skew
-        return int(np.maximum(counts[self.counted] - floor, 0).sum())
+        most = self.floor(counts) + self.spread.max_skew
+        return int(np.maximum(counts[self.counted] - most, 0).sum())
 
     def arriving(self, placed: Placed) -> Ints:
         """Return int64[D]: counts of a placement."""
