@@ -140,8 +140,8 @@ class _LaterTiersSearch:
         asked = self.context.options.search_strategy
         tier = self._begin(strategy, "strategy", complete=int(self.best.counts.sum()) == int(self.cluster.count.sum()))
         allowance = self._allowance()
-        costs = strategy.pod_costs(self.best.counts)
-        if tier.value < tier.bound and costs is not None and asked and not self.context.stop.is_set():
+        costs = strategy.pod_costs(self.best.counts) if asked and tier.value < tier.bound else None
+        if costs is not None and not self.context.stop.is_set():
             self._even_out(costs, PARAMETERS.moves_seconds)
             self._tell(tier, strategy)
         most = LARGE if asked else PARAMETERS.unasked_variables
