@@ -200,7 +200,7 @@ class Pool:
         if part is None:
             return part
         last = self._last.get(tag)
-        if part != last or (isinstance(part, dict) and [*part] != [*last]):
+        if part != last or (isinstance(part, dict) and [*part] != [*(last or ())]):
             last = self._last[tag] = self._shared(tag, part)
         found: _T = last
         return found
