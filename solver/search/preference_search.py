@@ -51,12 +51,14 @@ class PreferenceSearch:
         self._clock = SearchClock(context, self.cluster.n_nodes, PARAMETERS.move)
         self._made: tuple[PlacementModel, Points] | None = None
         self._encoded: dict[Strategy, Points] = {}
+        self._taking = 0.0  # seconds that taking a result over takes, at most so far
 
     def improve(self, *, reserve: float = 0.0) -> SoftOutcome:
         """Return the best placement that is found in time. ``reserve``: share of the time that is left over."""
-        start = self._start
+        start, began = self._start, self._left()
         value, zones = value_of(self.objective, start.counts, start.sequence)
         components = Components(self.cluster, self.objective, self.limits, self._left_out)
+        self._taking = self.parameters.taking * (began - self._left())
         best = SoftOutcome(start.counts, start.sequence, zones, value, max(value, components.bound), state=start.state)
         self._tell(best)
         size = int(np.count_nonzero(self.limits))
@@ -139,7 +141,7 @@ class PreferenceSearch:
         kinds = self._kinds(best, groups, search)
         rates = dict.fromkeys(kinds, float("inf"))
         began, bounding, turn = self._left(), 0.0, 0
-        while rates and not self._finished(best) and (rest := self._left() - until) > 0:
+        while rates and not self._finished(best) and (rest := self._left() - until - self._taking) > 0:
             others = sorted(rates.keys() - {"groups"}, key=lambda name: (-rates[name], name))
             share = self.parameters.bounding if groups.worth_bounding(best) else self.parameters.bounding_later
             if "groups" in rates and (not others or bounding <= share * (began - self._left()) + length / 2):
@@ -151,8 +153,10 @@ class PreferenceSearch:
             if not kinds[name](min(length, rest), rest):
                 del rates[name]
                 continue
+            taking = self._left()
             if not self._adopt(best, search.counts):
                 search.go_to(best.counts)
+            self._taking = max(self._taking, taking - self._left())
             seconds = started - self._left()
             bounding += seconds if name == "groups" else 0
             rates[name] = (gap - best.bound + best.value) / max(seconds, 1e-3)
