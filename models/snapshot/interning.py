@@ -199,7 +199,7 @@ class Pool:
         """The shared equal of texts, which mostly are those of the pod before."""
         if part is None:
             return part
-        last = self._last.get(tag)
+        last: Any = self._last.get(tag)
         if part != last or (isinstance(part, dict) and [*part] != [*(last or ())]):
             last = self._last[tag] = self._shared(tag, part)
         found: _T = last
