@@ -113,7 +113,7 @@ class Spread(Strategy):
 
     def taken(self, counts: Ints) -> Ints:
         """Return int64[N, 2]: what the pods of each node count for in a placement int64[G, N]."""
-        found = self.used.copy()
+        found: Ints = self.used.copy()
         rows, nodes = cells(counts)  # hardly any of the pairs: a product of the matrices takes far longer
         more = counts[rows, nodes][:, None] * self.demand[rows]
         for r in range(found.shape[1]):

@@ -14,8 +14,9 @@ from models.documents.policy import Policy, Strategy
 from models.snapshot.snapshot import Snapshot, from_objects
 from solver import soft_tiers
 from solver.runtime import deadline
+from solver.runtime.deadline import afterwards
 from solver.runtime.options import Options
-from solver.solve import afterwards, place
+from solver.solve import place
 from tests.objects import node, pod
 
 
@@ -75,7 +76,7 @@ def test_the_search_of_what_was_read_slowly_ends_earlier(monkeypatch: pytest.Mon
     snapshot = uneven()
     place(snapshot, Options(engine="greedy"))  # what is imported when it is first needed takes longer than compiling
     monkeypatch.setattr(deadline.Deadline, "__init__", noted)
-    monkeypatch.setattr("solver.solve.READING", 1e9)
+    monkeypatch.setattr("solver.runtime.deadline.READING", 1e9)
     began = time.monotonic() - 10
     place(snapshot, Options(engine="greedy"), began=began)
     assert kept[0] >= 20
