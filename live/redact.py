@@ -158,15 +158,16 @@ class Keeper:
 
     # --- what the reader finds --------------------------------------------------------------------------------------
 
-    def found(self, kind: kinds.Kind, obj: Any, source: str) -> None:
-        """Keep an object of a kind that is read."""
+    def found(self, kind: kinds.Kind, obj: Any, source: str, *, known: bool = False) -> bool:
+        """Keep an object of a kind that is read. Returns that it is not to be taken for others: it is changed."""
         if kind.name != self._kind.name:
             self.ignore(kind.name, None)
-            return
+            return False
         _conceal(obj)
         if isinstance(obj, workload_objects.PodGroup):
             obj.apiVersion = None  # said by the head
         self._found.append(self._head + _encode(obj)[1:])
+        return False
 
     def listed(self, metadata: object) -> None:
         """Metadata of lists have nothing to keep."""

@@ -125,7 +125,7 @@ class _LaterTiersSearch:
         """Improve the tier `topologySpread`, no preference losing; ``strategy``: which of equally empty nodes to take."""
         complete = int(self.best.counts.sum()) == int(fits(self.cluster, self.limits).sum())
         tier = self._begin(domains, DOMAINS, complete=complete)
-        if tier.value < tier.bound and not self.context.stop.is_set() and not (self._many and self.context.options.engine == "greedy"):
+        if tier.value < tier.bound and not self._late() and not (self._many and self.context.options.engine == "greedy"):
             costs = None if strategy is None else strategy.pod_costs(self.best.counts)
             self._even_out(costs, PARAMETERS.domains_seconds, domains=True)
             self._tell(tier, domains)
@@ -140,13 +140,18 @@ class _LaterTiersSearch:
         asked = self.context.options.search_strategy
         tier = self._begin(strategy, "strategy", complete=int(self.best.counts.sum()) == int(self.cluster.count.sum()))
         allowance = self._allowance()
-        costs = strategy.pod_costs(self.best.counts)
-        if tier.value < tier.bound and costs is not None and asked and not self.context.stop.is_set():
+        costs = strategy.pod_costs(self.best.counts) if asked and tier.value < tier.bound else None
+        if costs is not None and not self._late():
             self._even_out(costs, PARAMETERS.moves_seconds)
             self._tell(tier, strategy)
         most = LARGE if asked else PARAMETERS.unasked_variables
         self._prove(tier, strategy, self.context.deadline.left() if asked else allowance, most)
         return tier
+
+    def _late(self) -> bool:
+        """Return whether nothing more may be begun: a stop was asked for, or by the clock no time is left."""
+        context = self.context
+        return context.stop.is_set() or (not context.options.deterministic and context.deadline.left() <= 0)
 
     def _allowance(self) -> float:
         """Seconds of CP-SAT for a tier that nobody asked for."""

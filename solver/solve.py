@@ -22,7 +22,7 @@ from models.edits.binding import bound_as
 from models.kube.objects import Pod, pod_key
 from models.kube.pod_spec import required_terms
 from models.numa.containers import running
-from models.snapshot.gc_pause import no_gc
+from models.snapshot.gc_pause import no_gc, set_aside
 from models.snapshot.scope import Scope, select
 from models.snapshot.snapshot import InputError, Snapshot
 from solver import rules
@@ -36,7 +36,7 @@ from solver.rules.base import Rule
 from solver.rules.dynamic_resources import DynamicResources
 from solver.rules.eligibility import fits, possible
 from solver.rules.gang_scheduling import GangScheduling
-from solver.runtime.deadline import Deadline
+from solver.runtime.deadline import Deadline, afterwards
 from solver.runtime.options import OnProgress, Options
 from solver.runtime.progress_trace import ProgressReporter
 from solver.runtime.run_context import RunContext
@@ -46,8 +46,6 @@ if TYPE_CHECKING:
     from models.numa.node_topology import NumaTree
     from solver.objective.container_affinity import Pools
 
-#: What comes after the search (reasons, evening out, report, check, writing) takes up to so many times as long as compiling.
-CHECKING = 5.0
 #: Seconds for causes at most.
 CAUSES = 20.0
 #: Causes are begun only where they can take so many times as long as compiling.
@@ -77,7 +75,8 @@ def place(
     began = started if began is None else began
     result, compiled, solved = _search(snapshot, options, report, stop or threading.Event(), began=began)
     report("verify")
-    insist(verify(snapshot, result))
+    with set_aside():
+        insist(verify(snapshot, result))
     if not options.deterministic:
         result.seconds = doc.Seconds(
             compile=round(compiled - started, 3), solve=round(solved - compiled, 3), verify=round(time.monotonic() - solved, 3)
@@ -101,24 +100,31 @@ def _search(
     kinds = len(np.unique(cluster.node_classes()))
     report("compile", detail=f"{len(scope.pending)} pods in {cluster.n_classes} classes, {cluster.n_nodes} nodes in {kinds} classes")
     compiled = time.monotonic()
-    checking = min(CHECKING * (compiled - started), (options.time_limit or 0.0) / 3)
-    clock = began - checking  # from here the search's time runs
-    active = rules.build(cluster)
-    limits = possible(cluster, active)
-    strategy = choose(cluster, options.policy.strategy)  # bad prices are bad input: known before the work
-    objective = Objective(cluster, active)
+    clock = began - afterwards(started - began, compiled - started, options.time_limit)  # from here the search's time runs
     context = RunContext(options, Deadline(options, clock), stop, report)
-    answer = PlacedSearch(objective, active, limits, context).run()
-    if answer.counts.any():
-        left = options.causes and int(answer.counts.sum()) < len(scope.pending)
-        kept = min(CAUSES, (options.time_limit or 0.0) * KEPT) if left else 0.0
-        improve_later(objective, limits, answer, strategy, context.until(Deadline(options, clock - kept)))
-    solved = time.monotonic()
-    causes = _causes(cluster, answer, limits, compiled - started, context) if options.causes else []
+    with set_aside():
+        answer, limits = _answer(cluster, context, clock)
+        solved = time.monotonic()
+        causes = _causes(cluster, answer, limits, compiled - started, context) if options.causes else []
     with no_gc():
         result = document(cluster, options, answer)
     result.causes = causes
     return result, compiled, solved
+
+
+def _answer(cluster: Cluster, context: RunContext, clock: float) -> tuple[Answer, Ints]:
+    """The best placement that is found, with what can be placed at all; ``clock``: when the time of the search began."""
+    options = context.options
+    active = rules.build(cluster)
+    limits = possible(cluster, active)
+    strategy = choose(cluster, options.policy.strategy)  # bad prices are bad input: known before the work
+    objective = Objective(cluster, active)
+    answer = PlacedSearch(objective, active, limits, context).run()
+    if answer.counts.any():
+        left = options.causes and int(answer.counts.sum()) < len(cluster.scope.pending)
+        kept = min(CAUSES, (options.time_limit or 0.0) * KEPT) if left else 0.0
+        improve_later(objective, limits, answer, strategy, context.until(Deadline(options, clock - kept)))
+    return answer, limits
 
 
 def _causes(cluster: Cluster, answer: Answer, limits: Ints, compiling: float, context: RunContext) -> list[doc.Cause]:

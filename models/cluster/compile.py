@@ -180,15 +180,21 @@ def _classes(
     prefers, declaring = bool(reader.policy.multipliers.nodeAffinity), reader.snapshot.gates.enabled("NodeDeclaredFeatures")
     matchers = reader.matchers
     hits = np.array([matchers.hits(m) for m in range(len(matchers))], dtype=bool).reshape(len(matchers), len(matchers.profiles))
+    matched = [column.tobytes() for column in np.packbits(hits, axis=0).T]
     found: dict[tuple[object, ...], tuple[PodClass, dict[str, int], tuple[int, int]]] = {}
+    read: dict[tuple[int, bytes], PodClass] = {}
     for template, priority in zip(pending, priorities, strict=True):
+        hit = matched[template.profile]
+        same = read.get((template.reading, hit))
+        if same is not None:
+            same.pods.extend(template.pods)
+            continue
         cls = _pod_class(template, rules, hits, prefers=prefers)
         cls.features = required_features(template.pod.spec) if declaring else ()
         cls.priority = priority if template.gang is None else lowest[template.gang]
         cls.images = images.row(template.pod)
-        matched = np.packbits(hits[:, template.profile]).tobytes()
-        key = (signature(cls), template.apart, tuple(sorted(template.demand.items())), template.supposed, matched)
-        same = found.setdefault(key, (cls, template.demand, template.supposed))[0]
+        key = (signature(cls), template.apart, tuple(sorted(template.demand.items())), template.supposed, hit)
+        same = read[template.reading, hit] = found.setdefault(key, (cls, template.demand, template.supposed))[0]
         if same is not cls:
             same.pods.extend(cls.pods)
     for cls, _, _ in found.values():

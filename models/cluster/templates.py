@@ -17,7 +17,7 @@ from models.documents.policy import Policy
 from models.gangs import gangs
 from models.kube import objects, pod_requests
 from models.kube.objects import Pod, PodAffinityTerm
-from models.kube.pod_spec import claim_keys, image_names, named_claims, preferred_terms, required_terms
+from models.kube.pod_spec import affinity_terms, claim_keys, image_names, named_claims, preferred_terms, required_terms
 from models.kube.selectors import Requirement, Selector, canonical, label_key_requirements, selector_matches
 from models.numa.annotations import has_hints
 from models.numa.containers import ContainerClass, NoContainers
@@ -54,7 +54,7 @@ class Template:
     ``supposed``: what more it counts for in balance than its ``demand``, CPU and memory. ``nodes``: of fixed pods, where each of ``pods``
     runs. ``soft_spread``: matcher, constraint, keys that eligible nodes carry. ``apart``: the number of running pods that may be moved.
     ``refused``: why the pods cannot be created. ``devices``: what pending ones ask of devices.
-    ``profile``: filled in once all selectors are known.
+    ``profile``: filled in once all selectors are known. ``reading``: the same for templates that differ in nothing but labels and pods.
     """
 
     pod: Pod
@@ -72,6 +72,7 @@ class Template:
     refused: Refusal | None = None
     devices: Demand | None = None
     profile: int = -1
+    reading: int = -1
     nodes: Ids = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
 
     @property
@@ -112,28 +113,60 @@ class TemplateReader:
 
     def templates(self, indices: Sequence[int], *, bound: bool) -> list[Template]:
         """Return the templates of pods; ``bound``: of fixed ones, of which it only matters what they hold and repel."""
-        found: dict[bytes, Template] = {}
+        found: dict[tuple[bytes, bytes], Template] = {}
+        known: dict[tuple[object, ...], Template] = {}  # by the objects that replicas share
+        readings: dict[tuple[object, ...], Template] = {}
         for i in indices:
             pod = self.snapshot.pods[i]
-            parts: list[object] = [pod.metadata.namespace, pod.metadata.labels]
-            if bound:
-                parts += _FIXED_FIELDS(pod.spec)
-                if pod.status is not None:
-                    parts += [pod.status.conditions, pod.status.containerStatuses, pod.status.initContainerStatuses]
-                    parts += [pod.status.resources, pod.status.allocatedResources]
-            else:
-                parts += _PENDING_FIELDS(pod.spec)
-                parts += [pod.spec.nodeName if is_mirror(pod) else None, claim_keys(pod), named_claims(pod), self.default_spread.key(pod)]
-                parts += image_names(pod) if self.policy.multipliers.imageLocality else ()  # those of volumes, too
-            parts += [self.containers.key(i), self._gang_of.get(i), self.running.get(i), self._refused.get(i)]
-            parts += [self._demand(i)] if not bound and self._devices else []
-            key = _encoder.encode(parts)
-            template = found.get(key)
+            same = self._shared(pod, i, bound=bound)
+            template = known.get(same) if same is not None else None
             if template is None:
-                found[key] = self._read(pod, i, bound=bound)
+                rules, labels = self._rules(pod, i, bound=bound), _encoder.encode(pod.metadata.labels)
+                template = found.get((rules, labels))
+                if template is None:
+                    template = found[rules, labels] = self._template(pod, i, (rules,), readings, bound=bound)
+                else:
+                    template.pods.append(i)
+                if same is not None:
+                    known[same] = template
             else:
                 template.pods.append(i)
         return list(found.values())
+
+    def _shared(self, pod: Pod, i: int, *, bound: bool) -> tuple[object, ...] | None:
+        """What is the same for pods that share all objects which decide; None where it cannot be told by that."""
+        spec, metadata = pod.spec, pod.metadata
+        if spec.volumes or (spec.nodeName and not bound):
+            return None
+        fields = (pod.status, *_FIXED_FIELDS(spec)) if bound else (metadata.annotations, metadata.ownerReferences, *_PENDING_FIELDS(spec))
+        own = self.containers.key(i), self._gang_of.get(i), self.running.get(i), self._refused.get(i), id(self._devices.get(i))
+        return metadata.namespace, id(metadata.labels), *own, *map(id, fields)
+
+    def _rules(self, pod: Pod, i: int, *, bound: bool) -> bytes:
+        """Everything of a pod that can decide placement, but for its labels."""
+        parts: list[object] = [pod.metadata.namespace]
+        if bound:
+            parts += _FIXED_FIELDS(pod.spec)
+            parts += _held(pod)
+        else:
+            parts += _PENDING_FIELDS(pod.spec)
+            parts += [pod.spec.nodeName if is_mirror(pod) else None, claim_keys(pod), named_claims(pod), self.default_spread.key(pod)]
+            parts += image_names(pod) if self.policy.multipliers.imageLocality else ()  # those of volumes, too
+        parts += [self.containers.key(i), self._gang_of.get(i), self.running.get(i), self._refused.get(i)]
+        parts += [self._demand(i)] if not bound and self._devices else []
+        return _encoder.encode(parts)
+
+    def _template(
+        self, pod: Pod, i: int, key: tuple[object, ...], readings: dict[tuple[object, ...], Template], *, bound: bool
+    ) -> Template:
+        """The template of a pod, read once for those that differ in labels only."""
+        key = (*key, *([] if bound else [_encoder.encode(_held(pod))]), *([i] if _reads_labels(pod) else []))
+        read = readings.get(key)
+        if read is None:
+            read = readings[key] = self._read(pod, i, bound=bound)
+            read.reading = len(readings)
+            return read
+        return replace(read, pod=pod, pods=[i])
 
     def _demand(self, i: int) -> int | None:
         """Return a number for what a pending pod asks of devices, equal for equal demands."""
@@ -256,6 +289,21 @@ class TemplateReader:
         wanted = [(c, keys) for c in constraints] if pod.spec.topologySpreadConstraints else self.default_spread.of(pod)
         found = [(self._counted(pod, constraint), constraint, carried) for constraint, carried in wanted]
         return [(matcher, constraint, carried) for matcher, constraint, carried in found if matcher is not None]
+
+
+def _held(pod: Pod) -> list[object]:
+    """What the status of a pod says of the resources that it holds."""
+    status = pod.status
+    if status is None:
+        return []
+    return [status.conditions, status.containerStatuses, status.initContainerStatuses, status.resources, status.allocatedResources]
+
+
+def _reads_labels(pod: Pod) -> bool:
+    """Return whether a term or constraint of a pod reads its own labels."""
+    terms = (term for kind in ("podAffinity", "podAntiAffinity") for term, _ in affinity_terms(pod, kind))
+    spread = pod.spec.topologySpreadConstraints or ()
+    return any(c.matchLabelKeys for c in spread) or any(term.matchLabelKeys or term.mismatchLabelKeys for term in terms)
 
 
 def _containers(snapshot: Snapshot, scope: Scope, policy: Policy, *, rejecting: bool) -> NoContainers:

@@ -16,6 +16,7 @@ _IN_TREE = ("gcePersistentDisk", "awsElasticBlockStore", "azureDisk", "cinder", 
 #: Kueue's topology of parts of a pod set.
 _SLICES = "kueue.x-k8s.io/podset-slice-"
 
+_DEFAULT = "default-scheduler"
 _IGNORED = "ignored"
 _UNREAD = "ignored: a selector cannot be evaluated here, which needs cel-expr-python and the functions that it knows"
 
@@ -28,12 +29,20 @@ def find(snapshot: Snapshot, pending: Iterable[Pod], *, tiers: Sequence[str] = (
     return [
         Unmodelled(pod_key(pod), field, effect)
         for i, pod in enumerate(pods)
+        if i in notes or id(pod) in unread or not _plain(pod) or snapshot.not_understood
         for field, effect in (
             *([("devices", _UNREAD)] if id(pod) in unread else ()),
             *_of_pod(snapshot, pod),
             *_of_member(pod, notes.get(i)),
         )
     ]
+
+
+def _plain(pod: Pod) -> bool:
+    """Return whether a pod has none of the fields that anything below looks at; most pods have none."""
+    spec = pod.spec
+    odd = spec.volumes or spec.resourceClaims or pod.metadata.annotations or spec.schedulerName not in (None, _DEFAULT)
+    return not odd
 
 
 def _unread(snapshot: Snapshot, pods: Sequence[Pod]) -> list[Pod]:
@@ -82,7 +91,7 @@ def _of_pod(snapshot: Snapshot, pod: Pod) -> Iterator[tuple[str, str]]:
         yield "spec.schedulingGroup", "claims of a pod group are read as the pod's own"
     if spec.resourceClaims and gates.enabled("DRANodeAllocatableResources"):
         yield "spec.resourceClaims", "devices do not add to CPU and memory"
-    if spec.schedulerName not in (None, "default-scheduler"):
+    if spec.schedulerName not in (None, _DEFAULT):
         yield "spec.schedulerName", "placed by the rules of the default scheduler"
     for i, volume in enumerate(spec.volumes or ()):
         for kind in _IN_TREE:

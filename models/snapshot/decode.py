@@ -13,8 +13,9 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from models.kube import device_objects, kinds, lenient_decode
-from models.kube.objects import ObjectMeta
+from models.kube.objects import ObjectMeta, Pod, PodSpec, PodStatus
 from models.snapshot import api_types
+from models.snapshot.interning import Specs
 from models.snapshot.unknown_fields import FieldCheck
 
 Buffer = bytes | memoryview | msgspec.Raw
@@ -26,8 +27,8 @@ JSON_ERRORS: Final = (msgspec.DecodeError, RecursionError, ValueError)
 class Sink(Protocol):
     """Takes what is found in the input."""
 
-    def found(self, kind: kinds.Kind, obj: Any, source: str) -> None:
-        """An object of a kind that is read."""
+    def found(self, kind: kinds.Kind, obj: Any, source: str, *, known: bool = False) -> bool:
+        """An object of a kind that is read; returns whether nothing is wrong with it. ``known``: a pod whose spec has come back before."""
 
     def ignore(self, kind: str, api_version: str | None) -> None:
         """An object of another kind."""
@@ -46,6 +47,12 @@ class _Named(msgspec.Struct, gc=False):
 class _Meta(msgspec.Struct, gc=False):
     name: str
     namespace: str | None = None
+
+
+class _SplitPod(msgspec.Struct, gc=False):
+    metadata: ObjectMeta
+    spec: msgspec.Raw
+    status: PodStatus | None = None
 
 
 class _Document(msgspec.Struct, gc=False):
@@ -70,6 +77,8 @@ _DOCUMENT: Final = msgspec.json.Decoder(_Document)
 _ARRAY: Final = msgspec.json.Decoder(list[msgspec.Raw])
 _RAW: Final = msgspec.json.Decoder(msgspec.Raw)
 _DECODERS: Final = _Decoders()
+_SPLIT_POD: Final = msgspec.json.Decoder(_SplitPod)
+_POD_SPEC: Final = msgspec.json.Decoder(PodSpec)
 #: kubectl and the API server write apiVersion and kind first: reading them here saves a scan of the whole object.
 _QUICK_HEAD: Final = re.compile(rb'\{\s*"apiVersion"\s*:\s*"([a-z0-9./]+)"\s*,\s*"kind"\s*:\s*"([A-Za-z]+)"\s*,')
 _IS_ARRAY: Final = re.compile(rb"\s*\[")
@@ -117,6 +126,7 @@ class Reader:
         self._manifests = manifests
         self._fields = fields
         self._said: set[tuple[str, str]] = set()
+        self._specs = Specs()
 
     # --- JSON -------------------------------------------------------------------------------------------------------
 
@@ -178,9 +188,13 @@ class Reader:
             self._unread(data, api_version, kind, source, where)
             return
         obj: Any
+        text: bytes | None = b""
+        key: bytes | None = None
         try:
             if api_version in device_objects.OLDER:
                 obj = msgspec.convert(device_objects.as_v1(kind, msgspec.json.decode(data)), found.type)
+            elif found.type is Pod:
+                obj, text, key = self._pod(data)
             else:
                 obj = _DECODERS[found.name].decode(data)
         except JSON_ERRORS as error:
@@ -200,7 +214,20 @@ class Reader:
                 self.sink.problem(source, _peek(data, found.name) or where, _json_message(error))
                 return
             self._look(value, found, source, obj.metadata)
-        self._named(obj, found, source, where)
+        if self._named(obj, found, source, where, known=text is None) and text and key is not None:
+            self._specs.keep(text, key, obj.spec)
+
+    def _pod(self, data: Buffer) -> tuple[Pod, bytes | None, bytes | None]:
+        """A pod with the text of its spec and what to keep that under, if it can come again; without a text its spec has come back."""
+        split = _SPLIT_POD.decode(data)
+        text = bytes(split.spec)
+        spec, key = self._specs.find(text)
+        if spec is not None:
+            return Pod(split.metadata, spec, split.status), None, None
+        try:
+            return Pod(split.metadata, _POD_SPEC.decode(text), split.status), text, key
+        except JSON_ERRORS:
+            return _DECODERS["Pod"].decode(data), text, None  # which says where in the pod
 
     def _look(self, value: Any, found: kinds.Kind, source: str, metadata: ObjectMeta | None = None) -> None:
         if self._fields is not None:
@@ -290,23 +317,24 @@ class Reader:
             self.sink.problem(source, name if "(no name)" not in name else f"{where}: {name}" if where else name, problem)
         return None
 
-    def _named(self, obj: Any, found: kinds.Kind, source: str, where: str) -> None:
+    def _named(self, obj: Any, found: kinds.Kind, source: str, where: str, *, known: bool = False) -> bool:
+        """Hand an object to the sink if it has a name; returns whether nothing is wrong with it. ``known``: as there."""
         meta = obj.metadata
         if not meta.name and self._names:
             name = identity(found.name, {"name": meta.generateName, "namespace": meta.namespace})
             hint = " (generateName is resolved by the API server only)" if meta.generateName else ""
             self.sink.problem(source, f"{where}: {name}" if where else name, f"metadata.name: missing, expected text{hint}")
-            return
+            return False
         try:
             f"{meta.namespace}/{meta.name}".encode()
         except UnicodeEncodeError:
             self.sink.problem(source, where or found.name, "metadata.name: holds half a surrogate pair, expected Unicode text")
-            return
+            return False
         if not found.namespaced:
             meta.namespace = None
         elif not meta.namespace:
             meta.namespace = self.namespace
-        self.sink.found(found, obj, source)
+        return self.sink.found(found, obj, source, known=known)
 
 
 def documents_of(data: Buffer) -> Iterator[Buffer]:

@@ -17,3 +17,13 @@ def no_gc() -> Iterator[None]:
     finally:
         if enabled:
             gc.enable()
+
+
+@contextmanager
+def set_aside() -> Iterator[None]:
+    """Keep the collector from walking what is there now, and is not changed in here: a snapshot and what was compiled of it."""
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()

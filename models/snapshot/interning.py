@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import re
 from collections.abc import Callable
 from hashlib import blake2b
 from typing import Any, Final, TypeVar
@@ -49,6 +50,13 @@ ANNOTATIONS: Final = (
 )
 
 
+#: Specs that are looked at before it counts how many come again.
+_TRIED: Final = 10_000
+#: How admission names the volume of a pod's token, and where a text says the node; nothing else is called nodeName, in whatever writing.
+_TOKEN: Final = b"kube-api-access-"
+_TOKENS: Final = re.compile(rb"kube-api-access-[a-z0-9]{5}")
+_NODE_NAME: Final = b"nodeName"
+_NODE: Final = re.compile(rb'"nodeName"\s*:\s*"([a-z0-9.-]+)"')
 #: Bytes of the hash that stands for a longer text: pods that all differ would else keep a copy of everything.
 _DIGEST: Final = 32
 
@@ -57,6 +65,47 @@ def trim(metadata: objects.ObjectMeta) -> None:
     """Drop the annotations that nothing here reads."""
     if metadata.annotations:
         metadata.annotations = {k: v for k, v in metadata.annotations.items() if k.startswith(ANNOTATIONS)} or None
+
+
+class Specs:
+    """Specs of pods by the text they were read from: those of replicas differ in their node and in the name of their token's volume, which
+    nothing reads, and are decoded once. Where hardly any comes again, no more are kept.
+
+    ``seen``, ``met``: how many were asked for, and how many of them came again.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[bytes, objects.PodSpec] = {}
+        self.seen = self.met = 0
+
+    def find(self, text: bytes) -> tuple[objects.PodSpec | None, bytes | None]:
+        """Return the spec of a text, checked and settled, None if it is new; and what to keep it under (:meth:`keep`), None where it cannot
+        come again."""
+        if self.seen >= _TRIED and self.met < self.seen // 2:
+            return None, None
+        self.seen += 1
+        node, key = _told_apart(text)
+        known = self._known.get(key)
+        if known is None:
+            return None, key
+        self.met += 1
+        return msgspec.structs.replace(known, nodeName=known.nodeName if node is None else node), key
+
+    def keep(self, text: bytes, key: bytes, spec: objects.PodSpec) -> None:
+        """Keep a spec that has been checked and settled without problems."""
+        if key is not text and (_told_apart(text)[0] != spec.nodeName or _TOKEN in msgspec.json.encode(spec)):
+            return  # what was cut out of the text is read somewhere
+        self._known[key] = spec
+
+
+def _told_apart(text: bytes) -> tuple[str | None, bytes]:
+    """The node in the text of a spec, and the text without it and without the names of tokens' volumes."""
+    if _TOKEN in text:
+        text = _TOKENS.sub(_TOKEN, text)
+    node = _NODE.search(text) if text.count(_NODE_NAME) == 1 and b"\\u" not in text else None
+    if node is None:
+        return None, text
+    return node[1].decode(), text[: node.start(1)] + text[node.end(1) :]
 
 
 class Pool:
@@ -69,22 +118,36 @@ class Pool:
         self._check_spec: Callable[[objects.PodSpec], list[str]] = functools.partial(validation.spec_problems, gates=gates)
         self._parts: dict[tuple[str, bytes], tuple[Any, list[str]]] = {}
         self._texts: dict[str, str] = {}
+        self._last: dict[str, Any] = {}
         self._encode = msgspec.json.Encoder().encode
 
-    def pod(self, pod: objects.Pod, *, validate: bool) -> list[str]:
-        """Default a pod (all but what other objects decide), share its parts, and tell its problems.
+    def pod(self, pod: objects.Pod, *, validate: bool, known: bool = False) -> list[str]:
+        """Default a pod (all but what other objects decide), share its parts, and tell its problems. ``known``: its spec has been through
+        this.
 
         Equal specs are checked and defaulted once: a pod's node, volumes and own names are what replicas differ in.
         """
         metadata, spec = pod.metadata, pod.spec
-        metadata.labels = self._shared("labels", metadata.labels)
-        metadata.annotations = self._shared("labels", metadata.annotations)
-        metadata.ownerReferences = self._shared("owners", metadata.ownerReferences)
+        metadata.labels = self._as_before("labels", metadata.labels)
+        metadata.annotations = self._as_before("annotations", metadata.annotations)
+        metadata.ownerReferences = self._as_before("owners", metadata.ownerReferences)
         metadata.namespace = self._text(metadata.namespace)
         metadata.creationTimestamp = self._text(metadata.creationTimestamp)
 
+        node = self._text(spec.nodeName)
+        problems = self._settled(pod, node, validate=validate) if not known else []
+        pod.containerIds = None
+        if pod.status is not None:
+            pod.containerIds = _take_ids(pod.status) if node else None
+            status, found = self._examined("status", pod.status, validation.status_problems if validate else _nothing, self._status)
+            pod.status = status
+            problems = problems + found
+        return problems
+
+    def _settled(self, pod: objects.Pod, node: str | None, *, validate: bool) -> list[str]:
+        """Share the parts of a pod's spec, and tell its problems."""
         problems: list[str] = []
-        node, volumes = self._text(spec.nodeName), spec.volumes
+        spec, volumes = pod.spec, pod.spec.volumes
         if volumes and any(v.ephemeral is not None for v in volumes):
             problems = validation.volume_problems(volumes) if validate else []
             defaults.volumes(volumes)
@@ -98,14 +161,7 @@ class Pool:
         pod.spec.nodeName = node
         pod.spec.affinity = affinity
         pod.spec.volumes = mattering(volumes)
-        problems = problems + found
-        pod.containerIds = None
-        if pod.status is not None:
-            pod.containerIds = _take_ids(pod.status) if node else None
-            status, found = self._examined("status", pod.status, validation.status_problems if validate else _nothing, self._status)
-            pod.status = status
-            problems = problems + found
-        return problems
+        return problems + found
 
     def _spec(self, spec: objects.PodSpec) -> None:
         """Default a spec that is new; even pods of different workloads mostly tolerate the same taints."""
@@ -137,6 +193,16 @@ class Pool:
                 settle(part)
             if key is not None:
                 self._parts[key] = found
+        return found
+
+    def _as_before(self, tag: str, part: _T) -> _T:
+        """The shared equal of texts, which mostly are those of the pod before."""
+        if part is None:
+            return part
+        last: Any = self._last.get(tag)
+        if part != last or (isinstance(part, dict) and [*part] != [*(last or ())]):
+            last = self._last[tag] = self._shared(tag, part)
+        found: _T = last
         return found
 
     def _shared(self, tag: str, part: _T) -> _T:

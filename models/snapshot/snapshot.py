@@ -285,11 +285,11 @@ class _Intake:
             self._foreign[api_version or "", kind] += 1
         self._snapshot.ignored[kind] = self._snapshot.ignored.get(kind, 0) + 1
 
-    def found(self, kind: kinds.Kind, obj: Any, source: str) -> None:
+    def found(self, kind: kinds.Kind, obj: Any, source: str, *, known: bool = False) -> bool:
         interning.trim(obj.metadata)
         workload_status.trim(obj)
         if kind.name == "Pod":
-            problems = self._pool.pod(obj, validate=self._validate)
+            problems = self._pool.pod(obj, validate=self._validate, known=known)
         else:
             problems = validation_problems(obj, self._taken_by) if self._validate else []
             if self._manifests and getattr(getattr(obj, "spec", None), "replicas", 1) is None:
@@ -307,6 +307,7 @@ class _Intake:
             self._bad_classes = self._bad_classes or kind.name == "PriorityClass"
         elif not self._validate or self._first(kind, obj, source):
             self._file(kind, obj)
+        return not problems
 
     def _first(self, kind: kinds.Kind, obj: Any, source: str) -> bool:
         """Return whether no object of this name came before; one with other content is a problem."""

@@ -93,6 +93,7 @@ class Components:
         self.cluster, self.objective, self.limits, self.left, self.moves = cluster, objective, limits, left, moves
         self._paired = set(objective.pairs)
         self._count = np.minimum(cluster.count, limits.sum(axis=1))
+        self._alone: dict[tuple[int, bool], int] = {}  # what node points alone give to a class, with and without the cost of moves
         self.found = [Component(classes, self._ceiling(classes)) for classes in groups(objective, rules.linking(cluster))]
         for component in self.found:
             # Solving it cannot lower its bound.
@@ -119,7 +120,13 @@ class Components:
         return bool(tied or self.cluster.classes[g].spread)
 
     def _flat(self, classes: Sequence[int]) -> int:
-        return sum(self._nodes_alone(g) for g in classes)
+        found = 0
+        for g in classes:
+            key = g, self.moves is None
+            if key not in self._alone:
+                self._alone[key] = self._nodes_alone(g)
+            found += self._alone[key]
+        return found
 
     def _nodes_alone(self, g: int) -> int:
         """The most that node points alone give to the pods of a class that must be placed, best nodes first; or that all may stay away."""

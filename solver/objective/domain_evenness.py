@@ -49,14 +49,13 @@ class DomainEvenness(Strategy):
         return -sum(self._poured(tally, could, left) for tally in self.tallies)
 
     def _poured(self, tally: SoftTally, could: Ints, left: int) -> int:
-        room = np.zeros(tally.size, dtype=np.int64)
+        room = np.zeros(tally.size + 1, dtype=np.int64)
         pods = -left
-        inside = tally.codes >= 0
         for g in tally.matches.tolist():
-            here = np.minimum(self.limits[g], could[g])
-            pods += 0 if here[~inside].any() else int(could[g])
-            np.add.at(room, tally.codes[inside], here[inside])
-        return _least(tally.base, room, pods)
+            here = np.bincount(tally.codes + 1, weights=np.minimum(self.limits[g], could[g]), minlength=tally.size + 1)
+            pods += 0 if here[0] else int(could[g])
+            room += here.astype(np.int64)  # sums of far less than 2**53
+        return _least(tally.base, room[1:], pods)
 
     def encode(self, encoding: Encodes) -> Points:
         """Return the value as a linear expression: the cost of each domain lies above its tangents."""
@@ -107,11 +106,18 @@ def _least(base: Ints, room: Ints, pods: int) -> int:
     if pods <= 0:
         return 0
     low, high = int(base.min()), int(base.max()) + pods + 1
+    if np.count_nonzero((room > 0) & (base == low)) >= pods:
+        return pods * (2 * low + 1)
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (middle, high) if int(np.clip(middle - base, 0, room).sum()) <= pods else (low, middle)
-    level = np.clip(low - base, 0, room)
+        low, high = (middle, high) if int(_level(base, room, middle).sum()) <= pods else (low, middle)
+    level = _level(base, room, low)
     return _cost(base, level) + (pods - int(level.sum())) * (2 * low + 1)
+
+
+def _level(base: Ints, room: Ints, upto: int) -> Ints:
+    """int64[D]: pods that bring each domain to a level, as far as it has room."""
+    return np.minimum(np.maximum(upto - base, 0), room)
 
 
 def _tangents(high: int) -> Iterator[int]:

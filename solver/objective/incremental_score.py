@@ -7,6 +7,7 @@ import numpy as np
 from models.cluster.cluster import Ids, Ints, domain_sum
 from solver.objective.domain_evenness import counting
 from solver.objective.preferences import SKEW_COST, TOPOLOGY_SPREAD, Objective, PreferenceTerm
+from solver.rules.base import on_nodes
 from solver.rules.batch_quota import Level, single
 
 #: Up to so many nodes are counted one by one: sums over all domains take as long.
@@ -54,7 +55,7 @@ class _Layer:
         points = self.weights[g] @ self.matched[self.own[g]]
         if len(self.matching[g]):
             points = points + self.owned[self.matching[g]].sum(axis=0)
-        return np.asarray(points[self.codes], dtype=np.int64)
+        return np.asarray(points.take(self.codes), dtype=np.int64)
 
     def place(self, g: int, n: int, k: int) -> None:
         d = self.codes[n]
@@ -92,7 +93,8 @@ class SoftState:
         """Return int64[N]: weighted points that one more pod of class g adds on each node."""
         points = self.steady(g)
         for i in self.objective.feeds[g]:
-            points = points + self._skew_gain(i)
+            if (skew := self._skew_gain(i)) is not None:
+                points = points + skew
         return points
 
     def away(self, g: int, home: int) -> Ints:
@@ -106,20 +108,24 @@ class SoftState:
             counts, d = self.counted(i), self.objective.tallies[i].codes[home]
             if d >= 0:
                 counts[d] -= 1
-            points = points + self._skew_gain(i)
+            if (skew := self._skew_gain(i)) is not None:
+                points = points + skew
             if d >= 0:
                 counts[d] += 1
         return points
 
-    def _skew_gain(self, i: int) -> Ints:
+    def _skew_gain(self, i: int) -> Ints | None:
+        """int64[N], None where no domain is full yet."""
         tally, counts = self.objective.tallies[i], self.counted(i)
-        floor = int(counts[tally.usable].min())
-        over = counts - (floor + tally.spread.max_skew)
-        extra = (over >= 0).astype(np.int64)
+        floor = tally.floor(counts)
+        most = floor + tally.spread.max_skew
+        if int(counts.max()) < most:
+            return None
+        gain = -self._skew_cost * (counts >= most)
         lowest = np.flatnonzero(tally.usable & (counts == floor))
         if len(lowest) == 1:  # raising the only emptiest domain lifts the limit of all
-            extra[lowest[0]] = -int(np.count_nonzero(tally.counted & (over > 0)))
-        return np.asarray(np.append(-self._skew_cost * extra, 0)[tally.codes], dtype=np.int64)
+            gain[lowest[0]] = self._skew_cost * int(np.count_nonzero(tally.counted & (counts > most)))
+        return on_nodes(gain, tally.codes)
 
     def crowding(self, g: int, home: int | None = None) -> Ints:
         """Return int64[N]: what one more pod of class g costs on each node in the tier `topologySpread`; ``home``: were a pod of the class
@@ -127,7 +133,7 @@ class SoftState:
         cost = np.zeros(self.objective.cluster.n_nodes, dtype=np.int64)
         for i in self.objective.feeds[g] if self.crowds else ():
             codes = self.objective.tallies[i].codes
-            cost = cost + np.append(2 * self.counted(i) + 1, 0)[codes]
+            cost += on_nodes(2 * self.counted(i) + 1, codes)
             if home is not None and codes[home] >= 0:
                 cost -= 2 * (codes == codes[home])
         return cost

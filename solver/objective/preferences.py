@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 import numpy as np
@@ -86,10 +87,22 @@ class SoftTally:
     matches: Ids  # classes
     owners: list[int]  # classes
 
+    @cached_property
+    def _all_usable(self) -> bool:
+        return bool(self.usable.all())
+
+    def floor(self, counts: Ints) -> int:
+        """Return the minimum of int64[D] over the domains that set it."""
+        return int((counts if self._all_usable else counts[self.usable]).min())
+
+    @cached_property
+    def _all_counted(self) -> bool:
+        return bool(self.counted.all())
+
     def excess(self, counts: Ints) -> int:
         """Return pods above min + maxSkew; ``counts``: int64[D]."""
-        floor = int(counts[self.usable].min()) + self.spread.max_skew
-        return int(np.maximum(counts[self.counted] - floor, 0).sum())
+        most = self.floor(counts) + self.spread.max_skew
+        return int(np.maximum((counts if self._all_counted else counts[self.counted]) - most, 0).sum())
 
     def arriving(self, placed: Placed) -> Ints:
         """Return int64[D]: counts of a placement."""
@@ -244,8 +257,11 @@ class Objective:
 
     # --- the value of a placement --------------------------------------------------------------------------------------------
 
-    def families(self, counts: Ints | Placed, classes: Sequence[int] | None = None) -> dict[str, int]:
-        """Return raw points per family of a placement (int64[G, N]); ``classes``: of these only, which nothing ties to others."""
+    def families(
+        self, counts: Ints | Placed, classes: Sequence[int] | None = None, excesses: Sequence[int] | None = None
+    ) -> dict[str, int]:
+        """Return raw points per family of a placement (int64[G, N]); ``classes``: of these only, which nothing ties to others;
+        ``excesses``: what :meth:`excesses` says of all tallies, if that is known."""
         placed = counts if isinstance(counts, Placed) else Placed(counts)
         found = dict.fromkeys(FAMILIES, 0)
         for g in placed.classes if classes is None else classes:
@@ -256,10 +272,15 @@ class Objective:
         pairs = self.pairs if inside is None else sorted({t for g in inside for t in self.owned[g]} & self._paired)
         for t in pairs:
             found[self.terms[t].family] += self.terms[t].value(placed)
-        tallies = range(len(self.tallies)) if inside is None else sorted({i for g in inside for i in self.carried[g]})
-        for i in tallies:
-            found[TOPOLOGY_SPREAD] -= SKEW_COST * self.tallies[i].excess(self.tallies[i].arriving(placed))
+        if excesses is None:
+            excesses = self.excesses(placed, None if inside is None else sorted({i for g in inside for i in self.carried[g]}))
+        found[TOPOLOGY_SPREAD] -= SKEW_COST * sum(excesses)
         return found
+
+    def excesses(self, placed: Placed, tallies: Sequence[int] | None = None) -> list[int]:
+        """Return pods above maxSkew of all tallies, or of some."""
+        chosen = self.tallies if tallies is None else [self.tallies[i] for i in tallies]
+        return [tally.excess(tally.arriving(placed)) for tally in chosen]
 
     def static_families(self, g: int) -> list[str]:
         """Return the families in which single nodes can be worth something to the class."""

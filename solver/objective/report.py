@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -39,9 +40,24 @@ def workload(pod: Pod) -> str:
     return f"{owner.kind} {pod.metadata.namespace or 'default'}/{owner.name}"
 
 
+@dataclass(frozen=True)
+class _Outcome:
+    """What is reported on: int64[G, N] and the same sparse, bind order and zones; ``excesses``: of all tallies; ``pods``: by class and
+    workload."""
+
+    counts: Ints
+    sequence: Sequence[tuple[int, int, int]]
+    zones: Zones
+    placed: Placed
+    excesses: list[int]
+    pods: _Pods
+
+
 def report(objective: Objective, counts: Ints, sequence: Sequence[tuple[int, int, int]], zones: Zones) -> doc.Preferences:
     """Return the preference part of a result. ``counts``: int64[G, N]."""
-    families = objective.families(counts)
+    placed = Placed(counts)
+    outcome = _Outcome(counts, sequence, zones, placed, objective.excesses(placed), _pods_of(objective.cluster, sequence))
+    families = objective.families(placed, excesses=outcome.excesses)
     families[CONTAINER_AFFINITY] = zones.points
     best = _best(objective, counts)
     weights = objective.multipliers
@@ -50,13 +66,11 @@ def report(objective: Objective, counts: Ints, sequence: Sequence[tuple[int, int
         for family in FAMILIES
         if weights[family] and (families[family] or best[family] or _present(objective, family))
     ]
-    pods = _pods_of(objective.cluster, sequence)
-    unmet = _Unmet(objective, pods, counts, zones)
-    found = sorted(unmet.found, key=lambda u: (-u.lost, u.workload, u.preference))
+    found = sorted(_Unmet(objective, outcome).found, key=lambda u: (-u.lost, u.workload, u.preference))
     lost: dict[str, int] = {}
     for entry in found:
         lost[entry.workload] = lost.get(entry.workload, 0) + entry.lost
-    gained = _gained(objective, pods, counts, sequence, zones)
+    gained = _gained(objective, outcome)
     names = sorted(gained.keys() | lost.keys(), key=lambda name: (-lost.get(name, 0), name))
     rows = [doc.WorkloadResult(name, gained.get(name, 0), lost.get(name, 0)) for name in names if gained.get(name) or lost.get(name)]
     return doc.Preferences(listed, rows, found[:LISTED])
@@ -116,10 +130,10 @@ def _best(objective: Objective, counts: Ints) -> dict[str, int]:
     return found
 
 
-def _gained(objective: Objective, pods: _Pods, counts: Ints, sequence: Sequence[tuple[int, int, int]], zones: Zones) -> dict[str, int]:
+def _gained(objective: Objective, outcome: _Outcome) -> dict[str, int]:
     """Weighted points by workload: pairs count for the owner of the preference, or for the pending pod if a fixed one owns it.
     Constraints of topology spread belong to many pods and are left to ``lost``."""
-    placed, pairs = Placed(counts), set(objective.pairs)
+    placed, pairs = outcome.placed, set(objective.pairs)
     gained: dict[str, int] = {}
     for g in placed.classes:
         nodes, _ = placed.of(g)
@@ -130,10 +144,10 @@ def _gained(objective: Objective, pods: _Pods, counts: Ints, sequence: Sequence[
                 met = placed.per_domain(sorted(term.matches), term.codes, term.size) - int(g in term.matches)
                 row = row + objective.multipliers[term.family] * term.own[g] * np.append(met, 0)[term.codes[nodes]]
         points = dict(zip(nodes.tolist(), row.tolist(), strict=True))
-        for name, where in pods[g].items():
+        for name, where in outcome.pods[g].items():
             gained[name] = gained.get(name, 0) + sum(k * points[n] for n, k in where.items())
     if objective.containers.involved:
-        _add_container_shares(objective, sequence, zones, gained)
+        _add_container_shares(objective, outcome.sequence, outcome.zones, gained)
     return gained
 
 
@@ -152,10 +166,17 @@ def _add_container_shares(objective: Objective, sequence: Sequence[tuple[int, in
 def _pods_of(cluster: Cluster, sequence: Sequence[tuple[int, int, int]]) -> _Pods:
     """Per class and workload: its pods on each node."""
     found: _Pods = [{} for _ in cluster.classes]
+    names: dict[tuple[str | None, int], str] = {}  # of controllers, whose references pods of one share
     dealt = [0] * cluster.n_classes
     for g, n, k in sequence:
         for i in cluster.classes[g].pods[dealt[g] : dealt[g] + k]:
-            nodes = found[g].setdefault(workload(cluster.snapshot.pods[i]), {})
+            pod = cluster.snapshot.pods[i]
+            owners = pod.metadata.ownerReferences
+            key = pod.metadata.namespace, id(owners)
+            name = names.get(key) if owners else None
+            if name is None:
+                name = names[key] = workload(pod)
+            nodes = found[g].setdefault(name, {})
             nodes[n] = nodes.get(n, 0) + 1
         dealt[g] += k
     return found
@@ -185,17 +206,17 @@ def _container_shares(objective: Objective, sequence: Sequence[tuple[int, int, i
 class _Unmet:
     """Collects what each workload lost, one entry per preference."""
 
-    def __init__(self, objective: Objective, pods: _Pods, counts: Ints, zones: Zones) -> None:
-        self.objective, self.counts = objective, counts
+    def __init__(self, objective: Objective, outcome: _Outcome) -> None:
+        self.objective, self.counts = objective, outcome.counts
         self._book: dict[tuple[str, str, str], tuple[int, int]] = {}
         cluster = objective.cluster
-        self._pods = pods
-        self._placed, self._total = Placed(counts), counts.sum(axis=1)
+        self._pods, self._placed, self._excesses = outcome.pods, outcome.placed, outcome.excesses
+        self._total = self.counts.sum(axis=1)
         for g in self._placed.classes:
             self._nodes(cluster, g, cluster.classes[g])
             self._pairs(cluster, g, cluster.classes[g])
         self._spread(cluster)
-        self._containers(cluster, zones)
+        self._containers(cluster, outcome.zones)
 
     @property
     def found(self) -> list[doc.Unmet]:
@@ -226,10 +247,12 @@ class _Unmet:
         for chosen, weight in cls.prefers:
             missed = ~cluster.node_sets[chosen][nodes]
             self._add(g, NODE_AFFINITY, f"preferred node affinity of weight {weight}", weight * pods * missed)
-        taints = -self.objective.static(g, TAINTS)[nodes] * pods
-        self._add(g, TAINTS, "PreferNoSchedule taints that it does not tolerate", taints)
-        scores = self.objective.static(g, IMAGE_LOCALITY)
-        self._add(g, IMAGE_LOCALITY, "images that its node does not have", (int(scores.max(initial=0)) - scores[nodes]) * pods)
+        if self.objective.taints:
+            taints = -self.objective.static(g, TAINTS)[nodes] * pods
+            self._add(g, TAINTS, "PreferNoSchedule taints that it does not tolerate", taints)
+        if cls.images is not None:
+            scores = self.objective.static(g, IMAGE_LOCALITY)
+            self._add(g, IMAGE_LOCALITY, "images that its node does not have", (int(scores.max(initial=0)) - scores[nodes]) * pods)
 
     def _pairs(self, cluster: Cluster, g: int, cls: PodClass) -> None:
         nodes, pods = self._placed.of(g)
@@ -246,8 +269,7 @@ class _Unmet:
             self._add(g, family, _text(pull), np.asarray(per_pod * pods, dtype=np.int64))
 
     def _spread(self, cluster: Cluster) -> None:
-        for tally in self.objective.tallies:
-            over = tally.excess(tally.arriving(self._placed))
+        for tally, over in zip(self.objective.tallies, self._excesses, strict=True):
             if not over:
                 continue
             owner = cluster.classes[tally.owners[0]]

@@ -9,18 +9,28 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, Self, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
-from models.cluster.cluster import Cluster, Ints
+from models.cluster.cluster import Cluster, Ids, Ints
 from models.kube.selectors import Bools
 
 if TYPE_CHECKING:
     from solver.cpsat.model import PlacementModel
 
+_T = TypeVar("_T", bound=np.generic)
+
 #: "As many as you like", small enough to be summed.
 PLENTY = 2**31
+
+
+def on_nodes(values: NDArray[_T], codes: Ids) -> NDArray[_T]:
+    """Return the value of each node's domain, zero (or False) on nodes without one. ``values``: [D]; ``codes``: int32[N], -1 for none."""
+    padded = np.zeros(len(values) + 1, dtype=values.dtype)
+    padded[:-1] = values
+    return padded.take(codes)
 
 
 class Rule(ABC):

@@ -35,6 +35,8 @@ class Level:
 
 #: No limit.
 FREE = 2**31
+#: Up to so many domains are looked through one by one.
+FEW = 8
 #: The largest number of 16 bits.
 SHORT = 2**15 - 1
 
@@ -46,13 +48,17 @@ def pour(counts: Ints, counted: Bools, room: Ints, wanted: int, skew: int, *, pi
     highest = floor + skew
 
     def upto(level: int) -> Ints:
-        return np.asarray(np.clip(level - counts, 0, room), dtype=np.int64)
+        return np.minimum(np.maximum(level - counts, 0), room)
 
-    low, high = int(counts.min(initial=0)), highest + 1  # upto(low) holds nothing
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if int(upto(middle).sum()) <= wanted else (low, middle)
-    pods = upto(low)
+    low = int(counts.min(initial=0))  # upto(low) holds nothing
+    if highest > low and int((pods := upto(highest)).sum()) <= wanted:
+        low = highest
+    else:
+        high = highest
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if int(upto(middle).sum()) <= wanted else (low, middle)
+        pods = upto(low)
     rest = wanted - int(pods.sum())
     if rest > 0 and low + 1 <= highest:
         pods += (np.cumsum(more := upto(low + 1) - pods) <= rest) * more
@@ -114,5 +120,9 @@ def _count(domains: Ids, size: int) -> Ints:
 
 def _take(nodes: Ints, codes: Ids, quota: Ints) -> Ints:
     """The first ``quota`` candidates of each domain; those without a domain are free."""
-    domains = codes[nodes]
-    return nodes[ranks(domains) < np.append(quota, FREE)[domains]]
+    domains = codes.take(nodes)
+    if len(quota) > FEW:
+        return nodes[ranks(domains) < np.append(quota, FREE)[domains]]
+    kept = [np.flatnonzero(domains == d)[:most] for d, most in enumerate(quota.tolist()) if most]
+    chosen: Ints = nodes[np.sort(np.concatenate([np.flatnonzero(domains < 0), *kept]))]
+    return chosen

@@ -13,7 +13,7 @@ import numpy as np
 
 from models.cluster.cluster import Affinity, AffinityTerm, Cluster, Ids, Ints, domain_sum
 from models.kube.selectors import Bools
-from solver.rules.base import PLENTY, Rule
+from solver.rules.base import PLENTY, Rule, on_nodes
 from solver.rules.encodings.inter_pod_affinity import AffinityEncoder, Attraction, Repulsion, encode_repulsion
 from solver.rules.graph import strongly_connected
 
@@ -90,10 +90,10 @@ class InterPodAffinity(Rule):
         mask = np.zeros(self.cluster.n_nodes, dtype=bool)
         for i in self._own[g]:
             r = self._repulsions[i]
-            mask |= _in_domain(r.codes, r.matching > 0)
+            mask |= on_nodes(r.matching > 0, r.codes)
         for i in self._matching[g]:
             r = self._repulsions[i]
-            mask |= _in_domain(r.codes, r.owners > 0)
+            mask |= on_nodes(r.owners > 0, r.codes)
         return mask
 
     def _lacks_provider(self, g: int) -> Bools:
@@ -106,7 +106,7 @@ class InterPodAffinity(Rule):
         for codes, count in zip(a.codes, a.counts, strict=True):
             lacks |= codes < 0
             if not bootstrap:
-                lacks |= ~_in_domain(codes, count > 0)
+                lacks |= ~on_nodes(count > 0, codes)
         return lacks
 
     def rejects(self, g: int) -> Bools:
@@ -120,7 +120,7 @@ class InterPodAffinity(Rule):
         for kind, indices in (("running", self._own[g]), ("symmetric", self._matching[g])):
             for i in indices:
                 r = self._repulsions[i]
-                found.append(((kind, r.term), _in_domain(r.codes, (r.matching if kind == "running" else r.owners) > 0)))
+                found.append(((kind, r.term), on_nodes((r.matching if kind == "running" else r.owners) > 0, r.codes)))
         index = self._attraction_of[g]
         if index is not None:
             found.append((self._attractions[index].topic, self._unreachable(g)))
@@ -140,7 +140,7 @@ class InterPodAffinity(Rule):
         lacks = ~self.cluster.nodes.with_keys(a.keys)
         if not others.any() and (a.total > 0 or not affinity.itself):
             for codes, count in zip(a.codes, a.counts, strict=True):
-                lacks |= ~_in_domain(codes, count > 0)
+                lacks |= ~on_nodes(count > 0, codes)
         return lacks
 
     def most(self, g: int) -> Ints:
@@ -387,8 +387,3 @@ class InterPodAffinity(Rule):
             for i in own:
                 owners[i].append(g)
         return owners
-
-
-def _in_domain(codes: Ids, flags: Bools) -> Bools:
-    """bool[N]: nodes whose domain is flagged; nodes without the key never are."""
-    return np.append(flags, False)[codes]

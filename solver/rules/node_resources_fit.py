@@ -34,10 +34,12 @@ class NodeResourcesFit(Rule):
         self._asks = [np.flatnonzero(cluster.demand[g]) for g in range(cluster.n_classes)]
 
     def rejects(self, g: int) -> Bools:
-        asks = self._asks[g]
-        full = self.slots < 1
-        if len(asks):
-            full |= (self.free[:, asks] < self.cluster.demand[g, asks]).any(axis=1)
+        return self._full(g, self.free, self.slots)
+
+    def _full(self, g: int, free: Ints, slots: Ints) -> Bools:
+        full: Bools = slots < 1
+        for r in self._asks[g].tolist():
+            full |= free[:, r] < self.cluster.demand[g, r]
         return full
 
     def admits(self, g: int, n: int) -> bool:
@@ -46,11 +48,7 @@ class NodeResourcesFit(Rule):
         return bool(self.slots[n] >= 1 and (self.free[n, asks] >= self.cluster.demand[g, asks]).all())
 
     def never(self, g: int) -> Bools:
-        asks = self._asks[g]
-        full: Bools = self.cluster.slots < 1
-        if len(asks):
-            full = full | (self.cluster.free[:, asks] < self.cluster.demand[g, asks]).any(axis=1)
-        return full
+        return self._full(g, self.cluster.free, self.cluster.slots)
 
     def bars(self, g: int) -> list[tuple[Hashable, Bools]]:
         return []  # the rows say it

@@ -14,7 +14,7 @@ import numpy as np
 
 from models.cluster.cluster import Cluster, Ids, Ints, Spread, domain_sum
 from models.kube.selectors import Bools
-from solver.rules.base import PLENTY, Rule
+from solver.rules.base import PLENTY, Rule, on_nodes
 from solver.rules.batch_quota import Level
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ class PodTopologySpread(Rule):
                 continue
             tally = self._tallies[index]
             full = tally.counts + int(spread.itself) - tally.floor(spread.min_domains) > spread.max_skew
-            mask |= np.append(full, False)[tally.codes]
+            mask |= on_nodes(full, tally.codes)
         return mask
 
     def breaks(self, g: int) -> Bools:
@@ -123,7 +123,7 @@ class PodTopologySpread(Rule):
             tally = self._tallies[i]
             for spread in self._guards[i]:
                 over = (tally.counts + 1 - tally.floor(spread.min_domains) > spread.max_skew) & (tally.owners > 0)
-                mask |= np.append(over, False)[tally.codes] & tally.eligible
+                mask |= on_nodes(over, tally.codes) & tally.eligible
         return mask
 
     def closed(self, g: int) -> Bools:
@@ -184,7 +184,7 @@ class PodTopologySpread(Rule):
         for _, index in self._of[g]:
             if index is not None:
                 tally = self._tallies[index]
-                level = np.maximum(level, np.append(tally.counts, 0)[tally.codes])
+                level = np.maximum(level, on_nodes(tally.counts, tally.codes))
         return level
 
     def message(self, g: int, rejected: Bools) -> str:

@@ -31,6 +31,7 @@ class PreferenceSearchParameters:
             before annealing, ...
         groups_of_many: ... get such a share of their turn, ...
         warm_of_many: ... and the pods of those that could have more are annealed in the rest of it, from such a share of the temperature.
+        taking: Until it has been seen, taking over the result of a turn counts as so many times as long as the first value and bounds take.
         near: Share of the temperature with which a group is annealed alone so that it stays near where it is.
         crowded_nodes: Nodes up to which a group that finds no room makes others give way.
     """
@@ -53,6 +54,7 @@ class PreferenceSearchParameters:
     many_pods: int = MANY_PODS
     groups_of_many: float = 0.6
     warm_of_many: float = 0.04
+    taking: float = 3.0
     near: float = 0.1
     crowded_nodes: int = 1_000
 

@@ -62,6 +62,7 @@ class PreferenceSearch:
         self._waiting: set[int] = set()  # groups of which the other search found a placement alone
         self._made: tuple[PlacementModel, Points] | None = None
         self._encoded: dict[Strategy, Points] = {}
+        self._taking = 0.0  # seconds that taking a result over takes, at most so far
 
     def improve(self, *, reserve: float = 0.0) -> SoftOutcome:
         """Return the best placement that is found in time. ``reserve``: share of the time that is left over."""
@@ -81,9 +82,10 @@ class PreferenceSearch:
         self._turns(best, components, self._local_search(best), 0.0)
 
     def _begin(self) -> tuple[SoftOutcome, Components]:
-        start = self._start
+        start, began = self._start, self._left()
         value, zones = value_of(self.objective, start.counts, start.sequence)
         components = Components(self.cluster, self.objective, self.limits, self._left_out)
+        self._taking = self.parameters.taking * (began - self._left())
         best = SoftOutcome(start.counts, start.sequence, zones, value, max(value, components.bound), state=start.state)
         self._told = value
         self._tell(best)
@@ -226,7 +228,7 @@ class PreferenceSearch:
         kinds = self._kinds(best, groups, search)
         rates = dict.fromkeys(kinds, float("inf"))
         began, bounding, turn = self._left(), 0.0, 0
-        while rates and not self._finished(best) and (rest := self._left() - until) > 0:
+        while rates and not self._finished(best) and (rest := self._left() - until - self._taking) > 0:
             others = sorted(rates.keys() - {"groups"}, key=lambda name: (-rates[name], name))
             unknown = groups.worth_bounding(best)
             if self._second:  # from a placement that is only constructed nothing is known of the gap; what gains nothing can wait
@@ -244,8 +246,10 @@ class PreferenceSearch:
                 if not (name == "moves" and self._peer.bounds):  # it may have something to do when more is known of groups
                     del rates[name]
                 continue
+            taking = self._left()
             if not self._adopt(best, search.counts):
                 search.go_to(best.counts)
+            self._taking = max(self._taking, taking - self._left())
             self._exchange(best, components)
             if (search.counts != best.counts).any():
                 search.go_to(best.counts)

@@ -1,7 +1,9 @@
-"""The status of a result: what was asked for and is not proved makes it feasible, a tie-break that nobody asked for does not."""
+"""The status of a result: what was asked for and is not proved makes it feasible, a tie-break that nobody asked for does not. And the time
+that is kept for what comes after the search."""
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
@@ -10,6 +12,9 @@ from checker.placement import verify
 from models.documents.placement import Placement
 from models.documents.policy import Policy, Strategy
 from models.snapshot.snapshot import Snapshot, from_objects
+from solver import soft_tiers
+from solver.runtime import deadline
+from solver.runtime.deadline import afterwards
 from solver.runtime.options import Options
 from solver.solve import place
 from tests.objects import node, pod
@@ -44,3 +49,51 @@ def test_one_that_was_asked_for_makes_it_feasible(strategy: Strategy, asked: boo
     told = [violation.why for violation in verify(snapshot, result)]
     assert bool(told) == (strategy == "pack")
     assert all(why.startswith("the status is optimal, and tier strategy has value ") for why in told)
+
+
+# --- the time that is kept for what comes after the search -------------------------------------------------------------------------
+
+
+def test_what_comes_afterwards_is_told_from_what_came_before() -> None:
+    """On a machine that is three times slower it takes three times as long; long reading alone, as of YAML, says nothing."""
+    once = afterwards(2.0, 1.0, 600.0)
+    assert once >= 6.0
+    assert afterwards(6.0, 3.0, 600.0) == pytest.approx(3 * once)
+    assert afterwards(1000.0, 1.0, 600.0) == afterwards(3.0, 1.0, 600.0)
+    assert afterwards(1000.0, 500.0, 60.0) == 30.0
+    assert afterwards(2.0, 1.0, None) == 0.0
+
+
+def test_the_search_of_what_was_read_slowly_ends_earlier(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its clock begins before the run, by what is kept: more than compiling alone would say."""
+    kept: list[float] = []
+    before = deadline.Deadline.__init__
+
+    def noted(self: deadline.Deadline, options: Options, started: float) -> None:
+        kept.append(began - started)
+        before(self, options, started)
+
+    snapshot = uneven()
+    place(snapshot, Options(engine="greedy"))  # what is imported when it is first needed takes longer than compiling
+    monkeypatch.setattr(deadline.Deadline, "__init__", noted)
+    monkeypatch.setattr("solver.runtime.deadline.READING", 1e9)
+    began = time.monotonic() - 10
+    place(snapshot, Options(engine="greedy"), began=began)
+    assert kept[0] >= 20
+
+
+@pytest.mark.parametrize("deterministic", [False, True])
+def test_pods_are_not_evened_out_when_time_is_up(monkeypatch: pytest.MonkeyPatch, deterministic: bool) -> None:
+    """By the clock; with --deterministic the clock decides nothing."""
+    called: list[object] = []
+    monkeypatch.setattr(soft_tiers._LaterTiersSearch, "_even_out", lambda *given, **_: called.append(given))
+    spread = [{"maxSkew": 5, "topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway", "labelSelector": {"matchLabels": {"app": "a"}}}]
+    snapshot = from_objects(
+        [
+            *(node(f"n{i}", cpu=cpu, labels={"zone": f"z{i}"}) for i, cpu in enumerate("14")),
+            *(pod(f"p{i}", cpu="1", labels={"app": "a"}, topologySpreadConstraints=spread) for i in range(4)),
+            pod("q", cpu="1", nodeSelector={"zone": "z0"}),
+        ]
+    )
+    place(snapshot, Options(time_limit=1e-9, deterministic=deterministic))
+    assert bool(called) == deterministic

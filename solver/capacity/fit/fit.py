@@ -23,13 +23,15 @@ from solver.runtime.deadline import Deadline
 from solver.runtime.options import OnProgress, Options
 from solver.runtime.progress_trace import ProgressReporter
 from solver.runtime.run_context import RunContext
-from solver.solve import CHECKING, document, refuse_domain_blocking
+from solver.solve import document, refuse_domain_blocking
 
 #: Shares of the time that is left: for the answer itself, and then for its cause.
 ANSWER = 0.5
 CAUSE = 0.4
 #: Seconds of the limit that are left to the check of the document, as a share of it.
 CHECK = 0.1
+#: ... and at least so many times as long as compiling took.
+CHECKING = 8.0
 
 
 def fit(

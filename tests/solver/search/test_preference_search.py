@@ -7,17 +7,22 @@ from typing import Any
 import pytest
 
 from checker.placement import verify
+from models.cluster.cluster import Ints
 from models.cluster.compile import compile_cluster
 from models.documents.placement import Placement
 from models.snapshot.scope import select
 from models.snapshot.snapshot import from_objects
 from solver import rules
+from solver.bind_order.order import Sequence_
 from solver.bounds.component_bounds import Components
+from solver.objective.container_affinity import Zones
 from solver.objective.preferences import Objective
 from solver.rules.eligibility import possible
 from solver.runtime.options import Options
 from solver.search import preference_search
+from solver.search.outcome import SoftOutcome
 from solver.search.parameters import PreferenceSearchParameters
+from solver.search.preference_search import PreferenceSearch, value_of
 from solver.solve import place
 from tests.objects import Object, node, pod
 
@@ -153,3 +158,38 @@ def test_false_claims_about_tiers_and_families_are_violations() -> None:
     assert claims(lambda r: setattr(r.preferences.families[0], "multiplier", 9))
     assert claims(lambda r: setattr(r.preferences.families[0], "best", -100))
     assert claims(lambda r: setattr(r.preferences.families[0], "value", 77))
+
+
+# --- turns and the clock ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("large")
+@pytest.mark.parametrize(("first", "begun"), [(0.0, [90.0, 52.0]), (20.0, [70.0]), (30.0, [])])
+def test_no_turn_begins_whose_result_could_not_be_taken_over(monkeypatch: pytest.MonkeyPatch, first: float, begun: list[float]) -> None:
+    """A turn of 10 s by a clock of its own, whose result takes 28 s to be taken over. Until that has been seen it is guessed from what the
+    first value takes."""
+    left, seen = 100.0, []
+
+    def take(seconds: float) -> bool:
+        nonlocal left
+        left -= seconds
+        return True
+
+    def adopt(self: PreferenceSearch, best: SoftOutcome, counts: Ints) -> bool:
+        seen.append(left)
+        return take(28.0)
+
+    def valued(objective: Objective, counts: Ints, sequence: Sequence_) -> tuple[int, Zones]:
+        take(first)
+        return value_of(objective, counts, sequence)
+
+    monkeypatch.setattr(preference_search, "value_of", valued)
+    monkeypatch.setattr(PreferenceSearch, "_left", lambda _: left)
+    monkeypatch.setattr(PreferenceSearch, "_finished", lambda *_: left <= 0)
+    monkeypatch.setattr(PreferenceSearch, "_anneal", lambda *_: None)
+    monkeypatch.setattr(PreferenceSearch, "_adopt", adopt)
+    monkeypatch.setattr(PreferenceSearch, "_kinds", lambda *_: {"anneal": lambda *_: take(10.0)})
+    objects = [node(f"n{i}", cpu="4", labels={ZONE: f"z{i % 2}"}) for i in range(4)]
+    objects += [pod(f"p{i}", cpu="1", labels={"app": "a"}, affinity=repels("a")) for i in range(4)]
+    place(from_objects(objects), Options(engine="lns", workers=1))
+    assert seen == begun

@@ -1,0 +1,22 @@
+"""The collector is as it was when what set it aside is over."""
+
+from __future__ import annotations
+
+import gc
+
+import pytest
+
+from models.snapshot.gc_pause import set_aside
+from models.snapshot.snapshot import InputError
+
+
+def test_what_was_there_is_not_walked_inside_and_is_again_afterwards() -> None:
+    with set_aside():
+        assert gc.get_freeze_count() > 0
+    assert gc.get_freeze_count() == 0
+
+
+def test_an_error_inside_changes_nothing_of_that() -> None:
+    with pytest.raises(InputError), set_aside():
+        raise InputError([])
+    assert gc.get_freeze_count() == 0
