@@ -100,17 +100,22 @@ def document_faults(
     for key, number, told in zip(crowd.key_of, crowd.set_of, seen, strict=True):
         if due[number] and not told and key not in mentions:
             fault("the pending pod is neither assigned nor listed as unplaced", key)
+    found += _cause_faults(placement, roster)
+    found += _order_faults(placement, roster)
+    found += _tier_faults(placement, *_priorities(crowd, places, due, roster.ranks))
+    return found + _status_faults(placement)
+
+
+def _cause_faults(placement: Placement, roster: Roster) -> list[Violation]:
+    found = []
     left = {rest.pod for rest in placement.unplaced}
     known = {gang.name for gang in roster.gangs}
     for cause in placement.causes:
         if cause.gang is not None and cause.gang not in known:
-            fault(f"a cause is given for gang {cause.gang}, and no such gang is to be placed")
-        for pod in cause.pods:
-            if pod not in left:
-                fault("a cause is given for a pod that is not listed as unplaced", pod)
-    found += _order_faults(placement, roster)
-    found += _tier_faults(placement, *_priorities(crowd, places, due, roster.ranks))
-    return found + _status_faults(placement)
+            found.append(Violation("", "", DOCUMENT, f"a cause is given for gang {cause.gang}, and no such gang is to be placed"))
+        why = "a cause is given for a pod that is not listed as unplaced"
+        found += [Violation(pod, "", DOCUMENT, why) for pod in cause.pods if pod not in left]
+    return found
 
 
 def _priorities(crowd: Crowd, places: Sequence[int | None], due: Sequence[bool], ranks: Mapping[str, int]) -> tuple[Counter[int], set[int]]:
