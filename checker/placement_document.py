@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping
-from itertools import chain
-from typing import TYPE_CHECKING, Final
+from collections.abc import Collection, Mapping, Sequence
+from operator import attrgetter
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from checker.violation import DOCUMENT, GATED, Violation, is_mirror
 from models.documents.placement import Assignment, Placement, SnapshotRef
@@ -13,9 +13,11 @@ from models.documents.policy import DEFAULT
 from models.kube import objects
 
 if TYPE_CHECKING:
+    from checker.replicas import Crowd
     from checker.rules.gangs import Roster
 
 _MOVABLE_KINDS: Final = frozenset({"ReplicaSet", "ReplicationController", "StatefulSet", "Job"})
+_ORDER: Final = attrgetter("order")
 _SAFE_TO_EVICT: Final = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 
 
@@ -51,15 +53,16 @@ def why_not_pending(pod: objects.Pod, nodes: frozenset[str], ref: SnapshotRef) -
 def document_faults(
     sha256: str,
     placement: Placement,
-    pods: Mapping[str, objects.Pod],
+    crowd: Crowd,
+    places: Sequence[int | None],
     nodes: Collection[str],
     refusals: Mapping[str, str | None],
     roster: Roster,
 ) -> list[Violation]:
     """Faults of the document, judged against the snapshot it speaks of.
 
-    ``sha256``: of the snapshot; ``pods``: its pods by key, ``nodes``: the names of its nodes; ``refusals``: :func:`why_not_pending` of each
-    pod; ``roster``: its gangs.
+    ``sha256``: of the snapshot; ``crowd``: its pods, ``places``: those of the assigned ones; ``nodes``: the names of its nodes;
+    ``refusals``: :func:`why_not_pending` of each pod; ``roster``: its gangs.
     """
     ref = placement.snapshot
     found: list[Violation] = []
@@ -69,48 +72,108 @@ def document_faults(
 
     if ref.sha256 and sha256 and ref.sha256 != sha256:
         fault(f"the document is of snapshot {ref.sha256}, this is {sha256}")
-    mentioned: dict[str, int] = {}
-    for pod, node in chain(((a.pod, a.node) for a in placement.assignments), ((u.pod, "") for u in placement.unplaced)):
-        times = mentioned[pod] = mentioned.get(pod, 0) + 1
+    due = [why is None for why in map(refusals.__getitem__, map(objects.pod_key, crowd.replicas.first))]
+    seen = bytearray(len(crowd.pods))  # pods that are to be placed and were mentioned, by place
+    mentions: dict[str, int] = {}  # of the others, and of those that are mentioned again
+
+    def mention(pod: str, node: str, place: int | None) -> None:
+        times = mentions[pod] = mentions.get(pod, 0 if place is None else seen[place]) + 1
         if times == 2:
             fault("the pod is mentioned more than once", pod, node)
-        if pod not in pods:
+        if place is None:
             fault("the snapshot has no such pod", pod, node)
         elif times == 1:
             why = refusals[pod]
-            if why == GATED and not node:
-                continue  # a gated pod is reported as unplaced
-            if why:
+            if why and not (why == GATED and not node):  # a gated pod is reported as unplaced
                 fault(f"the pod is not to be placed: {why}", pod, node)
+
+    for entry, place in zip(placement.assignments, places, strict=True):
+        if place is not None and not seen[place] and due[crowd.set_of[place]]:
+            seen[place] = 1
+        else:
+            mention(entry.pod, entry.node, place)
+    for rest in placement.unplaced:
+        mention(rest.pod, "", crowd.at.get(rest.pod))
     for entry in placement.assignments:
         if entry.node not in nodes:
             fault("the snapshot has no such node", entry.pod, entry.node)
-    pending = {key: pods[key] for key, why in refusals.items() if why is None}
-    for key in pending:
-        if key not in mentioned:
+    for key, number, told in zip(crowd.key_of, crowd.set_of, seen, strict=True):
+        if due[number] and not told and key not in mentions:
             fault("the pending pod is neither assigned nor listed as unplaced", key)
-    left = {entry.pod for entry in placement.unplaced}
+    found += _cause_faults(placement, roster)
+    found += _order_faults(placement, roster)
+    found += _tier_faults(placement, *_priorities(crowd, places, due, roster.ranks))
+    return found + _status_faults(placement)
+
+
+def _cause_faults(placement: Placement, roster: Roster) -> list[Violation]:
+    found = []
+    left = {rest.pod for rest in placement.unplaced}
     known = {gang.name for gang in roster.gangs}
     for cause in placement.causes:
         if cause.gang is not None and cause.gang not in known:
-            fault(f"a cause is given for gang {cause.gang}, and no such gang is to be placed")
-        for pod in cause.pods:
-            if pod not in left:
-                fault("a cause is given for a pod that is not listed as unplaced", pod)
-    return found + _order_faults(placement, roster) + _tier_faults(placement, pods, pending, roster.ranks) + _status_faults(placement)
+            found.append(Violation("", "", DOCUMENT, f"a cause is given for gang {cause.gang}, and no such gang is to be placed"))
+        why = "a cause is given for a pod that is not listed as unplaced"
+        found += [Violation(pod, "", DOCUMENT, why) for pod in cause.pods if pod not in left]
+    return found
 
 
-def units(placement: Placement, roster: Roster) -> list[list[Assignment]]:
-    """Assignments in bind order; those of one gang that share an order number together, all others alone."""
-    by_order: dict[int, list[Assignment]] = {}
-    for entry in placement.assignments:
-        by_order.setdefault(entry.order, []).append(entry)
-    found: list[list[Assignment]] = []
-    for _, shared in sorted(by_order.items()):
-        if len(shared) > 1 and _is_gang(shared, roster):
-            found.append(shared)
-        else:
-            found += [[entry] for entry in shared]
+def _priorities(crowd: Crowd, places: Sequence[int | None], due: Sequence[bool], ranks: Mapping[str, int]) -> tuple[Counter[int], set[int]]:
+    """How many pods of each priority are assigned, and the priorities of the pods to be placed. ``ranks``: the priority that a pod counts
+    at, where it is not its own; ``due``: whether the pods of a set are to be placed."""
+    own = [pod.spec.priority or 0 for pod in crowd.replicas.first]
+    others = {crowd.at[key]: rank for key, rank in ranks.items()}
+    assigned = {place for place in places if place is not None}
+    placed = Counter(others[place] for place in others.keys() & assigned)
+    for number, count in Counter(map(crowd.set_of.__getitem__, assigned - others.keys())).items():
+        placed[own[number]] += count
+    wanted = {others.get(place, own[number]) for place, number in enumerate(crowd.set_of) if due[number]}
+    return placed, wanted
+
+
+class Turns(NamedTuple):
+    """The pods of a document as they are bound: known ones on known nodes, each at its first mention only; the rest is reported as a fault
+    of the document. ``places``: of the pods in the snapshot; ``units``: how many of them are bound at a time, one after the other."""
+
+    entries: list[Assignment]
+    places: list[int]
+    units: list[int]
+
+
+def turns(placement: Placement, places: Sequence[int | None], nodes: Collection[str], roster: Roster) -> Turns:
+    """Return assignments in bind order; those of one gang that share an order number together, all others alone.
+
+    ``places``: of the assigned pods in the snapshot, None of those that are left out; ``nodes``: the names of its nodes.
+    """
+    listed, found = placement.assignments, Turns([], [], [])
+    orders = [entry.order for entry in listed]
+    shared = _shared_orders(placement)
+    together = {order for order, entries in shared.items() if _is_gang(entries, roster)}
+    seen: set[int] = set()
+    last: int | None = None
+    for i in sorted(range(len(orders)), key=orders.__getitem__):
+        place, entry = places[i], listed[i]
+        if place is None or place in seen:
+            continue
+        seen.add(place)
+        if entry.node in nodes:
+            found.entries.append(entry)
+            found.places.append(place)
+            if entry.order == last and last in together:
+                found.units[-1] += 1
+            else:
+                found.units.append(1)
+            last = entry.order
+    return found
+
+
+def _shared_orders(placement: Placement) -> dict[int, list[Assignment]]:
+    """Order numbers that several assignments have, in order, with these."""
+    several = {order for order, times in Counter(map(_ORDER, placement.assignments)).items() if times > 1}
+    found: dict[int, list[Assignment]] = {order: [] for order in sorted(several)}
+    for entry in placement.assignments if several else ():
+        if entry.order in several:
+            found[entry.order].append(entry)
     return found
 
 
@@ -121,24 +184,18 @@ def _is_gang(shared: list[Assignment], roster: Roster) -> bool:
 
 
 def _order_faults(placement: Placement, roster: Roster) -> list[Violation]:
-    by_order: dict[int, list[Assignment]] = {}
-    found = []
-    for entry in placement.assignments:
-        by_order.setdefault(entry.order, []).append(entry)
-        if entry.order < 1:
-            found.append(Violation(entry.pod, entry.node, DOCUMENT, f"order {entry.order} is below 1"))
-    for order, shared in sorted(by_order.items()):
-        if len(shared) > 1 and not _is_gang(shared, roster):
+    found = [
+        Violation(entry.pod, entry.node, DOCUMENT, f"order {entry.order} is below 1") for entry in placement.assignments if entry.order < 1
+    ]
+    for order, shared in _shared_orders(placement).items():
+        if not _is_gang(shared, roster):
             why = f"order {order} is shared with {shared[0].pod}, and they are not of one gang"
             found += [Violation(entry.pod, entry.node, DOCUMENT, why) for entry in shared[1:]]
     return found
 
 
-def _tier_faults(
-    placement: Placement, pods: Mapping[str, objects.Pod], pending: Mapping[str, objects.Pod], ranks: Mapping[str, int]
-) -> list[Violation]:
-    """``ranks``: the priority that a pod counts at, where it is not its own."""
-    placed = Counter(ranks.get(key, pods[key].spec.priority or 0) for key in {entry.pod for entry in placement.assignments} if key in pods)
+def _tier_faults(placement: Placement, placed: Counter[int], wanted: Collection[int]) -> list[Violation]:
+    """``placed``: how many pods of each priority are assigned; ``wanted``: the priorities of the pods to be placed."""
     found: list[Violation] = []
 
     def fault(why: str) -> None:
@@ -160,8 +217,7 @@ def _tier_faults(
             fault(f"tier {name} is given twice")
         else:
             told.add(tier.priority)
-    wanted = {ranks.get(key, pod.spec.priority or 0) for key, pod in pending.items()}
-    for priority in sorted(wanted - told, reverse=True):
+    for priority in sorted(set(wanted) - told, reverse=True):
         fault(f"there are pending pods of priority {priority} and no tier placed of that priority")
     return found
 
@@ -178,20 +234,4 @@ def _status_faults(placement: Placement) -> list[Violation]:
         found.append(Violation("", "", DOCUMENT, why))
     if placement.status == "infeasible" and placement.assignments:
         found.append(Violation("", "", DOCUMENT, f"the status is infeasible, and {len(placement.assignments)} pods are assigned"))
-    return found
-
-
-def replayed_units(groups: list[list[Assignment]], pods: Mapping[str, objects.Pod], nodes: Collection[str]) -> list[list[Assignment]]:
-    """Return known pods on known nodes, each pod at its first mention only; the rest is reported as a fault of the document."""
-    seen: set[str] = set()
-    found = []
-    for group in groups:
-        kept = []
-        for entry in group:
-            key = entry.pod
-            if key not in seen:
-                seen.add(key)
-                if key in pods and entry.node in nodes:
-                    kept.append(entry)
-        found.append(kept)
     return found

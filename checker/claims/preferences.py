@@ -1,4 +1,4 @@
-"""What workloads gain and lose by preferences, as a Placement tells it, counted again pod by pod.
+"""What workloads gain and lose by preferences, as a Placement tells it, counted again: replicas together, each on its node.
 
 A preferred or implicit affinity term loses its weight for each pod that it selects and that is not in the pod's domain; anti-affinity for
 each that is. What containers do for each other is not counted again, so that gains are compared as a sum where hints between containers
@@ -8,13 +8,14 @@ count; spread constraints belong to many pods, so their costs are compared as a 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from checker.claims.document import controller_name
 from checker.objective.image_locality import ImageLocality
 from checker.objective.kinds import Kind, Kinds, labels_of, taints_of
 from checker.objective.preferences import TAINT_POINTS, preferred_terms
+from checker.replicas import Whereabouts
 from checker.rules import affinity, matching, node_rules
 from checker.violation import DOCUMENT, Violation
 from models.documents.placement import Placement, Preferences
@@ -41,11 +42,8 @@ class _Term(NamedTuple):
     match: affinity.Match
 
 
-def preference_claims(
-    snapshot: Snapshot, placement: Placement, placed: Mapping[str, str], absent: Collection[str], gangs: Sequence[Gang]
-) -> Iterator[Violation]:
-    """Yield what the preferences of a Placement say wrongly. ``placed``: the node of each pod; ``absent``: bound pods that are placed
-    again; ``gangs``: of pods to be placed."""
+def preference_claims(snapshot: Snapshot, placement: Placement, where: Whereabouts, gangs: Sequence[Gang]) -> Iterator[Violation]:
+    """Yield what the preferences of a Placement say wrongly. ``where``: the pods with their nodes; ``gangs``: of pods to be placed."""
     said = placement.preferences
     soft = [tier for tier in placement.objective if tier.tier == "soft"]
     if said is None:
@@ -53,7 +51,9 @@ def preference_claims(
             yield Violation("", "", DOCUMENT, "there is a tier soft, and nothing is said of preferences")
         return
     policy = placement.policy or DEFAULT
-    book = _Book(snapshot, placed, absent, policy, gangs)
+    book = _Book(snapshot, policy)
+    book.read(where)
+    book.read_gangs(gangs, where.placed)
     for why in (*_sums(said, soft[0].value if soft else None), *_gains(said, book.gained), *_unmet(said, book.lost, policy)):
         yield Violation("", "", DOCUMENT, f"preferences: {why}")
 
@@ -116,7 +116,7 @@ def _unmet(said: Preferences, expected: Mapping[_Entry, tuple[int, int]], policy
         if key[1] in COUNTED and claim != expected.get(key):
             pods, lost = expected.get(key, (0, 0))
             yield f"{' '.join(key)}: {claim[0]} pods are said to lose {claim[1]}, {pods} lose {lost}"
-    for key, (pods, lost) in expected.items():
+    for key, (pods, lost) in sorted(expected.items()):
         if key not in claims and (not full or lost > (last or 0)):
             yield f"{' '.join(key)}: {pods} pods lose {lost}, and it is not listed"
 
@@ -125,10 +125,8 @@ class _Book:
     """What each workload gains, and what it loses by each preference with the number of pods that lose, in weighted points. A pair of pods
     counts for the one whose preference it is, or for the one that is placed where a running one has it."""
 
-    def __init__(
-        self, snapshot: Snapshot, placed: Mapping[str, str], absent: Collection[str], policy: Policy, gangs: Sequence[Gang]
-    ) -> None:
-        self._snapshot, self._placed, self._policy = snapshot, placed, policy
+    def __init__(self, snapshot: Snapshot, policy: Policy) -> None:
+        self._snapshot, self._policy = snapshot, policy
         self._nodes = {node.metadata.name or "": node for node in snapshot.nodes}
         self.lost: dict[_Entry, tuple[int, int]] = {}
         self.gained: Counter[str] = Counter()
@@ -137,34 +135,40 @@ class _Book:
         self._kinds = Kinds()
         self._chosen: dict[int, dict[frozenset[str], int]] = {}
         self._memo: dict[tuple[affinity.Match, str], tuple[int, Counter[str], frozenset[int]]] = {}
-        gone = frozenset(absent)
-        mine: list[tuple[objects.Pod, str]] = []
+
+    def read(self, where: Whereabouts) -> None:
+        """Count pods by what they prefer: replicas together, each on its node; bare pods, which gain under their own names, alone."""
+        mine: list[tuple[objects.Pod, list[str]]] = []
         given: dict[tuple[str, str, affinity.Match], Counter[str]] = {}
-        for pod in snapshot.pods:
+        for pod, on in where.on:
             if objects.is_terminal(pod):
                 continue
-            key = objects.pod_key(pod)
-            node = placed.get(key) or ("" if key in gone else pod.spec.nodeName)
-            if node not in self._nodes:
-                continue
-            if key in placed:
-                mine.append((pod, node))
-            else:
-                self._give(pod, node, given)
-            self._kinds.of(pod).add(node, placed=key in placed, terminating=False)
+            placed, staying = on
+            if placed:
+                mine += [(pod, placed)] if objects.controller_of(pod) is not None else []
+                self._kinds.of(pod).add(placed, placed=True, terminating=False)
+            if staying:
+                self._give(pod, staying, given)
+                self._kinds.of(pod).add(staying, placed=False, terminating=False)
+        crowd = where.crowd
+        bare = [objects.controller_of(pod) is None and not objects.is_terminal(pod) for pod in crowd.replicas.first]
+        for key, node in where.placed.items() if any(bare) else ():
+            if node in self._nodes and key in crowd.at and bare[crowd.set_of[crowd.at[key]]]:
+                mine.append((crowd[key], [node]))
         self._each(mine, given)
-        self._gangs(gangs)
 
     def _gain(self, pod: objects.Pod, family: str, points: int) -> None:
+        """Replicas of a pod, or it alone, get so many points."""
         if points:
             self.gained[controller_name(pod)] += points * int(getattr(self._policy.multipliers, family))
 
-    def _give(self, pod: objects.Pod, node: str, given: dict[tuple[str, str, affinity.Match], Counter[str]]) -> None:
-        """What the terms of a pod that stays offer, by family, key and match, and by domain."""
+    def _give(self, pod: objects.Pod, nodes: Sequence[str], given: dict[tuple[str, str, affinity.Match], Counter[str]]) -> None:
+        """What the terms of pods that stay offer, by family, key and match, and by domain."""
         for term in self._own(pod):
-            domain = labels_of(self._nodes[node]).get(term.key)
-            if domain is not None:
-                given.setdefault((term.family, term.key, term.match), Counter())[domain] += term.weight
+            for node in nodes:
+                domain = labels_of(self._nodes[node]).get(term.key)
+                if domain is not None:
+                    given.setdefault((term.family, term.key, term.match), Counter())[domain] += term.weight
 
     def _own(self, pod: objects.Pod) -> list[_Term]:
         if pod.spec.affinity is None:
@@ -174,46 +178,52 @@ class _Book:
             self._terms_of[memo] = list(self._terms(pod))
         return self._terms_of[memo]
 
-    def _enter(self, pod: objects.Pod, family: str, text: str, lost: int) -> None:
-        lost *= int(getattr(self._policy.multipliers, family))
-        if lost > 0:
+    def _enter(self, pod: objects.Pod, family: str, text: str, losses: Iterable[int]) -> None:
+        """Replicas of a pod, or it alone, lose so many points each."""
+        weight = int(getattr(self._policy.multipliers, family))
+        real = [lost * weight for lost in losses if lost * weight > 0]
+        if real:
             key = controller_name(pod), family, text
             pods, before = self.lost.get(key, (0, 0))
-            self.lost[key] = pods + 1, before + lost
+            self.lost[key] = pods + len(real), before + sum(real)
 
     def _each(
-        self, mine: list[tuple[objects.Pod, str]], given: Mapping[tuple[str, str, affinity.Match], Counter[str]]
+        self, mine: list[tuple[objects.Pod, list[str]]], given: Mapping[tuple[str, str, affinity.Match], Counter[str]]
     ) -> None:  # fmt: skip
         locality = ImageLocality(self._nodes) if self._policy.multipliers.imageLocality else None
-        soft = {name: [t for t in taints_of(node) if t.effect == "PreferNoSchedule"] for name, node in self._nodes.items()}
+        soft = {
+            name: found for name, node in self._nodes.items() if (found := [t for t in taints_of(node) if t.effect == "PreferNoSchedule"])
+        }
         best: dict[int, int] = {}
-        offers: dict[int, list[tuple[str, str, Counter[str]]]] = {}
-        for pod, name in mine:
+        for pod, nodes in mine:
             for chosen, weight in self._preferred_nodes(pod).items():
-                if name not in chosen:
-                    self._enter(pod, "nodeAffinity", f"preferred node affinity of weight {weight}", weight)
-                else:
-                    self._gain(pod, "nodeAffinity", weight)
-            met = sum(not node_rules.tolerated(pod.spec.tolerations, taint, self._snapshot.gates) for taint in soft[name])
-            self._enter(pod, "taints", "PreferNoSchedule taints that it does not tolerate", -TAINT_POINTS * met)
-            self._gain(pod, "taints", TAINT_POINTS * met)
+                met = sum(name in chosen for name in nodes)
+                self._enter(pod, "nodeAffinity", f"preferred node affinity of weight {weight}", [weight] * (len(nodes) - met))
+                self._gain(pod, "nodeAffinity", weight * met)
+            if soft:
+                bad = [sum(not self._tolerated(pod, taint) for taint in soft.get(name, ())) for name in nodes]
+                text = "PreferNoSchedule taints that it does not tolerate"
+                self._enter(pod, "taints", text, [-TAINT_POINTS * number for number in bad])
+                self._gain(pod, "taints", TAINT_POINTS * sum(bad))
             if locality is not None:
                 kind = id(pod.spec.containers)  # equal pods share it
                 if kind not in best:
                     best[kind] = max(locality.points(pod.spec, other) for other in self._nodes)
-                here = locality.points(pod.spec, name)
-                self._enter(pod, "imageLocality", "images that its node does not have", best[kind] - here)
-                self._gain(pod, "imageLocality", here)
+                here = [locality.points(pod.spec, name) for name in nodes]
+                self._enter(pod, "imageLocality", "images that its node does not have", [best[kind] - points for points in here])
+                self._gain(pod, "imageLocality", sum(here))
             for term in self._own(pod):
-                met, missed = self._met(pod, name, term)
-                self._enter(pod, term.family, term.text, term.weight * missed if term.weight > 0 else -term.weight * met)
-                self._gain(pod, term.family, term.weight * met)
-            mine_kind = self._kinds.of(pod)
-            if id(mine_kind) not in offers:
-                offers[id(mine_kind)] = [(f, key, sums) for (f, key, match), sums in given.items() if self._holds(match, mine_kind)]
-            for family, key, sums in offers[id(mine_kind)]:
-                domain = labels_of(self._nodes[name]).get(key)
-                self._gain(pod, family, sums[domain] if domain is not None else 0)
+                pairs = [self._met(pod, name, term) for name in nodes]
+                losses = [term.weight * missed if term.weight > 0 else -term.weight * met for met, missed in pairs]
+                self._enter(pod, term.family, term.text, losses)
+                self._gain(pod, term.family, term.weight * sum(met for met, _ in pairs))
+            for (family, key, match), sums in given.items():
+                if self._holds(match, self._kinds.of(pod)):
+                    domains = [labels_of(self._nodes[name]).get(key) for name in nodes]
+                    self._gain(pod, family, sum(sums[domain] for domain in domains if domain is not None))
+
+    def _tolerated(self, pod: objects.Pod, taint: objects.Taint) -> bool:
+        return node_rules.tolerated(pod.spec.tolerations, taint, self._snapshot.gates)
 
     def _preferred_nodes(self, pod: objects.Pod) -> dict[frozenset[str], int]:
         """The weight of each set of nodes that preferred node affinity names; terms that no node meets ask for nothing."""
@@ -241,12 +251,12 @@ class _Book:
             text = f"more pods of its required affinity, per {key}"
             yield _Term("requiredAffinity", text, times * self._policy.hardPodAffinityWeight, key, match)
 
-    def _gangs(self, gangs: Sequence[Gang]) -> None:
+    def read_gangs(self, gangs: Sequence[Gang], placed: Mapping[str, str]) -> None:
         """Each member of a gang with a preferred topology wants every other one in its domain."""
         for gang in gangs:
             if gang.key is None or gang.required:
                 continue
-            members = [(pod, self._placed.get(objects.pod_key(pod))) for pod in (self._snapshot.pods[i] for i in gang.pods)]
+            members = [(pod, placed.get(objects.pod_key(pod))) for pod in (self._snapshot.pods[i] for i in gang.pods)]
             running = [self._snapshot.pods[i].spec.nodeName or "" for i in gang.bound]
             there = [
                 labels_of(self._nodes[name]).get(gang.key) for name in [*(n for _, n in members if n), *running] if name in self._nodes
@@ -257,7 +267,7 @@ class _Book:
                     domain = labels_of(self._nodes[name]).get(gang.key)
                     near = inside[domain] - 1 if domain is not None else 0
                     text = f"preferred pod affinity of weight {TOGETHER}, per {gang.key}"
-                    self._enter(pod, "podAffinity", text, TOGETHER * (len(there) - 1 - near))
+                    self._enter(pod, "podAffinity", text, [TOGETHER * (len(there) - 1 - near)])
                     beside = sum(
                         domain is not None and labels_of(self._nodes[other]).get(gang.key) == domain
                         for other in running if other in self._nodes
@@ -278,7 +288,7 @@ class _Book:
     def _matching(self, match: affinity.Match, key: str) -> tuple[int, Counter[str], frozenset[int]]:
         """How many pods a term selects, all over and by domain of its key, and which kinds they are of."""
         if (match, key) not in self._memo:
-            kinds = [kind for kind in self._kinds if self._holds(match, kind)]
+            kinds = [kind for kind in self._kinds.offered(match.selector) if self._holds(match, kind)]
             total, domains = 0, Counter[str]()
             for kind in kinds:
                 for numbers in (kind.placed, kind.fixed):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 
 from checker.rules import matching
 from models.kube import objects
@@ -11,31 +13,41 @@ from models.kube import objects
 Nodes = Mapping[str, objects.Node]
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
 class Kind:
-    """Pods of one namespace and one set of labels, as numbers by node. ``counted``: all but the terminating ones; ``settled``: those of
-    them that stay where they are."""
+    """Pods of one namespace and one set of labels, as numbers by node: the placed ones, and those that stay where they are.
+    ``terminating``: those of either that spread constraints do not count."""
 
     namespace: str
     labels: matching.Labels
     placed: dict[str, int] = field(default_factory=dict)
     fixed: dict[str, int] = field(default_factory=dict)
-    counted: dict[str, int] = field(default_factory=dict)
-    settled: dict[str, int] = field(default_factory=dict)
+    terminating: list[tuple[str, bool]] = field(default_factory=list)  # node, whether placed
 
-    def add(self, node: str, *, placed: bool, terminating: bool) -> None:
+    def add(self, nodes: Sequence[str], *, placed: bool, terminating: bool) -> None:
+        """Count pods in, of which each is on one of the nodes."""
         numbers = self.placed if placed else self.fixed
-        numbers[node] = numbers.get(node, 0) + 1
-        if not terminating:
-            self.counted[node] = self.counted.get(node, 0) + 1
-            if not placed:
-                self.settled[node] = self.settled.get(node, 0) + 1
+        for node in nodes:
+            numbers[node] = numbers.get(node, 0) + 1
+        if terminating:
+            self.terminating += [(node, placed) for node in nodes]
+
+    def counted(self, *, settled: bool) -> Collection[Mapping[str, int]]:
+        """Return numbers by node, to be added up, of the pods that spread constraints count; ``settled``: of those of them that stay."""
+        found = [self.fixed] if settled else [self.placed, self.fixed]
+        if self.terminating:
+            found.append(
+                {node: -number for node, number in Counter(n for n, placed in self.terminating if not (settled and placed)).items()}
+            )
+        return found
 
 
 class Kinds:
     """The kinds of a snapshot's pods."""
 
     def __init__(self) -> None:
+        self._by_label: dict[tuple[str, str], list[Kind]] = {}
+        self._labelled = 0  # how many kinds are filed there
         self._kinds: dict[matching.Profile, Kind] = {}
         self._known: dict[tuple[str | None, int], Kind] = {}  # by id of the labels, which the snapshot keeps alive and pods share
 
@@ -48,8 +60,30 @@ class Kinds:
             self._known[known] = kind
         return kind
 
+    def offered(self, selector: matching.Selector) -> Iterable[Kind]:
+        """Return the kinds that a selector may select: where it asks for a label's value, those with the rarest of these labels."""
+        if len(self._kinds) != self._labelled:
+            self._labelled = len(self._kinds)
+            self._by_label.clear()
+            for kind in self:
+                for pair in kind.labels.items():
+                    self._by_label.setdefault(pair, []).append(kind)
+        asked: list[list[list[Kind]]] = [
+            [self._by_label.get((requirement.key, value), []) for value in requirement.values]
+            for requirement in selector or ()
+            if requirement.operator == "In"
+        ]
+        if not asked:
+            return self
+        rarest = min(asked, key=_size)
+        return chain.from_iterable(rarest)
+
     def __iter__(self) -> Iterator[Kind]:
         return iter(self._kinds.values())
+
+
+def _size(lists: list[list[Kind]]) -> int:
+    return sum(len(each) for each in lists)
 
 
 def labels_of(node: objects.Node) -> matching.Labels:

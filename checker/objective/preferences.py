@@ -11,14 +11,14 @@ Source: docs/preferences.md; kube-scheduler plugins nodeaffinity, tainttoleratio
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
 from typing import Final, NamedTuple
 
 from checker.objective.image_locality import ImageLocality
 from checker.objective.kinds import Kind, Kinds, Nodes, labels_of, node_affinity, taints_of
 from checker.objective.soft_spread import SoftSpread, UsableNodes
+from checker.replicas import Crowd, Whereabouts
 from checker.rules import affinity, matching, node_rules
 from checker.rules import gangs as rules_gangs
 from models.documents.policy import Policy
@@ -38,14 +38,25 @@ class SoftScore:
     """Points of a placement, without the policy's multipliers.
 
     ``families``: points of nodeAffinity, taints, imageLocality (where the policy counts it), podAffinity, requiredAffinity and
-    topologySpread. ``pods``: points of nodeAffinity and taints of each placed pod (``namespace/name``). ``spread``, ``kinds``: its soft
-    spread constraints, and the pods that they count.
+    topologySpread. ``pods``: points of nodeAffinity and taints of each placed pod (``namespace/name``), worked out when asked for.
+    ``spread``, ``kinds``: its soft spread constraints, and the pods that they count; ``points``, ``where``: of nodes, and where pods are.
     """
 
     families: dict[str, int]
-    pods: dict[str, int]
     spread: SoftSpread = field(compare=False, repr=False)
     kinds: Kinds = field(compare=False, repr=False)
+    points: _NodePoints = field(compare=False, repr=False)
+    where: Whereabouts = field(compare=False, repr=False)
+
+    @property
+    def pods(self) -> dict[str, int]:
+        """Return the points of each placed pod for its node."""
+        found = {}
+        for key, node in self.where.placed.items():
+            pod = self.where.crowd.get(key)
+            if pod is not None and node in self.points.nodes and not objects.is_terminal(pod):
+                found[key] = self.points.preferred(pod.spec, node) + self.points.untolerated(pod.spec, node)
+        return found
 
     def evenness(self) -> int | None:
         """Return the value of the tier `topologySpread`; None where no ScheduleAnyway constraint counts."""
@@ -71,44 +82,48 @@ def score(
         InputError: a gang's declaration cannot be read.
         QuantityError: a quantity in the snapshot is malformed or beyond 64 bits.
     """
-    nodes = {node.metadata.name or "": node for node in snapshot.nodes}
-    gone, wanted = frozenset(absent), frozenset(pending)
+    wanted, nodes = frozenset(pending), {node.metadata.name or "" for node in snapshot.nodes}
     gangs = rules_gangs.read(snapshot, wanted, policy).gangs if gangs is None else gangs
+    return score_of(snapshot, Whereabouts(Crowd(snapshot), placed, absent, nodes), policy, wanted, gangs)
+
+
+def score_of(snapshot: Snapshot, where: Whereabouts, policy: Policy, pending: Collection[str], gangs: Sequence[Gang]) -> SoftScore:
+    """Return the points of a placement, as :func:`score` does. ``where``: the pods with their nodes; ``pending``: a set."""
+    nodes = {node.metadata.name or "": node for node in snapshot.nodes}
+    waiting = {number for key, number in zip(where.crowd.key_of, where.crowd.set_of, strict=True) if key in pending}
     kinds = Kinds()
     points = _NodePoints(nodes, snapshot.gates, images=bool(policy.multipliers.imageLocality))
     pairs = _Pairs(snapshot, nodes, policy.hardPodAffinityWeight)
-    fixed: list[objects.Pod] = []
-    waiting: list[tuple[objects.Pod, Kind]] = []
-    for pod in snapshot.pods:
+    fixed: list[tuple[objects.Pod, int]] = []
+    to_be_placed: list[tuple[objects.Pod, Kind]] = []
+    for number, (pod, on) in enumerate(where.on):
         if objects.is_terminal(pod):
             continue
-        key, kind = objects.pod_key(pod), kinds.of(pod)
-        if key in wanted:
-            waiting.append((pod, kind))
-        stays = key not in placed
-        node = pod.spec.nodeName if stays else placed[key]
-        if node not in nodes or (stays and key in gone):
-            continue
-        kind.add(node, placed=not stays, terminating=objects.is_terminating(pod))
-        pairs.add(pod, kind, node, placed=not stays)
-        if stays:
-            fixed.append(pod)
-        else:
-            points.add(key, pod, node)
-    usable = UsableNodes(nodes, fixed, snapshot.gates)
-    spread = SoftSpread(snapshot, nodes, policy, usable)
-    for pod, kind in waiting:
+        kind = kinds.of(pod)
+        if number in waiting:
+            to_be_placed.append((pod, kind))
+        placed, staying = on
+        if placed:
+            kind.add(placed, placed=True, terminating=objects.is_terminating(pod))
+            pairs.add(pod, kind, placed, placed=True)
+            points.add(pod.spec, placed)
+        if staying:
+            kind.add(staying, placed=False, terminating=objects.is_terminating(pod))
+            pairs.add(pod, kind, staying, placed=False)
+            fixed.append((pod, len(staying)))
+    spread = SoftSpread(snapshot, nodes, policy, UsableNodes(nodes, fixed, snapshot.gates, where.crowd.asked))
+    for pod, kind in to_be_placed:
         spread.carry(pod, kind)
     preferred, required = pairs.points(kinds)
     families = {
         "nodeAffinity": points.affinity,
         "taints": points.taints,
         **({"imageLocality": points.images} if policy.multipliers.imageLocality else {}),
-        "podAffinity": preferred + _together(snapshot, nodes, placed, gangs),
+        "podAffinity": preferred + _together(snapshot, nodes, where.placed, gangs),
         "requiredAffinity": required,
         "topologySpread": spread.points(kinds),
     }
-    return SoftScore(families, points.pods, spread, kinds)
+    return SoftScore(families, spread, kinds, points, where)
 
 
 # --- a pod and its node -----------------------------------------------------------------------------------------------------------------
@@ -121,30 +136,31 @@ class _NodePoints:
         self.affinity = 0
         self.images = 0
         self.taints = 0
-        self.pods: dict[str, int] = {}
-        self._nodes, self._gates = nodes, gates
+        self.nodes, self._gates = nodes, gates
         self._locality = ImageLocality(nodes) if images else None
-        self._soft = {name: [t for t in taints_of(node) if t.effect == _SOFT_TAINT] for name, node in nodes.items()}
+        self._soft = {name: soft for name, node in nodes.items() if (soft := [t for t in taints_of(node) if t.effect == _SOFT_TAINT])}
 
-    def add(self, key: str, pod: objects.Pod, node: str) -> None:
-        preferred, taints = self._preferred(pod.spec, node), self._untolerated(pod.spec, node)
-        self.affinity += preferred
-        self.taints += taints
-        self.images += self._locality.points(pod.spec, node) if self._locality is not None else 0
-        self.pods[key] = preferred + taints
+    def add(self, spec: objects.PodSpec, on: Sequence[str]) -> None:
+        """Replicas have such a spec, each on one of these nodes."""
+        if node_affinity(spec) is not None:
+            self.affinity += sum(self.preferred(spec, node) for node in on)
+        if self._soft:
+            self.taints += sum(self.untolerated(spec, node) for node in on)
+        if self._locality is not None:
+            self.images += sum(self._locality.points(spec, node) for node in on)
 
-    def _preferred(self, spec: objects.PodSpec, node: str) -> int:
+    def preferred(self, spec: objects.PodSpec, node: str) -> int:
+        """Return what a node is worth to a pod by its preferred node affinity."""
         wanted = node_affinity(spec)
         if wanted is None:
             return 0
-        labels = labels_of(self._nodes[node])
+        labels = labels_of(self.nodes[node])
         terms = wanted.preferredDuringSchedulingIgnoredDuringExecution or ()
         return sum(term.weight for term in terms if matching.term_holds(term.preference, labels, node))
 
-    def _untolerated(self, spec: objects.PodSpec, node: str) -> int:
-        if not self._soft[node]:
-            return 0
-        met = [taint for taint in self._soft[node] if not node_rules.tolerated(spec.tolerations, taint, self._gates)]
+    def untolerated(self, spec: objects.PodSpec, node: str) -> int:
+        """Return what a node is worth to a pod by its soft taints."""
+        met = [taint for taint in self._soft.get(node, ()) if not node_rules.tolerated(spec.tolerations, taint, self._gates)]
         return TAINT_POINTS * len(met)
 
 
@@ -162,7 +178,6 @@ class _Pull:
 class _Owned(NamedTuple):
     """A term of a kind's pods, where it counts, and whether it selects the very pods that have it."""
 
-    family: _Family
     key: str
     weight: int
     pull: _Pull
@@ -181,43 +196,32 @@ class _Family:
     def __init__(self, namespace_labels: Mapping[str, matching.Labels]) -> None:
         self._namespace_labels = namespace_labels
         self._pulls: dict[affinity.Match, dict[str, _Pull]] = {}
-        self._named: dict[str, matching.Shelf[affinity.Match]] = {}
-        self._broad: matching.Shelf[affinity.Match] = matching.Shelf()
         self._own = 0
 
     def owned(self, term: affinity.AffinityTerm, weight: int, kind: Kind) -> _Owned:
         """Return a term that pods of a kind have."""
-        if term.match not in self._pulls:
-            self._file(term.match)
         pull = self._pulls.setdefault(term.match, {}).setdefault(term.key, _Pull())
-        return _Owned(self, term.key, weight, pull, self._holds(term.match, kind))
+        return _Owned(term.key, weight, pull, self._holds(term.match, kind))
 
-    def add(self, term: _Owned, domain: str, *, placed: bool) -> None:
-        """A pod has the term, in a domain of its key."""
+    def add(self, term: _Owned, domains: Sequence[str], *, placed: bool) -> None:
+        """Pods have the term, each in one of these domains of its key."""
         pulls = term.pull.placed if placed else term.pull.fixed
-        pulls[domain] = pulls.get(domain, 0) + term.weight
+        for domain in domains:
+            pulls[domain] = pulls.get(domain, 0) + term.weight
         if placed and term.selects_itself:
-            self._own += term.weight  # a pod is no pair with itself
-
-    def _file(self, match: affinity.Match) -> None:
-        if match.among is not None:
-            self._broad.file(match.selector, match)
-            return
-        for namespace in match.namespaces:
-            self._named.setdefault(namespace, matching.Shelf()).file(match.selector, match)
+            self._own += term.weight * len(domains)  # a pod is no pair with itself
 
     def _holds(self, match: affinity.Match, kind: Kind) -> bool:
         return match.holds(kind.namespace, kind.labels, self._namespace_labels.get(kind.namespace, {}))
 
-    def points(self, kinds: Iterable[Kind], domains: _Domains) -> int:
+    def points(self, kinds: Kinds, domains: _Domains) -> int:
         total = -self._own
-        for kind in kinds:
-            named = self._named.get(kind.namespace)
-            offered = chain(self._broad.candidates(kind.labels), named.candidates(kind.labels) if named else ())
-            for match in [match for match in offered if self._holds(match, kind)]:
-                for key, pull in self._pulls[match].items():
-                    placed, fixed = domains.of(kind, key)
-                    total += _dot(pull.placed, placed) + _dot(pull.placed, fixed) + _dot(pull.fixed, placed)
+        for match, pulls in self._pulls.items():
+            for kind in kinds.offered(match.selector):
+                if self._holds(match, kind):
+                    for key, pull in pulls.items():
+                        placed, fixed = domains.of(kind, key)
+                        total += _dot(pull.placed, placed) + _dot(pull.placed, fixed) + _dot(pull.fixed, placed)
         return total
 
 
@@ -257,22 +261,17 @@ class _Pairs:
         self._required = _Family(namespace_labels)
         self._keys: dict[int, tuple[str, ...]] = {}
         self._terms: dict[tuple[object, ...], tuple[list[_Weighted], list[_Weighted]]] = {}
-        self._owned: dict[tuple[int, int], list[_Owned]] = {}
 
-    def add(self, pod: objects.Pod, kind: Kind, node: str, *, placed: bool) -> None:
+    def add(self, pod: objects.Pod, kind: Kind, nodes: Sequence[str], *, placed: bool) -> None:
+        """Replicas of a pod are there, each on one of these nodes."""
         if pod.spec.affinity is None:
             return
-        memo = id(pod.spec.affinity), id(kind)  # the snapshot keeps one alive, and equal pods share it; kinds stay
-        owned = self._owned.get(memo)
-        if owned is None:
-            preferred, required = self._read(pod, kind)
-            owned = self._owned[memo] = [self._preferred.owned(term, weight, kind) for term, weight in preferred]
-            owned += [self._required.owned(term, weight, kind) for term, weight in required]
-        labels = labels_of(self._nodes[node])
-        for term in owned:
-            domain = labels.get(term.key)
-            if domain is not None:
-                term.family.add(term, domain, placed=placed)
+        preferred, required = self._read(pod, kind)
+        labels = [labels_of(self._nodes[node]) for node in nodes]
+        for family, terms in ((self._preferred, preferred), (self._required, required)):
+            for term, weight in terms:
+                owned = family.owned(term, weight, kind)
+                family.add(owned, [each[owned.key] for each in labels if owned.key in each], placed=placed)
 
     def points(self, kinds: Kinds) -> tuple[int, int]:
         domains = _Domains(self._nodes)

@@ -6,7 +6,7 @@ Source: kube-scheduler plugin podtopologyspread (scoring.go), and plugins/helper
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Final, NamedTuple
 
@@ -40,38 +40,27 @@ class _Carrier(NamedTuple):
     pinned: str | None
 
 
-def _requests_text(pod: objects.Pod, *, bound: bool) -> bytes | str:
-    spec, status = pod.spec, pod.status
-    held = (status,) if bound and status else None
-    return matching.text(spec.containers, spec.initContainers, spec.resources, spec.overhead, held)
-
-
 class UsableNodes:
     """Which nodes a pod could use, alone beside the pods that stay: NodeUnschedulable, NodeName (mirror pods), TaintToleration,
-    NodeAffinity, NodeDeclaredFeatures and NodeResourcesFit."""
+    NodeAffinity, NodeDeclaredFeatures and NodeResourcesFit. ``fixed``: pods that stay, each with the number of its replicas on its node."""
 
-    def __init__(self, nodes: Nodes, fixed: Sequence[objects.Pod], gates: FeatureGates) -> None:
-        self._nodes, self._gates = nodes, gates
+    def __init__(self, nodes: Nodes, fixed: Sequence[tuple[objects.Pod, int]], gates: FeatureGates, asked: resources.Shared) -> None:
+        self._nodes, self._gates, self._asked = nodes, gates, asked
         self._fixed = fixed
         self._pods: Counter[str] = Counter()
         self._used: dict[str, resources.Amounts] = {}
         self._capacity: dict[str, resources.Amounts] = {}
-        self._requests: dict[bytes | str, resources.Amounts] = {}
         self._memo: dict[_Carrier, dict[str, bool]] = {}
 
     def _weigh(self) -> None:
         """Look at what nodes hold; put off until a minimum is asked for."""
         self._capacity = {name: resources.node_capacity(node) for name, node in self._nodes.items()}
-        held: dict[bytes | str, resources.Amounts] = {}
-        for pod in self._fixed:
-            memo = _requests_text(pod, bound=True)
-            if memo not in held:
-                held[memo] = resources.pod_requests(pod, self._gates, bound=True)
+        for pod, number in self._fixed:
             node = pod.spec.nodeName or ""
-            self._pods[node] += 1
+            self._pods[node] += number
             used = self._used.setdefault(node, {})
-            for name, amount in held[memo].items():
-                used[name] = used.get(name, 0) + amount
+            for name, amount in self._asked.requests(pod, bound=True).items():
+                used[name] = used.get(name, 0) + amount * number
 
     def by(self, carrier: _Carrier, pod: objects.Pod, node: str) -> bool:
         """Return whether ``pod``, one of the carrier's, could use the node."""
@@ -80,16 +69,14 @@ class UsableNodes:
             answers[node] = (
                 carrier.pinned in (None, node)
                 and not node_rules.node_faults(pod.spec, self._nodes[node], self._gates)
-                and self._fits(carrier, pod, node)
+                and self._fits(pod, node)
             )
         return answers[node]
 
-    def _fits(self, carrier: _Carrier, pod: objects.Pod, node: str) -> bool:
+    def _fits(self, pod: objects.Pod, node: str) -> bool:
         if not self._capacity:
             self._weigh()
-        requests = self._requests.get(carrier.requests)
-        if requests is None:
-            requests = self._requests[carrier.requests] = resources.pod_requests(pod, self._gates, bound=False)
+        requests = self._asked.requests(pod, bound=False)
         return not resources.fit_faults(requests, self._pods[node], self._used.get(node, {}), self._capacity[node])
 
 
@@ -101,23 +88,18 @@ class SoftSpread:
         self._defaults = _Defaults(snapshot, policy)
         self._usable = usable
         self._eligible = spread.Eligible(nodes, snapshot.gates)
-        self._noted: set[tuple[object, ...]] = set()
         self._carriers: dict[_Constraint, dict[_Carrier, objects.Pod]] = {}
         self._read: dict[tuple[object, ...], list[_Constraint]] = {}
         self._domains: dict[tuple[frozenset[str], str], dict[str, list[str]]] = {}
+        self._counted: dict[bool, list[dict[str, int]]] = {}  # kinds stay as they are
+        self._by_default: dict[tuple[bytes | str, str], frozenset[str]] = {}
+        self._values: dict[str, dict[str, str]] = {}
 
     def carry(self, pod: objects.Pod, kind: Kind) -> None:
-        """Take note of the constraints of a pod to be placed."""
-        spec, owners = pod.spec, pod.metadata.ownerReferences
+        """Take note of the constraints of a pod to be placed, which are those of its replicas."""
+        spec = pod.spec
         own = spec.topologySpreadConstraints
         pinned = spec.nodeName if spec.nodeName and is_mirror(pod) else None
-        # All that is read below; the snapshot keeps these parts alive, and equal pods share them.
-        rules_of = id(spec.nodeSelector), id(spec.affinity), id(spec.tolerations)
-        requests_of = id(spec.containers), id(spec.initContainers), id(spec.resources), id(spec.overhead)
-        noted = id(kind), id(own), id(owners), pinned, rules_of, requests_of
-        if noted in self._noted:
-            return
-        self._noted.add(noted)
         rules = matching.text(spec.nodeSelector, node_affinity(spec), spec.tolerations, sorted(node_rules.features_asked(spec)))
         memo: tuple[object, ...]
         if own:
@@ -127,21 +109,22 @@ class SoftSpread:
             owner = objects.controller_of(pod)
             memo = (id(kind), rules, (owner.kind, owner.name) if owner else None)
         if memo not in self._read:
-            self._read[memo] = list(self._constraints(pod, kind))
+            self._read[memo] = list(self._constraints(pod, kind, rules))
         constraints = self._read[memo]
         if not constraints:
             return
-        carrier = _Carrier(rules, _requests_text(pod, bound=False), pinned)
+        carrier = _Carrier(rules, matching.text(spec.containers, spec.initContainers, spec.resources, spec.overhead), pinned)
         for constraint in constraints:
             self._carriers.setdefault(constraint, {}).setdefault(carrier, pod)
 
-    def _constraints(self, pod: objects.Pod, kind: Kind) -> Iterator[_Constraint]:
+    def _constraints(self, pod: objects.Pod, kind: Kind, rules: bytes | str) -> Iterator[_Constraint]:
         if not pod.spec.topologySpreadConstraints:
             selector = self._defaults.selector(pod, kind) if self._defaults.constraints else ()
             for entry in self._defaults.constraints if selector else ():
-                # The API's defaults: node affinity counts, taints do not.
-                eligible = self._eligible.of(pod.spec, self._defaults.keys(entry), affinity=True, taints=False)
-                yield _Constraint(kind.namespace, selector, entry.topologyKey, entry.maxSkew, eligible)
+                memo = rules, entry.topologyKey
+                if memo not in self._by_default:  # the API's defaults: node affinity counts, taints do not
+                    self._by_default[memo] = self._eligible.of(pod.spec, self._defaults.keys(entry), affinity=True, taints=False)
+                yield _Constraint(kind.namespace, selector, entry.topologyKey, entry.maxSkew, self._by_default[memo])
             return
         soft = [c for c in pod.spec.topologySpreadConstraints if c.whenUnsatisfiable == "ScheduleAnyway"]
         keys = {c.topologyKey for c in soft}
@@ -157,51 +140,56 @@ class SoftSpread:
                 yield _Constraint(kind.namespace, selector, c.topologyKey, c.maxSkew, eligible)
 
     def points(self, kinds: Kinds) -> int:
-        counts = self._counts(kinds)
-        return sum(SPREAD_POINTS * self._above(c, counts[c.namespace, c.selector], carriers) for c, carriers in self._carriers.items())
+        counts = self._counts(kinds, settled=False)
+        return sum(
+            SPREAD_POINTS * self._above(c, found, carriers) for (c, carriers), found in zip(self._carriers.items(), counts, strict=True)
+        )
 
     def unevenness(self, kinds: Kinds) -> int | None:
         """Return the value of the tier `topologySpread`: less the squares of the numbers of pods in all domains, plus the squares of the
         numbers without the placed pods. None where no constraint counts."""
-        counts, settled = self._counts(kinds), self._counts(kinds, settled=True)
-        found = None
-        for c, carriers in self._carriers.items():
+        counts, settled = self._counts(kinds, settled=False), self._counts(kinds, settled=True)
+        total = None
+        for (c, carriers), now, before in zip(self._carriers.items(), counts, settled, strict=True):
             if any(self._usable.by(carrier, pod, node) for node in c.eligible for carrier, pod in carriers.items()):
-                domains = [self._per_domain(c, of[c.namespace, c.selector]) for of in (settled, counts)]
-                before, after = (sum(number**2 for number in domain.values()) for domain in domains)
-                found = (found or 0) + before - after
-        return found
+                total = (total or 0) + sum(number**2 for number in before.values()) - sum(number**2 for number in now.values())
+        return total
 
-    def _counts(self, kinds: Kinds, *, settled: bool = False) -> dict[tuple[str, matching.Selector], Counter[str]]:
-        """Pods by node that each selector selects, terminating ones left out; ``settled``: those that stay."""
-        counts: dict[tuple[str, matching.Selector], Counter[str]] = {}
-        shelves: dict[str, matching.Shelf[matching.Selector]] = {}
-        for namespace, selector in {(c.namespace, c.selector): None for c in self._carriers}:
-            counts[namespace, selector] = Counter()
-            shelves.setdefault(namespace, matching.Shelf()).file(selector, selector)
-        for kind in kinds:
-            for selector in shelves[kind.namespace].candidates(kind.labels) if kind.namespace in shelves else ():
-                if matching.selects(selector, kind.labels):
-                    counts[kind.namespace, selector].update(kind.settled if settled else kind.counted)
-        return counts
+    def _counts(self, kinds: Kinds, *, settled: bool) -> list[dict[str, int]]:
+        """Pods by domain that each of the constraints counts, terminating ones left out; ``settled``: those that stay."""
+        if settled not in self._counted:
+            selected: dict[tuple[str, matching.Selector], list[Mapping[str, int]]] = {}  # numbers by node, to be added up
+            for namespace, selector in {(c.namespace, c.selector): None for c in self._carriers}:
+                found = selected[namespace, selector] = []
+                for kind in kinds.offered(selector):
+                    if kind.namespace == namespace and matching.selects(selector, kind.labels):
+                        found += kind.counted(settled=settled)
+            self._counted[settled] = [self._per_domain(c, selected[c.namespace, c.selector]) for c in self._carriers]
+        return self._counted[settled]
 
-    def _above(self, constraint: _Constraint, on: Counter[str], carriers: Mapping[_Carrier, objects.Pod]) -> int:
+    def _above(self, constraint: _Constraint, found: Mapping[str, int], carriers: Mapping[_Carrier, objects.Pod]) -> int:
         """Return how many pods are above the least count plus maxSkew, over all eligible domains."""
-        found = self._per_domain(constraint, on)
         if max(found.values(), default=0) <= constraint.max_skew:
             return 0
         least = self._least(constraint, found, carriers)
         return 0 if least is None else sum(max(0, number - least - constraint.max_skew) for number in found.values())
 
-    def _per_domain(self, constraint: _Constraint, on: Counter[str]) -> Counter[str]:
-        eligible, key = constraint.eligible, constraint.key
-        shared = [node for node in eligible if node in on] if len(eligible) < len(on) else [node for node in on if node in eligible]
-        found: Counter[str] = Counter()
-        for node in shared:
-            found[labels_of(self._nodes[node])[key]] += on[node]
+    def _per_domain(self, constraint: _Constraint, numbers: Iterable[Mapping[str, int]]) -> dict[str, int]:
+        eligible, domain_of = constraint.eligible, self._domain_of(constraint.key)
+        found: dict[str, int] = {}
+        for on in numbers:
+            for node in filter(on.__contains__, eligible) if len(eligible) < len(on) else filter(eligible.__contains__, on):
+                domain = domain_of[node]
+                found[domain] = found.get(domain, 0) + on[node]
         return found
 
-    def _least(self, constraint: _Constraint, found: Counter[str], carriers: Mapping[_Carrier, objects.Pod]) -> int | None:
+    def _domain_of(self, key: str) -> dict[str, str]:
+        """The domain of each node that has one."""
+        if key not in self._values:
+            self._values[key] = {name: labels[key] for name, node in self._nodes.items() if key in (labels := labels_of(node))}
+        return self._values[key]
+
+    def _least(self, constraint: _Constraint, found: Mapping[str, int], carriers: Mapping[_Carrier, objects.Pod]) -> int | None:
         """The least count of the eligible domains that a carrier could use; None if there is no such domain."""
         domains = self._by_domain(constraint.eligible, constraint.key)
         empty = ((domain, 0) for domain in domains if domain not in found)
@@ -214,8 +202,9 @@ class SoftSpread:
         memo = eligible, key
         if memo not in self._domains:
             found = self._domains[memo] = {}
+            domain_of = self._domain_of(key)
             for name in sorted(eligible):
-                found.setdefault(labels_of(self._nodes[name])[key], []).append(name)
+                found.setdefault(domain_of[name], []).append(name)
         return self._domains[memo]
 
 

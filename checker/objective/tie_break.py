@@ -7,10 +7,10 @@ at multiples of 10 up to 100 and at multiples of 100 beyond, and linear between;
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from itertools import chain
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
+from checker.replicas import Crowd, Whereabouts
 from checker.rules import resources
 from checker.violation import stays_with_node
 from models.documents.policy import Policy
@@ -39,15 +39,27 @@ def points(
     Raises:
         QuantityError: a quantity in the snapshot is malformed or beyond 64 bits.
     """
+    nodes = {node.metadata.name or "" for node in snapshot.nodes}
+    return points_of(snapshot, Whereabouts(Crowd(snapshot), placed, absent, nodes), policy, used=used, capacity=capacity)
+
+
+def points_of(
+    snapshot: Snapshot,
+    where: Whereabouts,
+    policy: Policy,
+    *,
+    used: Mapping[str, resources.Amounts],
+    capacity: Mapping[str, resources.Amounts],
+) -> int | None:
+    """Return the negative cost of a placement, as :func:`points` does. ``where``: the pods with their nodes."""
     if policy.strategy == "none" or not snapshot.nodes:
         return None
+    staying = [(pod, on) for pod, (_, on) in where.on if on and not objects.is_terminal(pod)]
     if policy.strategy == "spread":
-        staying = ((pod, pod.spec.nodeName or "", True) for pod in _running(snapshot, placed, absent))
-        coming = ((pod, placed[key], False) for pod in snapshot.pods if (key := objects.pod_key(pod)) in placed)
-        return balance(chain(staying, coming), used, capacity, snapshot.gates)
-    names = {node.metadata.name or "" for node in snapshot.nodes}
-    occupied = {node for node in placed.values() if node in names}
-    occupied.update(pod.spec.nodeName or "" for pod in _running(snapshot, placed, absent) if not stays_with_node(pod))
+        coming = [(pod, on) for pod, (on, _) in where.on if on]
+        return balance([*((*each, True) for each in staying), *((*each, False) for each in coming)], used, capacity, snapshot.gates)
+    occupied = set(where.placed.values())
+    occupied.update(node for pod, on in staying if not stays_with_node(pod) for node in on)
     total = 0
     for node in snapshot.nodes:
         if node.metadata.name in occupied:
@@ -59,30 +71,27 @@ def points(
 
 
 def balance(
-    pods: Iterable[tuple[objects.Pod, str, bool]],
+    pods: Iterable[tuple[objects.Pod, Sequence[str], bool]],
     used: Mapping[str, resources.Amounts],
     capacity: Mapping[str, resources.Amounts],
     gates: FeatureGates,
 ) -> int:
-    """Return the value of `spread`. ``pods``: each with its node, and whether it is bound; ``used``: what they request of each node."""
+    """Return the value of `spread`. ``pods``: each with the nodes of its replicas, and whether they are bound; ``used``: what they request
+    of each node."""
     more: dict[str, resources.Amounts] = {}
     known: dict[tuple[int, ...], resources.Amounts] = {}
-    for pod, node, bound in pods:
+    for pod, nodes, bound in pods:
+        if not nodes:
+            continue
         spec = pod.spec
         parts = (id(spec.containers), id(spec.initContainers), id(spec.resources), id(spec.overhead), id(pod.status) if bound else 0)
         if parts not in known:  # equal pods share them
             known[parts] = resources.unstated_requests(pod, gates, bound=bound)
         for name, amount in known[parts].items():
-            here = more.setdefault(node, {})
-            here[name] = here.get(name, 0) + amount
+            for node in nodes:
+                here = more.setdefault(node, {})
+                here[name] = here.get(name, 0) + amount
     return -sum(_utilisation(whole, used.get(name, {}), more.get(name, {})) for name, whole in capacity.items())
-
-
-def _running(snapshot: Snapshot, placed: Mapping[str, str], absent: Collection[str]) -> Iterator[objects.Pod]:
-    """Bound pods that stay where they are."""
-    for pod in snapshot.pods:
-        if pod.spec.nodeName and not objects.is_terminal(pod) and objects.pod_key(pod) not in absent and objects.pod_key(pod) not in placed:
-            yield pod
 
 
 def _utilisation(capacity: resources.Amounts, held: resources.Amounts, more: resources.Amounts) -> int:

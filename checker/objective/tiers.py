@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from operator import attrgetter
 from typing import Protocol
 
 from checker.objective import tie_break
+from checker.replicas import Whereabouts
 from checker.rules.resources import Amounts
 from checker.violation import DOCUMENT, Violation
 from models.documents.placement import Assignment, FamilyResult, Placement, TierResult
@@ -14,6 +16,7 @@ from models.gangs.gangs import Gang
 from models.numa.annotations import has_hints
 from models.snapshot.snapshot import Snapshot
 
+_CONTAINERS = attrgetter("containers")
 _TIERS = ("placed", "soft", "topologySpread", "strategy")
 
 
@@ -67,24 +70,23 @@ def objective_faults(
     snapshot: Snapshot,
     placement: Placement,
     entries: Sequence[Assignment],
-    absent: Collection[str],
+    where: Whereabouts,
     pending: Collection[str],
     state: State,
     gangs: Sequence[Gang],
 ) -> list[Violation]:
     """Return NUMA zones that cannot be, pods that a kubelet rejects, and values of tiers or families that are not what they claim.
 
-    ``entries``: the assignments of known pods to known nodes in bind order; ``absent``: bound pods that the document places again;
-    ``pending``: all pods that it has to place; ``state``: of the nodes in the end; ``gangs``: of pods to be placed.
+    ``entries``: the assignments of known pods to known nodes in bind order; ``where``: all pods with their nodes; ``pending``: those
+    that it has to place; ``state``: of the nodes in the end; ``gangs``: of pods to be placed.
     """
     policy = placement.policy or DEFAULT
-    placed: Mapping[str, str] = {entry.pod: entry.node for entry in entries}
     found: list[Violation] = []
     container_points = 0
     if _zones_matter(snapshot, entries, policy):
         from checker.objective import numa_zones
 
-        zones = numa_zones.judge(snapshot, entries, absent, policy)
+        zones = numa_zones.judge(snapshot, entries, where.absent, policy)
         found += [Violation(*fault) for fault in zones.faults]
         container_points = zones.points
 
@@ -97,7 +99,7 @@ def objective_faults(
     if {"soft", "topologySpread"} & told.keys():
         from checker.objective import preferences
 
-        score = preferences.score(snapshot, placed, absent, policy, pending=pending, gangs=gangs)
+        score = preferences.score_of(snapshot, where, policy, pending, gangs)
     if "soft" in told:
         families = score.families
         families["containerAffinity"] = container_points
@@ -116,7 +118,7 @@ def objective_faults(
         elif evenness != told["topologySpread"].value:
             fault(f"tier topologySpread: the value is {told['topologySpread'].value}, the placement is worth {evenness}")
     if "strategy" in told:
-        points = tie_break.points(snapshot, placed, absent, policy, used=state.used(), capacity=state.capacity)
+        points = tie_break.points_of(snapshot, where, policy, used=state.used(), capacity=state.capacity)
         if points is None:
             fault(f"tier strategy: the policy's strategy {policy.strategy!r} has no value here")
         elif points != told["strategy"].value:
@@ -129,4 +131,4 @@ def _zones_matter(snapshot: Snapshot, entries: Sequence[Assignment], policy: Pol
     hinted = policy.multipliers.containerAffinity and (
         policy.colocatePods or policy.colocateNamespaces or any(has_hints(pod) for pod in snapshot.pods)
     )
-    return bool(hinted or any(entry.containers for entry in entries) or node_topologies(policy, snapshot))
+    return bool(hinted or any(map(_CONTAINERS, entries)) or node_topologies(policy, snapshot))

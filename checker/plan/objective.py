@@ -99,7 +99,7 @@ class Ledger:
                     for amounts, by in ((board.requests(runner.pod, bound=True), -1), (board.requests(runner.pod, bound=False), 1)):
                         for resource, amount in amounts.items():
                             mine[resource] = mine.get(resource, 0) + by * amount
-        there = ((r.pod, r.at.node, r.key not in self._wanted) for r in board.runners.values() if r.at is not None)
+        there = ((r.pod, [r.at.node], r.key not in self._wanted) for r in board.runners.values() if r.at is not None)
         return tie_break.balance(there, used, board.capacity, board.snapshot.gates)
 
     # --- nodes --------------------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from checker.rules import affinity
 from checker.violation import DOCUMENT, GATED, Violation
-from models.documents.placement import Assignment, GangResult, Placement
+from models.documents.placement import Assignment, GangResult, Placement, Unplaced
 from models.documents.policy import Policy
 from models.gangs import gangs
 from models.gangs.gangs import Gang
@@ -42,16 +42,16 @@ class Roster:
     ranks: Mapping[str, int]
 
 
-def read(snapshot: Snapshot, pending: Collection[str], policy: Policy) -> Roster:
-    """Return the gangs of a snapshot of which the pods with these keys are to be placed.
+def read(snapshot: Snapshot, pending: Collection[str], policy: Policy, *, keys: Sequence[str] | None = None) -> Roster:
+    """Return the gangs of a snapshot of which the pods with these keys are to be placed. ``keys``: of all its pods, where they are known.
 
     Raises:
         InputError: a gang's declaration cannot be read, or its members contradict each other.
     """
     nodes = {node.metadata.name for node in snapshot.nodes}
     scope = _Scope([], [], [], [])
-    for i, pod in enumerate(snapshot.pods):
-        if objects.pod_key(pod) in pending:
+    for i, (pod, key) in enumerate(zip(snapshot.pods, keys or map(objects.pod_key, snapshot.pods), strict=True)):
+        if key in pending:
             scope.pending.append(i)
         elif objects.is_terminal(pod):
             continue
@@ -83,11 +83,11 @@ def gang_faults(
     document has to place.
     """
     found: list[Violation] = []
-    named = [(entry.pod, entry.node, entry.gang) for entry in placement.assignments]
-    named += [(entry.pod, "", entry.gang) for entry in placement.unplaced]
-    for key, node, said in named:
-        name = roster.gang_of.get(key)
+    told_of: Sequence[Assignment | Unplaced] = [*placement.assignments, *placement.unplaced]
+    for entry in told_of:
+        key, said, name = entry.pod, entry.gang, roster.gang_of.get(entry.pod)
         if said != name and refusals.get(key, "unknown") in (None, GATED):
+            node = entry.node if isinstance(entry, Assignment) else ""
             right = f"it is of gang {name}" if name else "it is of no gang that is to be placed"
             found.append(Violation(key, node, DOCUMENT, f"the pod is said to be of {f'gang {said}' if said else 'no gang'}, {right}"))
     told: dict[str, list[GangResult]] = {}
@@ -98,9 +98,9 @@ def gang_faults(
     found += [Violation("", "", DOCUMENT, f"gang {name}: no such gang is to be placed") for name in unknown]
     if not placed:
         return found
-    for entry in entries:
-        if entry.pod in roster.gang_of:
-            placed[roster.gang_of[entry.pod]].append(entry)
+    for member in entries:
+        if member.pod in roster.gang_of:
+            placed[roster.gang_of[member.pod]].append(member)
     labels = {node.metadata.name or "": node.metadata.labels or {} for node in snapshot.nodes}
     for gang in roster.gangs:
         members, claims = placed[gang.name], told.get(gang.name, [])

@@ -121,8 +121,9 @@ def features_asked(spec: objects.PodSpec) -> frozenset[str]:
     """Return the kubelet features that the spec of a pod asks a node for (KEP-5328); names that nothing asks for do not matter."""
     asked = set()
     for container in chain(spec.containers or (), spec.initContainers or ()):
-        if any(rule.action == "RestartAllContainers" for rule in container.restartPolicyRules or ()):
-            asked.add("RestartAllContainersOnContainerExits")
+        for rule in container.restartPolicyRules or ():
+            if rule.action == "RestartAllContainers":
+                asked.add("RestartAllContainersOnContainerExits")
     if spec.hostUsers is False and spec.hostNetwork:
         asked.add("UserNamespacesHostNetworkSupport")
     return frozenset(asked)
@@ -134,6 +135,17 @@ _features_asked: Final = matching.Once(features_asked)
 def _undeclared(spec: objects.PodSpec, node: objects.Node) -> list[str]:
     asked = _features_asked(spec)
     return sorted(asked.difference((node.status.declaredFeatures if node.status else None) or ())) if asked else []
+
+
+def is_open(node: objects.Node) -> bool:
+    """Return whether a node turns nobody away by itself: it has no cordon and no taint."""
+    return node.spec is None or not (node.spec.unschedulable or node.spec.taints)
+
+
+def is_choosy(spec: objects.PodSpec) -> bool:
+    """Return whether a pod asks anything of a node that has nothing to do with other pods."""
+    placed_by = spec.affinity is not None and spec.affinity.nodeAffinity is not None
+    return bool(spec.nodeSelector or placed_by or features_asked(spec))
 
 
 def node_faults(spec: objects.PodSpec, node: objects.Node, gates: FeatureGates, *, running: bool = False) -> list[tuple[str, str]]:

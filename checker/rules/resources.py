@@ -201,8 +201,16 @@ def pod_requests(pod: objects.Pod, gates: FeatureGates, *, bound: bool, unstated
     return {name: amount for name, amount in amounts.items() if amount}
 
 
+def _states_all(container: objects.Container) -> bool:
+    """Return whether a container says what it asks for of all that is supposed of one that does not."""
+    own = container.resources or objects.ResourceRequirements()
+    return all(name in (own.requests or {}) or name in (own.limits or {}) for name in _UNSTATED)
+
+
 def unstated_requests(pod: objects.Pod, gates: FeatureGates, *, bound: bool) -> Amounts:
     """Return what a pod counts for beyond its requests where nodes are compared; nothing where 64 bits do not hold it."""
+    if not bound and all(map(_states_all, (*(pod.spec.containers or ()), *(pod.spec.initContainers or ())))):
+        return {}
     stated = pod_requests(pod, gates, bound=bound)
     try:
         supposed = pod_requests(pod, gates, bound=bound, unstated=_UNSTATED)
@@ -225,7 +233,10 @@ def fit_faults(requests: Amounts, pods: int, used: Amounts, capacity: Amounts) -
     slots = capacity.get("pods", 0)
     if pods + 1 > slots:
         faults.append(f"pods: {pods} of {slots} taken")
-    lacking = [name for name, amount in requests.items() if 0 < amount > capacity.get(name, 0) - used.get(name, 0)]
+    lacking = []
+    for name, amount in requests.items():
+        if 0 < amount > capacity.get(name, 0) - used.get(name, 0):
+            lacking.append(name)
     for name in sorted(lacking):
         total = capacity.get(name, 0)
         free = total - used.get(name, 0)

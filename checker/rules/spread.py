@@ -5,7 +5,7 @@ Source: kube-scheduler plugin podtopologyspread (common.go, filtering.go).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -188,22 +188,35 @@ class SpreadState:
                 self._watched.setdefault(census.namespace, matching.Shelf()).file(census.selector, count)
         return count
 
-    def counted(self, pod: objects.Pod, node: objects.Node | None, profile: matching.Profile) -> Iterator[tuple[Count, str]]:
-        """Return what counts the pod on the node, and in which domain. ``profile``: its namespace and labels."""
+    def watching(self, pod: objects.Pod, profile: matching.Profile) -> Sequence[Count]:
+        """Return what counts the pod where it is eligible. ``profile``: its namespace and labels."""
         watched = self._watched.get(profile[0])
-        if watched is None or node is None or objects.is_terminating(pod):
-            return
+        if watched is None or objects.is_terminating(pod):
+            return ()
         if profile not in self._profiles:
             labels = pod.metadata.labels or {}
             self._profiles[profile] = [c for c in watched.candidates(labels) if matching.selects(c.census.selector, labels)]
-        for count in self._profiles[profile]:
-            if node.metadata.name in count.census.eligible:
-                yield count, (node.metadata.labels or {})[count.census.key]
+        return self._profiles[profile]
+
+    def counted(self, pod: objects.Pod, node: objects.Node | None, profile: matching.Profile) -> Iterator[tuple[Count, str]]:
+        """Return what counts the pod on the node, and in which domain."""
+        return _domains(self.watching(pod, profile), node) if node is not None else iter(())
 
     def add(self, pod: objects.Pod, node: objects.Node, profile: matching.Profile, by: int = 1) -> None:
         """Count the pod in, or out again (``by`` -1)."""
-        for count, domain in self.counted(pod, node, profile):
-            count.change(domain, by)
+        count(self.watching(pod, profile), node, by)
+
+
+def _domains(counts: Iterable[Count], node: objects.Node) -> Iterator[tuple[Count, str]]:
+    for each in counts:
+        if node.metadata.name in each.census.eligible:
+            yield each, (node.metadata.labels or {})[each.census.key]
+
+
+def count(counts: Iterable[Count], node: objects.Node, by: int = 1) -> None:
+    """Count a pod that these count in on the node, or out again (``by`` -1)."""
+    for each, domain in _domains(counts, node):
+        each.change(domain, by)
 
 
 def faults(spread: Spread, node: objects.Node, *, running: bool = False) -> list[str]:
