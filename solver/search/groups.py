@@ -54,16 +54,15 @@ class Groups:
         if not waiting:
             return False
         while waiting and not self._context.over() and started - self._left() < seconds:
-            i = max(sorted(waiting), key=lambda i: (not found[i].looked, _unknown(found[i], lost[i]) / found[i].slice))
+            i = max(sorted(waiting), key=lambda i: (found[i].fresh, _unknown(found[i], lost[i]) / found[i].slice))
             component, value, looked = found[i], self._value(found[i]), found[i].looked
             rows = self._search.counts[component.classes]
             self._components.solve(component, self._cpsat, min(component.slice, most - (started - self._left())), rows, value)
             if not self._many:
                 self.look_alone(component)
             component.slice *= 2 if looked else 1
-            more = self._move(component, value)
-            gained += more
-            lost[i] = component.bound - value - more
+            gained += self._move(component, value)
+            lost[i] = self._components.loss(i, self._search.counts)
             if lost[i] <= 0 or component.proved:
                 waiting.discard(i)
             best.bound = min(best.bound, max(best.value + gained, self._components.bound))
@@ -98,8 +97,7 @@ class Groups:
 
     def _losses(self, counts: Ints) -> list[int]:
         """Points that each group has less than its bound in a placement int64[G, N]."""
-        placed, o = Placed(counts), self._objective
-        return [c.bound - o.total(o.families(placed, c.classes)) for c in self._found]
+        return [self._components.loss(i, counts) for i in range(len(self._found))]
 
     def _value(self, component: Component) -> int:
         """Points that a group has now."""

@@ -170,19 +170,19 @@ class ImprovementSearch:
         if components is None or easy is None:
             return False
         started = self.left()
-        lost = [c.bound - components.worth(c.classes, search.counts[c.classes]) for c in components.found]
+        lost = [components.loss(i, search.counts) for i in range(len(components.found))]
         waiting = {i for i, c in enumerate(components.found) if lost[i] > 0 and not c.proved}
         if not waiting:
             return False
         while waiting and not self.context.over() and started - self.left() < seconds:
             looks = {i: components.found[i].turns + easy.found[i].turns for i in sorted(waiting)}
-            i = max(looks, key=lambda i: (not looks[i], lost[i] / components.found[i].slice))
+            i = max(looks, key=lambda i: (not looks[i] and not components.found[i].split, lost[i] / components.found[i].slice))
             component, simple = components.found[i], easy.found[i]
             first = not simple.proved and simple.turns < component.turns + self.parameters.easy
             self._solve(easy if first else components, simple if first else component, min(component.slice, self.left()))
             component.bound = min(component.bound, simple.bound)
             component.slice *= 2 if looks[i] else 1
-            lost[i] = component.bound - components.worth(component.classes, search.counts[component.classes])
+            lost[i] = components.loss(i, search.counts)
             if lost[i] <= 0 or component.proved:
                 waiting.discard(i)
         search.refresh()
