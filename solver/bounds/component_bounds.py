@@ -19,8 +19,10 @@ from solver import rules
 from solver.bounds.alike_nodes import alike_nodes, break_symmetry, in_order
 from solver.bounds.class_groups import groups, parts
 from solver.bounds.coarse_model import Coarse
+from solver.bounds.domain_program import DomainProgram
 from solver.bounds.move_costs import MoveCosts
 from solver.bounds.node_patterns import MOST
+from solver.bounds.safe_dual_bounds import best_bound
 from solver.cpsat.cells import Cells
 from solver.cpsat.linear_sum import Points
 from solver.cpsat.model import PlacementModel
@@ -37,6 +39,10 @@ GLANCE = 0.25
 FULL_EVERY = 3
 #: A pull towards more classes than this is not bounded by what a domain can hold.
 MANY = 50
+#: Seconds at most for the linear program over domains.
+PATIENCE = 5.0
+#: Nonzeros of such a program for which a deterministic second is counted.
+NONZEROS_PER_SECOND = 200_000
 #: Larger groups are not solved alone: they are nearly the whole model.
 MOST_VARIABLES = 30_000
 
@@ -71,8 +77,8 @@ class Component:
 
     @property
     def fresh(self) -> bool:
-        """Whether it was not looked at yet, and its parts do not have to be first."""
-        return not self.looked and not self.split
+        """Whether it was not looked at yet."""
+        return not self.turns
 
 
 class Components:
@@ -218,18 +224,36 @@ class Components:
 
     def solve(self, component: Component, cpsat: CpSat, seconds: float, hint: Ints, worth: int) -> None:
         """Tighten the bound of a group, and find a placement for it alone; ``hint``: int64[len(classes), N], where it is now, and what
-        that is ``worth``. The coarse model comes first: it is small, and often says all."""
+        that is ``worth``. First comes a linear program over domains, then coarse models: they are small, and often say all."""
+        component.turns += 1
+        if component.turns == 1:
+            self._by_domains(component, cpsat)
+            if component.split or component.bound <= worth:
+                return  # its parts come first, or nothing is left to gain
         if not component.looked:
             component.looked = True
             if self._merge(component):
                 component.coarse = self._coarse(component)
-        if component.coarse is not None and ((component.turns + 1) % FULL_EVERY or component.large):
+        if component.coarse is not None and (component.turns % FULL_EVERY or component.large):
             self._coarsely(component, component.coarse, cpsat, seconds, hint)
         elif component.encoding is not None or self._encode(component):
             self._fully(component, cpsat, seconds, hint, worth)
         elif component.coarse is None:
             component.proved = True
-        component.turns += 1
+
+    def _by_domains(self, component: Component, cpsat: CpSat) -> None:
+        """Bound a group by what domains hold: a linear program, solved in a moment."""
+        if len(component.classes) < 2:
+            return
+        domains = DomainProgram(self.objective, self.limits, self.left, component.classes)
+        made = domains.program()
+        if made is None:
+            return
+        seconds = min(PATIENCE, cpsat.deadline.left())
+        deterministic = cpsat.options.deterministic
+        found = best_bound(*made, seconds=seconds, deterministic=deterministic, stop=cpsat.stop)
+        cpsat.deadline.charge(len(made[0].rows) / NONZEROS_PER_SECOND)
+        component.bound = min(component.bound, found + domains.beside)
 
     def _fully(self, component: Component, cpsat: CpSat, seconds: float, hint: Ints, worth: int) -> None:
         """Bound a group by its full model."""

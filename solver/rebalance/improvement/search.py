@@ -176,7 +176,7 @@ class ImprovementSearch:
             return False
         while waiting and not self.context.over() and started - self.left() < seconds:
             looks = {i: components.found[i].turns + easy.found[i].turns for i in sorted(waiting)}
-            i = max(looks, key=lambda i: (not looks[i] and not components.found[i].split, lost[i] / components.found[i].slice))
+            i = max(looks, key=lambda i: (not looks[i], lost[i] / components.found[i].slice))
             component, simple = components.found[i], easy.found[i]
             first = not simple.proved and simple.turns < component.turns + self.parameters.easy
             self._solve(easy if first else components, simple if first else component, min(component.slice, self.left()))
