@@ -214,7 +214,7 @@ class _LaterTiersSearch:
             return
         value, zones = 0, Zones()
         if self.cluster.trees or not self.objective.empty:
-            from solver.search.preference_search import value_of
+            from solver.objective.assign_zones import value_of
 
             value, zones = value_of(self.objective, search.counts, found.sequence)
         if value >= best.value:

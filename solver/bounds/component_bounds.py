@@ -1,6 +1,7 @@
 """A bound for the soft tier: the cluster falls into groups of classes that no preference and no hard rule ties together, but for the
 room they share. Each group alone in the cluster can do no worse than beside the others, so the sum of their optima is a bound; the
-optimum of a group is also a good place to put it.
+optimum of a group is also a good place to put it. A group falls into parts that only repel each other: what they lose by that is at most
+nothing, so the sum of their bounds is one of the group as well.
 
 This is the Lagrangian relaxation of the capacity rows at multiplier 0 (Geoffrion, doi:10.1007/BFb0120690).
 """
@@ -10,16 +11,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass, field
-from itertools import pairwise
 
 import numpy as np
 
-from models.cluster.cluster import Cluster, Ids, Ints, domain_sum
-from models.kube.selectors import Bools
+from models.cluster.cluster import Cluster, Ints, domain_sum
 from solver import rules
+from solver.bounds.alike_nodes import alike_nodes, break_symmetry, in_order
+from solver.bounds.class_groups import groups, parts
 from solver.bounds.coarse_model import Coarse
+from solver.bounds.domain_program import DomainProgram
 from solver.bounds.move_costs import MoveCosts
 from solver.bounds.node_patterns import MOST
+from solver.bounds.safe_dual_bounds import best_bound
 from solver.cpsat.cells import Cells
 from solver.cpsat.linear_sum import Points
 from solver.cpsat.model import PlacementModel
@@ -27,10 +30,7 @@ from solver.cpsat.run import OPTIMAL, CpSat
 from solver.objective import encoding as objective_encoding
 from solver.objective.preferences import Objective, PreferenceTerm
 from solver.objective.sparse_placement import Placed
-from solver.rules.base import Rule
 from solver.rules.batch_quota import single
-from solver.rules.dynamic_resources import DynamicResources
-from solver.rules.graph import connected
 from solver.rules.placement_model import build_model
 
 #: Seconds that a group gets first; each time it comes up again, twice as many.
@@ -39,6 +39,10 @@ GLANCE = 0.25
 FULL_EVERY = 3
 #: A pull towards more classes than this is not bounded by what a domain can hold.
 MANY = 50
+#: Seconds at most for the linear program over domains.
+PATIENCE = 5.0
+#: Nonzeros of such a program for which a deterministic second is counted.
+NONZEROS_PER_SECOND = 200_000
 #: Larger groups are not solved alone: they are nearly the whole model.
 MOST_VARIABLES = 30_000
 
@@ -49,10 +53,12 @@ class Component:
     best placement found for them alone, and its ``value``; ``wished``: it is what the coarse model would like, which may break rules that
     single nodes see; ``proved``: the bound is the value of one that breaks none, or nothing is left to be asked; ``slice``: seconds that it
     gets next; ``beside``: points that the coarse model does not see; ``coarse``: None once the finest has said all; ``fineness``: how many
-    there were; ``large``: no full model is made."""
+    there were; ``large``: no full model is made; ``whole``: index of the group that it is a part of; ``split``: it has parts."""
 
     classes: list[int]
     bound: int
+    whole: int | None = None
+    split: bool = False
     counts: Ints | None = None
     value: int | None = None
     wished: bool = False
@@ -69,20 +75,10 @@ class Component:
     encoding: PlacementModel | None = field(default=None, repr=False)
     points: Points | None = field(default=None, repr=False)
 
-
-def groups(objective: Objective, active: Sequence[Rule]) -> list[list[int]]:
-    """Classes tied by a weighted term, a soft constraint, hints between containers, or a hard rule other than room."""
-    links = [sorted(objective.terms[t].matches | objective.terms[t].own.keys()) for t in objective.pairs]
-    links += [tally.owners + tally.matches.tolist() for tally in objective.tallies]
-    # Rules that tie classes by what nodes give them only are left out: each group alone may have all of it, which keeps bounds valid.
-    tying = [rule for rule in active if not (rule.arrivals_only or isinstance(rule, DynamicResources))]
-    links += [link for rule in tying for link in rule.order_links()]
-    found = objective.containers
-    for predicate in found.predicates(found.involved):
-        links.append(
-            [g for g, _, _ in found.owners(predicate, found.involved)] + [g for g, _ in found.satisfying(predicate, found.involved)]
-        )
-    return sorted(connected([link for link in links if link], range(objective.cluster.n_classes)), key=len)
+    @property
+    def fresh(self) -> bool:
+        """Whether it was not looked at yet."""
+        return not self.turns
 
 
 class Components:
@@ -94,19 +90,36 @@ class Components:
         self._paired = set(objective.pairs)
         self._count = np.minimum(cluster.count, limits.sum(axis=1))
         self._alone: dict[tuple[int, bool], int] = {}  # what node points alone give to a class, with and without the cost of moves
-        self.found = [Component(classes, self._ceiling(classes)) for classes in groups(objective, rules.linking(cluster))]
+        linking = rules.linking(cluster)
+        self.found = [Component(classes, self._ceiling(classes)) for classes in groups(objective, linking)]
+        for i, component in enumerate(self.found.copy()):
+            apart = parts(objective, linking, component.classes)
+            component.split = len(apart) > 1
+            self.found += [Component(part, self._ceiling(part), whole=i) for part in apart] if component.split else []
         for component in self.found:
             # Solving it cannot lower its bound.
-            component.proved = component.bound == self._flat(component.classes) and not any(map(self._tied, component.classes))
+            component.proved = component.bound == self._flat(component.classes) and not self._tied(component.classes)
 
     @property
     def bound(self) -> int:
-        return sum(c.bound for c in self.found)
+        inside: dict[int | None, int] = {}
+        for part in self.found:
+            inside[part.whole] = inside.get(part.whole, 0) + part.bound
+        return sum(min(c.bound, inside.get(i, c.bound)) for i, c in enumerate(self.found) if c.whole is None)
+
+    def loss(self, i: int, counts: Ints) -> int:
+        """Return the points that a group has less than its bound in a placement int64[G, N]; of one with parts: that these lose by each
+        other."""
+        component = self.found[i]
+        most = component.bound
+        if component.split:
+            most = sum(self.worth(c.classes, counts[c.classes]) for c in self.found if c.whole == i)
+        return most - self.worth(component.classes, counts[component.classes])
 
     def without_moves(self) -> Components:
         """Return the same groups for models in which moves cost nothing: looser, but far easier."""
         found = copy(self)
-        found.moves, found.found = None, [Component(c.classes, c.bound, proved=c.proved) for c in self.found]
+        found.moves, found.found = None, [Component(c.classes, c.bound, c.whole, c.split, proved=c.proved) for c in self.found]
         return found
 
     def worth(self, classes: Sequence[int], counts: Ints) -> int:
@@ -114,10 +127,15 @@ class Components:
         points = self.objective.total(self.objective.families(Placed(counts, classes), classes))
         return points if self.moves is None else points - self.moves.of(classes, counts)
 
-    def _tied(self, g: int) -> bool:
-        o = self.objective
-        tied = any(t in self._paired for t in (*o.owned[g], *o.matching[g])) or o.feeds[g] or g in o.containers.involved
-        return bool(tied or self.cluster.classes[g].spread)
+    def _tied(self, classes: Sequence[int]) -> bool:
+        """Whether something ties one of these classes to its own pods or to another one of them."""
+        o, inside = self.objective, set(classes)
+        return any(
+            any(not inside.isdisjoint(o.terms[t].matches) for t in o.owned[g])
+            or any(not inside.isdisjoint(o.terms[t].own) for t in o.matching[g])
+            or bool(o.feeds[g] or self.cluster.classes[g].spread or g in o.containers.involved)
+            for g in classes
+        )
 
     def _flat(self, classes: Sequence[int]) -> int:
         found = 0
@@ -213,25 +231,43 @@ class Components:
 
     def solve(self, component: Component, cpsat: CpSat, seconds: float, hint: Ints, worth: int) -> None:
         """Tighten the bound of a group, and find a placement for it alone; ``hint``: int64[len(classes), N], where it is now, and what
-        that is ``worth``. The coarse model comes first: it is small, and often says all."""
+        that is ``worth``. First comes a linear program over domains, then coarse models: they are small, and often say all."""
+        component.turns += 1
+        if component.turns == 1:
+            self._by_domains(component, cpsat)
+            if component.split or component.bound <= worth:
+                return  # its parts come first, or nothing is left to gain
         if not component.looked:
             component.looked = True
             if self._merge(component):
                 component.coarse = self._coarse(component)
-        if component.coarse is not None and ((component.turns + 1) % FULL_EVERY or component.large):
+        if component.coarse is not None and (component.turns % FULL_EVERY or component.large):
             self._coarsely(component, component.coarse, cpsat, seconds, hint)
         elif component.encoding is not None or self._encode(component):
             self._fully(component, cpsat, seconds, hint, worth)
         elif component.coarse is None:
             component.proved = True
-        component.turns += 1
+
+    def _by_domains(self, component: Component, cpsat: CpSat) -> None:
+        """Bound a group by what domains hold: a linear program, solved in a moment."""
+        if len(component.classes) < 2:
+            return
+        domains = DomainProgram(self.objective, self.limits, self.left, component.classes)
+        made = domains.program()
+        if made is None:
+            return
+        seconds = min(PATIENCE, cpsat.deadline.left())
+        deterministic = cpsat.options.deterministic
+        found = best_bound(*made, seconds=seconds, deterministic=deterministic, stop=cpsat.stop)
+        cpsat.deadline.charge(len(made[0].rows) / NONZEROS_PER_SECOND)
+        component.bound = min(component.bound, found + domains.beside)
 
     def _fully(self, component: Component, cpsat: CpSat, seconds: float, hint: Ints, worth: int) -> None:
         """Bound a group by its full model."""
         encoding = component.encoding
         assert encoding is not None
         known = hint if component.value is None or component.counts is None or worth > component.value else component.counts
-        known = _in_order(known, component.kinds)
+        known = in_order(known, component.kinds)
         encoding.hint({cell: int(known[cell]) for cell in encoding.x})
         answer = cpsat.run(encoding.model, seconds, quick=True)
         if answer.bound is not None and not encoding.zoneless:
@@ -239,13 +275,21 @@ class Components:
         if answer.solution is not None and component.points is not None:
             self._note(component, encoding.counts(answer.solution), component.points.value(answer.solution))
 
+    def pools(self, component: Component) -> Ints:
+        """Return int64[N]: the same number where nodes differ for a group in limits and room only."""
+        if not len(component.pools):
+            classes = component.classes
+            sub = self.cluster.restricted(classes)
+            component.kinds, component.pools = alike_nodes(sub, self.objective, classes, self.limits[classes])
+        return component.pools
+
     def _merge(self, component: Component) -> bool:
         """Find nodes that are alike for a group. False: there are none, or a model of them would be too large."""
         classes, limits = component.classes, self.limits[component.classes]
         sub = self.cluster.restricted(classes)
         if any(cls.claims or cls.containers is not None or cls.devices is not None for cls in sub.classes):
             return False
-        component.kinds, component.pools = _kinds(sub, self.objective, classes, limits)
+        component.kinds, component.pools = alike_nodes(sub, self.objective, classes, limits)
         if len(component.kinds) == self.cluster.n_nodes:
             return False
         return sum(int(np.count_nonzero(limits[:, kind].any(axis=1))) for kind in component.kinds) <= MOST_VARIABLES
@@ -302,7 +346,7 @@ class Components:
         if component.large:
             return False
         encoding = build_model(sub, active, part, limits=self.limits[component.classes])
-        _break_symmetry(encoding, component.kinds)
+        break_symmetry(encoding, component.kinds)
         component.points = objective_encoding.encode(encoding, Objective(sub, active))
         encoding.hold(self.left)
         if self.moves is not None:
@@ -322,76 +366,3 @@ class Components:
             mine = nodes[row[nodes] > 0]
             cells[g] = mine.astype(np.int32), row[mine]
         return Cells(cells, dict(enumerate(fit.tolist())))
-
-
-def _leader(counts: Ints) -> int:
-    """The class by whose pods alike nodes are put in order."""
-    return int(np.argmax(counts))
-
-
-def _break_symmetry(encoding: PlacementModel, alike: Sequence[Ints]) -> None:
-    """Of nodes that are alike, the earlier ones get at least as many pods of the leading class."""
-    leader = _leader(encoding.cluster.count)
-    for nodes in alike:
-        row = encoding.variables(leader, nodes)
-        for first, second in pairwise(row):
-            encoding.model.add(first >= second)
-
-
-def _in_order(counts: Ints, alike: Sequence[Ints]) -> Ints:
-    """The same placement int64[classes, N] but for the order of nodes that are alike: most pods of the leading class first, then most."""
-    found = counts.copy()
-    leader = _leader(counts.sum(axis=1))
-    for nodes in alike:
-        order = np.lexsort((-counts[:, nodes].sum(axis=0), -counts[leader, nodes]))
-        found[:, nodes] = counts[:, nodes[order]]
-    return found
-
-
-def _kinds(sub: Cluster, objective: Objective, classes: Sequence[int], limits: Ints) -> tuple[list[Ints], Ints]:
-    """The nodes in lists of those that are alike for these classes when nobody else is there: the same limits, points, room as far as
-    they can need it, domains of every topology key that is not a node's own, and fixed pods that their constraints count. And int64[N]:
-    the same number where only limits and room differ."""
-    room = [*limits, np.minimum(sub.slots, sub.count.sum())]
-    need = sub.demand.T @ sub.count
-    room += [np.minimum(sub.free[:, r], need[r]) for r in np.flatnonzero(need)]
-    columns: list[Ints | Ids | Bools] = []
-    keys: set[str] = set()
-    matchers: set[int] = set()
-    sets: set[int] = set()
-    for g, cls in zip(classes, sub.classes, strict=True):
-        columns.append(objective.node_points(g))
-        keys.update(t.key for t in cls.anti)
-        keys.update(t.key for t in cls.pulls)
-        for key, eligible, matcher in [
-            *((s.key, s.eligible, s.matcher) for s in cls.spread),
-            *((s.key, s.eligible, s.matcher) for s in cls.soft_spread),
-        ]:
-            keys.add(key)
-            sets.add(eligible)
-            if matcher is not None:
-                matchers.add(matcher)
-        if cls.affinity is not None:
-            keys.update(cls.affinity.keys)
-            matchers.add(cls.affinity.full)
-    for key in sorted(keys):
-        codes, size = sub.domains(key)
-        columns.append(codes >= 0 if single(codes, size) else codes)
-    columns += [sub.node_sets[i] for i in sorted(sets)]
-    usable = {}
-    for i in sorted({i for g in classes for i in (*objective.feeds[g], *objective.carried[g])}):
-        tally = objective.tallies[i]
-        if single(tally.codes, tally.size):
-            usable[tally.usable.tobytes()] = np.append(tally.usable, False)[tally.codes]
-    columns += usable.values()
-    columns += [sub.fixed_count(m, settled=settled) for m in sorted(matchers) for settled in (False, True)]
-    pools = _numbered(columns)
-    kinds = _numbered([pools, *room])
-    order = np.argsort(kinds, kind="stable")
-    return np.split(order, np.flatnonzero(np.diff(kinds[order])) + 1), pools
-
-
-def _numbered(columns: Sequence[Ints | Ids | Bools]) -> Ints:
-    """int64[N]: the same number for equal rows."""
-    table = np.stack([np.asarray(column, dtype=np.int64) for column in columns], axis=1)
-    return np.unique(table, axis=0, return_inverse=True)[1].reshape(-1).astype(np.int64)

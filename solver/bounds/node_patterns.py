@@ -29,6 +29,8 @@ from solver.rules.graph import connected
 #: Variables of a part at most, in models of a group made one after the other: nodes are merged until there are no more. Small models are
 #: solved in a moment, and mostly lose nothing.
 MOST = (1_200, 5_000)
+#: Unless fewer do not do for nodes merged as far as they can be: what single nodes see is most of what attraction is worth.
+LARGEST = 20_000
 #: Longer sums are not written in unary.
 LADDER = 200
 
@@ -104,11 +106,14 @@ class NodePatterns:
         room = np.minimum(self.cluster.free, need)[:, need > 0]
         room = np.concatenate([room, np.minimum(self.cluster.slots, sum(fits))[:, None], self.limits[part].T], axis=1)
         ruled, wide = self._ruled[:, None], self._wide[:, None]
+        found: list[Alike] = []
+        size = 0
         for rows in (np.column_stack([self._pools, room]), np.column_stack([ruled, room]), ruled, wide):
             found = self._alike(part, rows)
-            if sum(self._size(alike) for alike in found) <= self.most:
+            size = sum(self._size(alike) for alike in found)
+            if size <= self.most:
                 return found
-        return None
+        return found if size <= LARGEST else None
 
     def _alike(self, part: Sequence[int], rows: Ints) -> list[Alike]:
         """One for each distinct row int64[N, *]."""

@@ -220,3 +220,11 @@ def _kept(model: cp_model.CpModel, cluster: Cluster, node: NodeZones, pods: Sequ
                 kept.append(model.new_int_var(0, number, ""))
                 model.add(kept[-1] <= pattern.pods)
     return kept
+
+
+def value_of(objective: Objective, counts: Ints, sequence: Sequence_) -> tuple[int, Zones]:
+    """Return weighted points of a placement with the best zones for it."""
+    zones = assign(objective.cluster, objective.containers, sequence)
+    families = objective.families(counts)
+    families[CONTAINER_AFFINITY] = zones.points
+    return objective.total(families), zones

@@ -58,18 +58,18 @@ class Groups:
         if not waiting:
             return False
         while waiting and not self._context.over() and started - self._left() < seconds:
-            i = max(sorted(waiting), key=lambda i: (not found[i].looked, _unknown(found[i], lost[i]) / found[i].slice))
+            i = max(sorted(waiting), key=lambda i: (found[i].fresh, _unknown(found[i], lost[i]) / found[i].slice))
             component, value, looked = found[i], self._value(found[i]), found[i].looked
             rows = self._search.counts[component.classes]
             self._components.solve(component, self._cpsat, min(component.slice, most - (started - self._left())), rows, value)
             if not self._many:
                 self.look_alone(component)
             component.slice *= 2 if looked else 1
-            more = self._move(component, value) if self.on_look is None else 0
-            if self.on_look is not None:
+            if self.on_look is None:
+                gained += self._move(component, value)
+            else:
                 self.on_look(i)
-            gained += more
-            lost[i] = component.bound - value - more
+            lost[i] = self._components.loss(i, self._search.counts)
             if lost[i] <= 0 or component.proved:
                 waiting.discard(i)
             best.bound = min(best.bound, max(best.value + gained, self._components.bound))
@@ -117,8 +117,7 @@ class Groups:
 
     def _losses(self, counts: Ints) -> list[int]:
         """Points that each group has less than its bound in a placement int64[G, N]."""
-        placed, o = Placed(counts), self._objective
-        return [c.bound - o.total(o.families(placed, c.classes)) for c in self._found]
+        return [self._components.loss(i, counts) for i in range(len(self._found))]
 
     def _value(self, component: Component) -> int:
         """Points that a group has now."""
@@ -145,7 +144,7 @@ class Groups:
     def _beside_tied(self, component: Component, seed: int) -> Component:
         """Return the group with a placement for which only pods have to give way that lose nothing by it."""
         found = replace(component)
-        tied = Displacement(self._search, component.classes, component.pools).tied()
+        tied = Displacement(self._search, component.classes, self._components.pools(component)).tied()
         found.counts, found.value = self._anneal_alone(component, seed, tied=tied)
         return found
 
@@ -179,9 +178,10 @@ class Groups:
         if (counts.sum(axis=1) < search.counts[component.classes].sum(axis=1)).any():
             return 0  # alone it would rather leave pods out than repel
         crowded = self._objective.cluster.n_nodes <= self._parameters.crowded_nodes
-        if crowded and len(component.pools):
-            counts = Displacement(search, component.classes, component.pools).least(counts)
-        gain = search.relocate(component.classes, counts)
+        if crowded:
+            counts = Displacement(search, component.classes, self._components.pools(component)).least(counts)
+        tied = component.classes if component.whole is None else self._found[component.whole].classes
+        gain = search.relocate(component.classes, counts, tied)
         if gain is not None:
             return gain
         return self._make_room(component, counts, stay=stay) if crowded and self._movable(component) else 0

@@ -245,11 +245,13 @@ class LocalSearch:
                 self.put(g, n, 1)
         return points
 
-    def relocate(self, classes: Sequence[int], target: Ints) -> int | None:
-        """Move all pods of some classes to where they would like to be, int64[len(classes), N], or near it, if they gain by that and
-        nobody else has to go: the points gained, or None (and nothing changed). The classes must be loose and tied to no others."""
+    def relocate(self, classes: Sequence[int], target: Ints, tied: Sequence[int] | None = None) -> int | None:
+        """Move all pods of some classes to where they would like to be, int64[len(classes), N], or near it, if that gains points and
+        nobody else has to go: the points gained, or None (and nothing changed). The classes must be loose; ``tied``: they and those that
+        something ties them to, None: no others."""
+        tied = classes if tied is None else tied
         cells = {(g, n): int(self.counts[g, n]) for g in classes for n in np.flatnonzero(self.counts[g]).tolist()}
-        before = self._points(classes)
+        before = self._points(tied)
         self._put_all(cells, -1)
         put: dict[tuple[int, int], int] = {}
 
@@ -280,7 +282,7 @@ class LocalSearch:
                 break
             place(g, int(np.argmax(np.where(allowed, self.soft.gain(g), np.iinfo(np.int64).min))))
         else:
-            if (gain := self._points(classes) - before) > 0:
+            if (gain := self._points(tied) - before) > 0:
                 return gain
         self._put_all(put, -1)
         self._put_all(cells, 1)

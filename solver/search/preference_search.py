@@ -20,7 +20,7 @@ from solver.cpsat.model import PlacementModel
 from solver.cpsat.run import CpSat, OnValue, add_hint
 from solver.executors.second_process import Channel
 from solver.objective import encoding as objective_encoding
-from solver.objective.assign_zones import assign
+from solver.objective.assign_zones import value_of
 from solver.objective.container_affinity import Zones
 from solver.objective.preferences import CONTAINER_AFFINITY, Objective
 from solver.objective.tie_break import Strategy
@@ -386,14 +386,6 @@ class PreferenceSearch:
             self._sound = False
         encoding.forbid(counts, found.stuck, found.node)
         return True
-
-
-def value_of(objective: Objective, counts: Ints, sequence: Sequence_) -> tuple[int, Zones]:
-    """Return weighted points of a placement with the best zones for it."""
-    zones = assign(objective.cluster, objective.containers, sequence)
-    families = objective.families(counts)
-    families[CONTAINER_AFFINITY] = zones.points
-    return objective.total(families), zones
 
 
 def search_beside(channel: Channel, cluster: Cluster, limits: Ints, start: Start, options: Options) -> None:

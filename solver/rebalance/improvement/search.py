@@ -171,7 +171,7 @@ class ImprovementSearch:
         if components is None or easy is None:
             return False
         started = self.left()
-        lost = [c.bound - components.worth(c.classes, search.counts[c.classes]) for c in components.found]
+        lost = [components.loss(i, search.counts) for i in range(len(components.found))]
         waiting = {i for i, c in enumerate(components.found) if lost[i] > 0 and not c.proved}
         if not waiting:
             return False
@@ -183,7 +183,7 @@ class ImprovementSearch:
             self._solve(easy if first else components, simple if first else component, min(component.slice, self.left()))
             component.bound = min(component.bound, simple.bound)
             component.slice *= 2 if looks[i] else 1
-            lost[i] = component.bound - components.worth(component.classes, search.counts[component.classes])
+            lost[i] = components.loss(i, search.counts)
             if lost[i] <= 0 or component.proved:
                 waiting.discard(i)
         search.refresh()

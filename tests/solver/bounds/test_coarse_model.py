@@ -16,6 +16,8 @@ from models.snapshot.scope import select
 from models.snapshot.snapshot import from_objects
 from solver import rules
 from solver.bounds import component_bounds as groups
+from solver.bounds.alike_nodes import alike_nodes
+from solver.bounds.class_groups import groups as class_groups
 from solver.bounds.coarse_model import Coarse
 from solver.bounds.component_bounds import Component, Components
 from solver.construction.greedy import construct
@@ -204,11 +206,11 @@ def dealt(cluster: Cluster) -> list[tuple[Coarse, Ints, dict[tuple[int, int], in
     limits, objective = possible(cluster, active), Objective(cluster, active)
     left = cluster.per_priority(fits(cluster, limits))  # all may stay away
     made = []
-    for classes in groups.groups(objective, active):
+    for classes in class_groups(objective, active):
         sub = cluster.restricted(classes)
         if any(cls.claims or cls.containers is not None for cls in sub.classes):
             continue
-        kinds, pools = groups._kinds(sub, objective, classes, limits[classes])
+        kinds, pools = alike_nodes(sub, objective, classes, limits[classes])
         assert sorted(np.concatenate(kinds).tolist()) == list(range(cluster.n_nodes))
         points = np.stack([objective.node_points(g) for g in classes])
         coarse = Coarse(sub, points, limits[classes], kinds, left)

@@ -10,7 +10,8 @@ import pytest
 
 from models.cluster.cluster import Cluster
 from solver import rules
-from solver.bounds import component_bounds
+from solver.bounds import node_patterns
+from solver.bounds.alike_nodes import alike_nodes
 from solver.bounds.coarse_model import Coarse
 from solver.bounds.component_bounds import Components
 from solver.objective.preferences import Objective
@@ -61,7 +62,7 @@ def coarse_bounds(cluster: Cluster, most: int) -> list[tuple[list[int], int, int
     for component in found.found:
         classes = component.classes
         sub = cluster.restricted(classes)
-        kinds, pools = component_bounds._kinds(sub, objective, classes, limits[classes])
+        kinds, pools = alike_nodes(sub, objective, classes, limits[classes])
         coarse = Coarse(sub, np.stack([objective.node_points(g) for g in classes]), limits[classes], kinds, left)
         omitted = coarse.add_patterns(Objective(sub, rules.build(sub)), pools, most)
         answer = cpsat().run(coarse.encoding.model, 20.0, quick=True)
@@ -97,13 +98,15 @@ def check(seed: int, most: int) -> tuple[int, int]:
     return len(made), met
 
 
-def test_coarse_models_bound_a_few_groups_that_attract_each_other_on_nodes() -> None:
+def test_coarse_models_bound_a_few_groups_that_attract_each_other_on_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(node_patterns, "LARGEST", 0)
     found = [check(seed, most) for seed in range(4) for most in (0, 40, 5_000)]
     assert sum(groups for groups, _ in found) > 4
 
 
 @pytest.mark.full
-def test_coarse_models_bound_groups_that_attract_each_other_on_nodes() -> None:
+def test_coarse_models_bound_groups_that_attract_each_other_on_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(node_patterns, "LARGEST", 0)
     for most in (0, 25, 80):
         assert sum(check(seed, most)[0] for seed in range(4, 18)) > 8
     found = [check(seed, 5_000) for seed in range(18, 44)]
@@ -132,7 +135,7 @@ def test_presolve_loses_no_best_solution() -> None:
     limits, left = possible(cluster, rules.build(cluster)), {0: 2}
     _, optimum = best(cluster, left)
     objective = Objective(cluster, rules.build(cluster))
-    kinds, pools = component_bounds._kinds(cluster, objective, range(cluster.n_classes), limits)
+    kinds, pools = alike_nodes(cluster, objective, range(cluster.n_classes), limits)
     coarse = Coarse(cluster, np.stack([objective.node_points(g) for g in range(cluster.n_classes)]), limits, kinds, left)
     coarse.add_patterns(objective, pools, 5_000)
     assert (optimum, cpsat().run(coarse.encoding.model, 20.0, quick=True).bound) == (168, 168)

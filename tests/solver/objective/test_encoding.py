@@ -26,7 +26,7 @@ from solver.objective.preferences import CONTAINER_AFFINITY, FAMILIES, IMAGE_LOC
 from solver.objective.star_cuts import SCALE, Leaf, planes
 from solver.rules.eligibility import possible
 from solver.rules.placement_model import build_model
-from solver.search.preference_search import value_of
+from solver.objective.assign_zones import value_of
 from tests import tiny_soft
 from tests.tiers import sampled
 

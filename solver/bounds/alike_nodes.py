@@ -1,0 +1,88 @@
+"""Nodes that are alike for a few classes of pods when nobody else is there, and their order, which no model needs to tell apart."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+
+from models.cluster.cluster import Cluster, Ids, Ints
+from models.kube.selectors import Bools
+from solver.cpsat.model import PlacementModel
+from solver.objective.preferences import Objective
+from solver.rules.batch_quota import single
+
+
+def alike_nodes(sub: Cluster, objective: Objective, classes: Sequence[int], limits: Ints) -> tuple[list[Ints], Ints]:
+    """Return the nodes in lists of those that are alike for these classes when nobody else is there: the same limits, points, room as far
+    as they can need it, domains of every topology key that is not a node's own, and fixed pods that their constraints count. And int64[N]:
+    the same number where only limits and room differ."""
+    room = [*limits, np.minimum(sub.slots, sub.count.sum())]
+    need = sub.demand.T @ sub.count
+    room += [np.minimum(sub.free[:, r], need[r]) for r in np.flatnonzero(need)]
+    columns: list[Ints | Ids | Bools] = []
+    keys: set[str] = set()
+    matchers: set[int] = set()
+    sets: set[int] = set()
+    for g, cls in zip(classes, sub.classes, strict=True):
+        columns.append(objective.node_points(g))
+        keys.update(t.key for t in cls.anti)
+        keys.update(t.key for t in cls.pulls)
+        for key, eligible, matcher in [
+            *((s.key, s.eligible, s.matcher) for s in cls.spread),
+            *((s.key, s.eligible, s.matcher) for s in cls.soft_spread),
+        ]:
+            keys.add(key)
+            sets.add(eligible)
+            if matcher is not None:
+                matchers.add(matcher)
+        if cls.affinity is not None:
+            keys.update(cls.affinity.keys)
+            matchers.add(cls.affinity.full)
+    for key in sorted(keys):
+        codes, size = sub.domains(key)
+        columns.append(codes >= 0 if single(codes, size) else codes)
+    columns += [sub.node_sets[i] for i in sorted(sets)]
+    usable = {}
+    for i in sorted({i for g in classes for i in (*objective.feeds[g], *objective.carried[g])}):
+        tally = objective.tallies[i]
+        if single(tally.codes, tally.size):
+            usable[tally.usable.tobytes()] = np.append(tally.usable, False)[tally.codes]
+    columns += usable.values()
+    columns += [sub.fixed_count(m, settled=settled) for m in sorted(matchers) for settled in (False, True)]
+    pools = _numbered(columns)
+    kinds = _numbered([pools, *room])
+    order = np.argsort(kinds, kind="stable")
+    return np.split(order, np.flatnonzero(np.diff(kinds[order])) + 1), pools
+
+
+def _numbered(columns: Sequence[Ints | Ids | Bools]) -> Ints:
+    """int64[N]: the same number for equal rows."""
+    table = np.stack([np.asarray(column, dtype=np.int64) for column in columns], axis=1)
+    return np.unique(table, axis=0, return_inverse=True)[1].reshape(-1).astype(np.int64)
+
+
+def _leader(counts: Ints) -> int:
+    """The class by whose pods alike nodes are put in order."""
+    return int(np.argmax(counts))
+
+
+def break_symmetry(encoding: PlacementModel, alike: Sequence[Ints]) -> None:
+    """Give the earlier ones of nodes that are alike at least as many pods of the leading class."""
+    leader = _leader(encoding.cluster.count)
+    for nodes in alike:
+        row = encoding.variables(leader, nodes)
+        for first, second in pairwise(row):
+            encoding.model.add(first >= second)
+
+
+def in_order(counts: Ints, alike: Sequence[Ints]) -> Ints:
+    """Return the same placement int64[classes, N] but for the order of nodes that are alike: most pods of the leading class first, then
+    most."""
+    found = counts.copy()
+    leader = _leader(counts.sum(axis=1))
+    for nodes in alike:
+        order = np.lexsort((-counts[:, nodes].sum(axis=0), -counts[leader, nodes]))
+        found[:, nodes] = counts[:, nodes[order]]
+    return found

@@ -1,0 +1,42 @@
+"""Which classes of pods must be bounded together: groups, and the parts of a group that only repel each other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from solver.objective.preferences import Objective
+from solver.rules.base import Rule
+from solver.rules.dynamic_resources import DynamicResources
+from solver.rules.graph import connected
+
+
+def groups(objective: Objective, active: Sequence[Rule]) -> list[list[int]]:
+    """Return classes tied by a weighted term, a soft constraint, hints between containers, or a hard rule other than room."""
+    links = [sorted(objective.terms[t].matches | objective.terms[t].own.keys()) for t in objective.pairs]
+    links += _other_links(objective, active)
+    return sorted(connected([link for link in links if link], range(objective.cluster.n_classes)), key=len)
+
+
+def parts(objective: Objective, active: Sequence[Rule], group: Sequence[int]) -> list[list[int]]:
+    """Return the classes of a group, apart where terms tie them that can only cost points: without such terms all points together are at
+    least as many."""
+    links = list(_other_links(objective, active))
+    for t in objective.pairs:
+        term = objective.terms[t]
+        attracted = [g for g, weight in term.own.items() if weight * objective.multipliers[term.family] > 0]
+        links.append(sorted(term.matches.union(attracted)) if attracted else [])
+    inside = set(group)
+    return sorted(connected([link for link in links if not inside.isdisjoint(link)], group), key=len)
+
+
+def _other_links(objective: Objective, active: Sequence[Rule]) -> Iterator[list[int]]:
+    """All but weighted terms. Rules that tie classes by what nodes give them only are left out: each group alone may have all of it, which
+    keeps bounds valid."""
+    yield from (tally.owners + tally.matches.tolist() for tally in objective.tallies)
+    for rule in active:
+        if not (rule.arrivals_only or isinstance(rule, DynamicResources)):
+            yield from rule.order_links()
+    found = objective.containers
+    for predicate in found.predicates(found.involved):
+        owners = [g for g, _, _ in found.owners(predicate, found.involved)]
+        yield owners + [g for g, _ in found.satisfying(predicate, found.involved)]

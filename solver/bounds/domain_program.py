@@ -1,0 +1,307 @@
+"""A bound by a linear program over the domains of one topology key, zones for example: how many pods of each class a domain holds, and how
+many of each of two classes that attract each other.
+
+u[g, d, k] says that domain d holds k ≥ 1 pods of class g, m[g, h, d, k, j] that it holds k of g and j of h: the local polytope of a
+graphical model for each domain (Wainwright and Jordan, doi:10.1561/2200000001), tied by the number of pods of a class and by the room of a
+domain, for which all classes compete. What k and j pods gain from each other on single nodes is a table: the best way to put them on nodes
+as if they were alone. A class that attracts several others on nodes has columns for how many nodes hold a pods of it, and b of another one.
+What pods lose by each other is left out, but for equal pods. It is solved in a moment, and evaluated in integers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+import numpy as np
+
+from models.cluster.cluster import Cluster, Ints, Spread
+from solver.bounds.safe_dual_bounds import Program
+from solver.objective.preferences import Objective
+from solver.rules.batch_quota import single
+
+#: Columns of a program at most: larger ones take longer than other ways to bound their classes.
+MOST_COLUMNS = 60_000
+
+Pair = tuple[int, int]
+
+
+@dataclass
+class _Columns:
+    """A program that grows."""
+
+    worth: list[int] = field(default_factory=list)
+    upper: list[int] = field(default_factory=list)
+    limit: list[int] = field(default_factory=list)
+    rows: list[int] = field(default_factory=list)
+    columns: list[int] = field(default_factory=list)
+    values: list[int] = field(default_factory=list)
+
+    def add(self, worth: int, upper: int = 1) -> int:
+        """Return the number of a new column."""
+        self.worth.append(worth)
+        self.upper.append(upper)
+        return len(self.worth) - 1
+
+    def row(self, columns: Sequence[int], values: Sequence[int], limit: int) -> None:
+        """Add values · columns ≤ limit."""
+        self.rows += [len(self.limit)] * len(columns)
+        self.columns += columns
+        self.values += values
+        self.limit.append(limit)
+
+
+@dataclass
+class _Star:
+    """A class that attracts several others on nodes of one domain. ``held``: columns, nodes with so many pods of it; ``leaves``: of each of
+    the others (pods of the first class, pods of the other one, column)."""
+
+    held: dict[int, int]
+    leaves: list[tuple[int, list[tuple[int, int, int]]]]
+
+
+class DomainProgram:
+    """``limits``: int64[G, N]; ``left``: per priority, pods that may stay away; ``classes``: those that are bounded, which nothing attracts
+    to others. ``beside``: points that the program does not see."""
+
+    def __init__(self, objective: Objective, limits: Ints, left: dict[int, int], classes: Sequence[int]) -> None:
+        self.cluster: Cluster = objective.cluster
+        self.objective, self.limits, self.left, self.classes = objective, limits, left, list(classes)
+        self.beside = 0
+        self._inside = set(classes)
+        touched = {t for g in classes for t in objective.owned[g]} & {t for g in classes for t in objective.matching[g]}
+        self._terms = [objective.terms[t] for t in sorted(touched.intersection(objective.pairs))]
+        self._fit = np.minimum(self.cluster.count, limits.sum(axis=1))
+        self._key = self._main_key()
+        codes = self.cluster.domains(self._key)[0] if self._key is not None else np.full(self.cluster.n_nodes, -1, dtype=np.int32)
+        self._nodes = [np.flatnonzero(codes == d) for d in np.unique(codes).tolist()]
+        self._keyed = [bool(codes[nodes[0]] >= 0) for nodes in self._nodes]
+        self._made = _Columns()
+        self._stars: dict[Pair, _Star] = {}  # by class and domain
+
+    def _main_key(self) -> str | None:
+        """The key that spans nodes and whose terms may be worth most."""
+        worth: dict[str, int] = {}
+        for term in self._terms:
+            if not single(term.codes, term.size):
+                matched = int(self._fit[sorted(term.matches & self._inside)].sum())
+                owned = sum(max(0, weight) * int(self._fit[g]) for g, weight in term.own.items() if g in self._inside)
+                worth[term.key] = worth.get(term.key, 0) + owned * matched * self.objective.multipliers[term.family]
+        return max(sorted(worth), key=lambda key: worth[key], default=None)
+
+    def program(self) -> tuple[Program, Ints] | None:
+        """Return the program and what its columns are worth (int64[J]); None where it would be too large, or hints between containers are
+        worth something."""
+        if not self._inside.isdisjoint(self.objective.containers.involved):
+            return None
+        wide, near = self._pairs()
+        if self._size({*wide, *near}) > MOST_COLUMNS:
+            return None
+        made = self._made
+        states = {g: self._states(g, wide.get((g, g), 0), near.get((g, g), 0)) for g in self.classes}
+        attracted = [pair for pair, points in near.items() if points > 0 and pair[0] != pair[1]]
+        for g in self.classes:
+            for d in range(len(self._nodes)) if sum(g in pair for pair in attracted) > 1 else ():
+                if states[g][d]:
+                    self._stars[g, d] = self._star(g, d, states[g][d])
+        for pair in sorted({pair for pair in (*wide, *near) if pair[0] != pair[1]}):
+            for d, keyed in enumerate(self._keyed):
+                points = wide.get(pair, 0) if keyed else 0, near.get(pair, 0)
+                if max(points) > 0 and states[pair[0]][d] and states[pair[1]][d]:
+                    self._pair(pair, d, (states[pair[0]][d], states[pair[1]][d]), points)
+        for (g, d), star in self._stars.items():
+            self._room_of_star(g, d, star)
+        self._room(states)
+        arrays = [np.array(x, dtype=np.int64) for x in (made.rows, made.columns, made.values, made.limit, made.upper, made.worth)]
+        return Program(*arrays[:5]), arrays[5]
+
+    def _pairs(self) -> tuple[dict[Pair, int], dict[Pair, int]]:
+        """Points of an unordered pair of classes in a domain of the key, and on one node; those of other keys are ``beside``."""
+        wide: dict[Pair, int] = {}
+        near: dict[Pair, int] = {}
+        for term in self._terms:
+            alone = single(term.codes, term.size)
+            for g, weight in term.own.items() if alone or term.key == self._key else ():
+                points, into = weight * self.objective.multipliers[term.family], near if alone else wide
+                for h in term.matches & self._inside if g in self._inside else ():
+                    missing = bool((term.codes[self.limits[g] > 0] < 0).any())  # pods there do not meet
+                    if points > 0 or (g == h and not missing):
+                        pair = min(g, h), max(g, h)
+                        into[pair] = into.get(pair, 0) + points
+            for g, weight in term.own.items() if not alone and term.key != self._key else ():
+                points = max(0, weight * self.objective.multipliers[term.family]) if g in self._inside else 0
+                self.beside += points * sum(int(self._fit[g] * (self._fit[h] - (g == h))) for h in term.matches & self._inside)
+        return wide, near
+
+    def _size(self, pairs: set[Pair]) -> int:
+        """About how many columns there will be."""
+        fit, domains = self._fit, len(self._nodes)
+        return domains * int(fit[self.classes].sum() + sum(int(fit[g] * fit[h]) for g, h in pairs if g != h))
+
+    def _states(self, g: int, wide: int, near: int) -> list[dict[int, int]]:
+        """Columns of a class by its pods, of each domain. ``wide``, ``near``: points of an ordered pair of them."""
+        fit = int(self._fit[g])
+        least = max(0, fit - self.left.get(int(self.cluster.priority[g]), 0))
+        together = self._together(g)
+        found: list[dict[int, int]] = []
+        for d, nodes in enumerate(self._nodes):
+            low, high = self._range(g, d, fit, least)
+            points = np.repeat(self.objective.node_points(g)[nodes], np.minimum(self.limits[g, nodes], fit))
+            points = np.cumsum(np.sort(points)[::-1])
+            low = fit if together and least == fit else low
+            columns: dict[int, int] = {}
+            for k in range(max(1, low), min(high, len(points)) + 1):
+                pairs = wide * k * (k - 1) if self._keyed[d] else 0
+                columns[k] = self._made.add(int(points[k - 1]) + pairs + near * self._meet_alone(g, nodes, k, most=near > 0))
+            found.append(columns)
+            self._made.row([*columns.values()], [1] * len(columns), 1)
+            if low > 0 and not together:
+                self._made.row([*columns.values()], [-1] * len(columns), -1)
+        pods = [k for columns in found for k in columns]
+        every = [column for columns in found for column in columns.values()]
+        self._made.row(every, pods, fit)
+        self._made.row(every, [-k for k in pods], -least)
+        if together:
+            self._made.row(every, [1] * len(every), 1)
+        return found
+
+    def _together(self, g: int) -> bool:
+        """Whether all pods of a class are in one domain, as each needs another one there."""
+        affinity = self.cluster.classes[g].affinity
+        if affinity is None or self._key not in affinity.keys:
+            return False
+        return self.cluster.matching(affinity.full).tolist() == [g] and not self.cluster.fixed_count(affinity.full).any()
+
+    def _range(self, g: int, d: int, fit: int, least: int) -> Pair:
+        """The fewest and the most pods of a class that hard constraints leave a domain, ``least`` to ``fit`` being placed in all."""
+        low, high = 0, fit
+        for spread in self.cluster.classes[g].spread:
+            counted = self._counted(g, spread)
+            if counted is None or not counted[d]:
+                continue
+            domains, skew = sum(counted), spread.max_skew
+            high = min(high, (fit + (domains - 1) * skew) // domains)  # each of the others holds so many less at most
+            if all(counted):
+                low = max(low, -(((domains - 1) * skew - least) // domains))
+        return low, high
+
+    def _counted(self, g: int, spread: Spread) -> list[bool] | None:
+        """Which domains a constraint counts; None where others, or other things than the pods of the class, have a say in it."""
+        if spread.matcher is None or spread.key != self._key or self.cluster.matching(spread.matcher).tolist() != [g]:
+            return None
+        eligible = self.cluster.node_sets[spread.eligible]
+        if self.limits[g, ~eligible].any() or self.cluster.fixed_count(spread.matcher).any():
+            return None
+        counted = [keyed and bool(eligible[nodes].any()) for nodes, keyed in zip(self._nodes, self._keyed, strict=True)]
+        return counted if spread.min_domains <= sum(counted) else None
+
+    def _meet_alone(self, g: int, nodes: Ints, k: int, *, most: bool) -> int:
+        """Ordered pairs of k pods of a class on the same nodes: the most, or the fewest."""
+        if most:
+            full, rest = divmod(k, int(self.limits[g, nodes].max()))
+            high = int(self.limits[g, nodes].max())
+            return full * high * (high - 1) + rest * (rest - 1)
+        size = int(np.count_nonzero(self.limits[g, nodes]))
+        each, more = divmod(k, size)
+        return each * (each - 1) * (size - more) + (each + 1) * each * more
+
+    def _needs(self, g: int, h: int, nodes: Ints) -> tuple[tuple[int, int, int], ...]:
+        """What the largest of some nodes has of each resource, and what pods of two classes take of it; pod slots last."""
+        free, demand = self.cluster.free[nodes].max(axis=0), self.cluster.demand
+        found = [(max(0, int(free[r])), int(demand[g, r]), int(demand[h, r])) for r in np.flatnonzero(demand[[g, h]].any(axis=0))]
+        return (*found, (max(0, int(self.cluster.slots[nodes].max())), 1, 1))
+
+    def _pair(self, pair: Pair, d: int, states: tuple[dict[int, int], dict[int, int]], points: Pair) -> None:
+        """Two classes that attract each other in a domain; ``points``: of a pair in it, and on one node."""
+        (g, h), nodes, (wide, near), (first, second) = pair, self._nodes[d], points, states
+        starred = [centre for centre in pair if (centre, d) in self._stars] if near > 0 else []
+        most = int(self.limits[g, nodes].max()), int(self.limits[h, nodes].max())
+        table = meetings((max(first), max(second)), most, self._needs(g, h, nodes) if near > 0 else ((0, 1, 1),))
+        made = {
+            (k, j): self._made.add(wide * k * j + (0 if starred else near * int(table[k, j])))
+            for k in first
+            for j in second
+        }  # fmt: skip
+        for k, column in first.items():
+            self._made.row([*(made[k, j] for j in second), column], [1] * len(second) + [-1], 0)
+        for j, column in second.items():
+            self._made.row([*(made[k, j] for k in first), column], [1] * len(first) + [-1], 0)
+        if starred:
+            met = self._made.add(near, int(table.max()))
+            self._made.row([met, *made.values()], [1, *(-int(table[cell]) for cell in made)], 0)
+            for centre in starred:
+                leaf, held = (h, second) if centre == g else (g, first)
+                self._leaf(self._stars[centre, d], (centre, leaf), d, held, met)
+
+    def _star(self, g: int, d: int, states: dict[int, int]) -> _Star:
+        nodes = self._nodes[d]
+        size, most = int(np.count_nonzero(self.limits[g, nodes])), min(int(self.limits[g, nodes].max()), max(states))
+        held = {a: self._made.add(0, size) for a in range(1, most + 1)}
+        self._made.row([*held.values()], [1] * most, size)
+        self._made.row([*held.values(), *states.values()], [*held, *(-k for k in states)], 0)
+        return _Star(held, [])
+
+    def _leaf(self, star: _Star, pair: Pair, d: int, states: dict[int, int], met: int) -> None:
+        """How many nodes hold a pods of the first of two classes and b of the other; ``met``: the column of their pairs."""
+        (g, h), nodes = pair, self._nodes[d]
+        most, needs = min(int(self.limits[h, nodes].max()), max(states)), self._needs(g, h, nodes)
+        size = int(np.count_nonzero((self.limits[g, nodes] > 0) & (self.limits[h, nodes] > 0)))
+        both = [
+            (a, b, self._made.add(0, size))
+            for a in star.held
+            for b in range(1, most + 1)
+            if all(a * x + b * y <= free for free, x, y in needs)
+        ]
+        columns = [column for _, _, column in both]
+        self._made.row([met, *columns], [1, *(-a * b for a, b, _ in both)], 0)
+        self._made.row([*columns, *states.values()], [*(b for _, b, _ in both), *(-k for k in states)], 0)
+        for a, held in star.held.items():
+            here = [column for x, _, column in both if x == a]
+            self._made.row([*here, held], [1] * len(here) + [-1], 0)
+        star.leaves.append((h, both))
+
+    def _room_of_star(self, g: int, d: int, star: _Star) -> None:
+        """Nodes with a pods of its first class have room for so much of all the others together."""
+        nodes, cluster = self._nodes[d], self.cluster
+        room = [(int(cluster.free[nodes, r].max()), cluster.demand[:, r]) for r in range(len(cluster.resources))]
+        room.append((int(cluster.slots[nodes].max()), np.ones(cluster.n_classes, dtype=np.int64)))
+        for free, demand in room:
+            unit = int(np.gcd.reduce(demand[self.classes]))
+            for a, held in star.held.items() if unit else ():
+                beside = [(b * int(demand[h]) // unit, column) for h, both in star.leaves for x, b, column in both if x == a]
+                rest = max(0, (free - a * int(demand[g])) // unit)
+                self._made.row([*(column for _, column in beside), held], [*(need for need, _ in beside), -rest], 0)
+
+    def _room(self, states: dict[int, list[dict[int, int]]]) -> None:
+        """What all classes take of a domain."""
+        cluster = self.cluster
+        for d, nodes in enumerate(self._nodes):
+            held = [(g, k, column) for g in self.classes for k, column in states[g][d].items()]
+            columns = [column for _, _, column in held]
+            self._made.row(columns, [k for _, k, _ in held], int(np.maximum(cluster.slots[nodes], 0).sum()))
+            for r in range(len(cluster.resources)):
+                unit = int(np.gcd.reduce(cluster.demand[self.classes, r]))
+                free = sum(np.maximum(cluster.free[nodes, r], 0).tolist())
+                if unit and sum(int(cluster.demand[g, r]) * max(states[g][d], default=0) for g in self.classes) > free:
+                    self._made.row(columns, [k * int(cluster.demand[g, r]) // unit for g, k, _ in held], free // unit)
+
+
+@lru_cache(maxsize=2_000)
+def meetings(pods: Pair, most: Pair, needs: tuple[tuple[int, int, int], ...]) -> Ints:
+    """Return int64[k + 1, j + 1]: the most pairs that k and j pods of two classes make on any number of nodes that hold at most so many of
+    each. ``needs``: (room, of a pod of the first, of the second) for each resource.
+
+    Of nodes with equally many or fewer of the first class one at most need have room left for the second: else a pod of the second moves to
+    where it meets as many, or more. So each node is filled up, the last one by what is left."""
+    fills: list[Pair] = []
+    for a in range(1, min(pods[0], most[0]) + 1):
+        rest = [(free - a * x) // y for free, x, y in needs if y]
+        if all(a * x <= free for free, x, _ in needs):
+            fills.append((a, min([most[1], *rest])))
+    best = np.zeros((pods[0] + 1, pods[1] + 1), dtype=np.int64)
+    for k in range(1, pods[0] + 1):
+        for j in range(1, pods[1] + 1):
+            ways = ((a, min(b, j)) for a, b in fills if a <= k and b > 0)
+            best[k, j] = max((int(best[k - a, j - b]) + a * b for a, b in ways), default=0)
+    return best
