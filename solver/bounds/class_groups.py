@@ -17,16 +17,15 @@ def groups(objective: Objective, active: Sequence[Rule]) -> list[list[int]]:
     return sorted(connected([link for link in links if link], range(objective.cluster.n_classes)), key=len)
 
 
-def parts(objective: Objective, active: Sequence[Rule], group: Sequence[int]) -> list[list[int]]:
-    """Return the classes of a group, apart where terms tie them that can only cost points: without such terms all points together are at
-    least as many."""
+def parts(objective: Objective, active: Sequence[Rule]) -> list[list[int]]:
+    """Return the classes as :func:`groups` does, but apart where terms tie them that can only cost points: without such terms all points
+    together are at least as many."""
     links = list(_other_links(objective, active))
     for t in objective.pairs:
         term = objective.terms[t]
         attracted = [g for g, weight in term.own.items() if weight * objective.multipliers[term.family] > 0]
         links.append(sorted(term.matches.union(attracted)) if attracted else [])
-    inside = set(group)
-    return sorted(connected([link for link in links if not inside.isdisjoint(link)], group), key=len)
+    return sorted(connected([link for link in links if link], range(objective.cluster.n_classes)), key=len)
 
 
 def _other_links(objective: Objective, active: Sequence[Rule]) -> Iterator[list[int]]:

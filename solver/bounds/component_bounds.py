@@ -92,10 +92,12 @@ class Components:
         self._alone: dict[tuple[int, bool], int] = {}  # what node points alone give to a class, with and without the cost of moves
         linking = rules.linking(cluster)
         self.found = [Component(classes, self._ceiling(classes)) for classes in groups(objective, linking)]
-        for i, component in enumerate(self.found.copy()):
-            apart = parts(objective, linking, component.classes)
-            component.split = len(apart) > 1
-            self.found += [Component(part, self._ceiling(part), whole=i) for part in apart] if component.split else []
+        whole = {g: i for i, component in enumerate(self.found) for g in component.classes}
+        for part in parts(objective, linking):
+            group = self.found[i := whole[part[0]]]
+            if len(part) < len(group.classes):
+                group.split = True
+                self.found.append(Component(part, self._ceiling(part), whole=i))
         for component in self.found:
             # Solving it cannot lower its bound.
             component.proved = component.bound == self._flat(component.classes) and not self._tied(component.classes)

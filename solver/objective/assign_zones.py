@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from ortools.sat.python import cp_model
 
-from models.cluster.cluster import Cluster
+from models.cluster.cluster import Cluster, Ints
 from models.numa.containers import INIT, WHOLE, ContainerClass
 from models.numa.node_topology import NumaTree
 from solver.cpsat.linear_sum import Points
@@ -20,6 +20,7 @@ from solver.numa.zone_patterns import NodeZones, chosen_items
 from solver.numa.zone_pools import Free, Item
 from solver.objective.container_affinity import ContainerPoints, Pools, Zones
 from solver.objective.encoding import node_points
+from solver.objective.preferences import CONTAINER_AFFINITY, Objective
 
 #: Deterministic seconds of CP-SAT for the NUMA zones of all nodes together.
 EFFORT = 0.5
@@ -222,7 +223,7 @@ def _kept(model: cp_model.CpModel, cluster: Cluster, node: NodeZones, pods: Sequ
     return kept
 
 
-def value_of(objective: Objective, counts: Ints, sequence: Sequence_) -> tuple[int, Zones]:
+def value_of(objective: Objective, counts: Ints, sequence: Sequence[tuple[int, int, int]]) -> tuple[int, Zones]:
     """Return weighted points of a placement with the best zones for it."""
     zones = assign(objective.cluster, objective.containers, sequence)
     families = objective.families(counts)

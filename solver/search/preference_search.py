@@ -13,7 +13,7 @@ import numpy as np
 
 from models.cluster.cluster import Cluster, Ints
 from solver import rules
-from solver.bind_order.order import Sequence_, find_order
+from solver.bind_order.order import find_order
 from solver.bounds.component_bounds import Components
 from solver.cpsat.linear_sum import Points
 from solver.cpsat.model import PlacementModel
@@ -21,8 +21,7 @@ from solver.cpsat.run import CpSat, OnValue, add_hint
 from solver.executors.second_process import Channel
 from solver.objective import encoding as objective_encoding
 from solver.objective.assign_zones import value_of
-from solver.objective.container_affinity import Zones
-from solver.objective.preferences import CONTAINER_AFFINITY, Objective
+from solver.objective.preferences import Objective
 from solver.objective.tie_break import Strategy
 from solver.rules.eligibility import fits
 from solver.rules.placement_model import build_model

@@ -52,8 +52,8 @@ def soft_cluster(seed: int, *, nodes: int, fill: int) -> list[Object]:
         cpu, memory = rng.choice(_SIZES)
         replicas = min(int(2 * rng.paretovariate(_REPLICAS)), nodes // 2)
         own = _preferences(rng, a)
-        requests = {"cpu": f"{cpu}m", "memory": f"{memory}Mi"}
-        waiting += [pod(f"app{a}-{i}", labels={"app": f"app{a}"}, owner=f"ReplicaSet/app{a}", **requests, **own) for i in range(replicas)]
+        what: Object = {"labels": {"app": f"app{a}"}, "owner": f"ReplicaSet/app{a}", "cpu": f"{cpu}m", "memory": f"{memory}Mi"}
+        waiting += [pod(f"app{a}-{i}", **what, **own) for i in range(replicas)]
         asked = [asked[0] + replicas * cpu, asked[1] + replicas * memory]
         a += 1
     rng.shuffle(waiting)

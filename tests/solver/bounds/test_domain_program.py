@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from functools import cache
 
 import numpy as np
@@ -54,9 +55,8 @@ def check(objects: list[Object], where: str) -> bool:
 
 
 @pytest.mark.parametrize("make", [alike, flocks])
-def test_no_placement_of_a_few_clusters_exceeds_the_program(make: object) -> None:
-    assert callable(make)
-    assert sum(check(make(seed), f"{make.__name__} seed {seed}") for seed in range(100, 125)) > 20
+def test_no_placement_of_a_few_clusters_exceeds_the_program(make: Callable[[int], list[Object]]) -> None:
+    assert sum(check(make(seed), f"{make} seed {seed}") for seed in range(100, 125)) > 20
 
 
 @pytest.mark.full

@@ -20,13 +20,12 @@ from solver.bounds.component_bounds import Components
 from solver.construction.greedy import construct
 from solver.cpsat.model import PlacementModel
 from solver.objective import encoding as objective_encoding
-from solver.objective.assign_zones import assign
+from solver.objective.assign_zones import assign, value_of
 from solver.objective.incremental_score import SoftState
 from solver.objective.preferences import CONTAINER_AFFINITY, FAMILIES, IMAGE_LOCALITY, Objective
 from solver.objective.star_cuts import SCALE, Leaf, planes
 from solver.rules.eligibility import possible
 from solver.rules.placement_model import build_model
-from solver.objective.assign_zones import value_of
 from tests import tiny_soft
 from tests.tiers import sampled
 

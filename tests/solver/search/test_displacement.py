@@ -38,7 +38,7 @@ class Placed:
         snapshot = from_objects(objects)
         self.cluster = compile_cluster(snapshot, select(snapshot))
         active = rules.build(self.cluster)
-        apps = [snapshot.pods[indices[0]].metadata.name[:-1] for indices in (cls.pods for cls in self.cluster.classes)]
+        apps = [(snapshot.pods[cls.pods[0]].metadata.labels or {})["app"] for cls in self.cluster.classes]
         self.at = {app: g for g, app in enumerate(apps)}
         self.counts: Ints = np.zeros((3, 4), dtype=np.int64)
         self.counts[self.at["group"]] = [1, 1, 1, 0]

@@ -15,6 +15,7 @@ from models.snapshot.snapshot import from_objects
 from solver import rules
 from solver.bind_order.order import Sequence_
 from solver.bounds.component_bounds import Components
+from solver.objective.assign_zones import value_of
 from solver.objective.container_affinity import Zones
 from solver.objective.preferences import Objective
 from solver.rules.eligibility import possible
@@ -22,7 +23,7 @@ from solver.runtime.options import Options
 from solver.search import preference_search
 from solver.search.outcome import SoftOutcome
 from solver.search.parameters import PreferenceSearchParameters
-from solver.search.preference_search import PreferenceSearch, value_of
+from solver.search.preference_search import PreferenceSearch
 from solver.solve import place
 from tests.objects import Object, node, pod
 

@@ -18,6 +18,7 @@ from models.snapshot.snapshot import Snapshot, from_objects
 from solver import rules
 from solver.bounds.component_bounds import Component
 from solver.executors.second_process import Channel, SecondProcess
+from solver.objective.assign_zones import value_of
 from solver.objective.container_affinity import Zones
 from solver.objective.preferences import Objective
 from solver.rules.eligibility import possible
@@ -28,7 +29,7 @@ from solver.search.exchange import GroupFound, PlacementFound
 from solver.search.groups import Groups
 from solver.search.outcome import SoftOutcome, Start
 from solver.search.parameters import PreferenceSearchParameters
-from solver.search.preference_search import PreferenceSearch, value_of
+from solver.search.preference_search import PreferenceSearch
 from solver.search.second_search import SecondSearch, SecondSearchParameters
 from solver.solve import place
 from tests.objects import Object, node, pod
