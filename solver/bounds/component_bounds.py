@@ -33,6 +33,8 @@ from solver.objective.sparse_placement import Placed
 from solver.rules.batch_quota import single
 from solver.rules.placement_model import build_model
 
+#: Classes of a group for which a linear program comes before models: of few classes these are solved as soon.
+PROGRAM_FROM = 8
 #: Seconds that a group gets first; each time it comes up again, twice as many.
 GLANCE = 0.25
 #: While its coarse models have more to say, every so manieth look at a group is for its full model.
@@ -252,7 +254,7 @@ class Components:
 
     def _by_domains(self, component: Component, cpsat: CpSat) -> None:
         """Bound a group by what domains hold: a linear program, solved in a moment."""
-        if len(component.classes) < 2:
+        if len(component.classes) < PROGRAM_FROM and not component.split:
             return
         domains = DomainProgram(self.objective, self.limits, self.left, component.classes)
         made = domains.program()

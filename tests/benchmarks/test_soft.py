@@ -7,8 +7,11 @@ import pytest
 from checker.objective import preferences
 from models.documents.placement import Placement
 from models.documents.policy import DEFAULT
-from models.snapshot.snapshot import load
-from tests.benchmarks.bench_soft import DATA, baseline, instances, recorded, solve
+from models.snapshot.snapshot import from_objects, load
+from solver.runtime.options import Options
+from solver.solve import place
+from tests.benchmarks.bench_soft import DATA, POLICY, baseline, fresh, instances, recorded, solve
+from tests.benchmarks.soft_clusters import soft_cluster
 
 pytestmark = pytest.mark.full
 
@@ -25,6 +28,21 @@ def test_the_scoring_is_that_of_the_recorded_baseline(name: str) -> None:
 def test_better_than_kube_scheduler_in_seconds(name: str) -> None:
     result, _ = solve(name, 10.0)
     check(name, result)
+
+
+@pytest.mark.parametrize("seed", range(1000, 1003))
+def test_generated_clusters_are_repeatable_as_full_as_asked_for_and_have_room_for_all(seed: int) -> None:
+    objects = soft_cluster(seed, nodes=60, fill=70)
+    assert objects == soft_cluster(seed, nodes=60, fill=70) != soft_cluster(seed + 1, nodes=60, fill=70)
+    room = sum(int(o["status"]["allocatable"]["cpu"][:-1]) for o in objects if o["kind"] == "Node")
+    asked = sum(int(o["spec"]["containers"][0]["resources"]["requests"]["cpu"][:-1]) for o in objects if o["kind"] == "Pod")
+    assert 0.7 * room <= asked <= 0.8 * room
+    result = place(from_objects(objects), Options(engine="greedy", deterministic=True, policy=POLICY))
+    assert len(result.assignments) == result.snapshot.pending
+
+
+def test_generated_instances_have_names_of_their_families() -> None:
+    assert fresh([1, 2], ["soft-60-*"]) == ["soft-60-70-seed1", "soft-60-70-seed2"]
 
 
 @pytest.mark.slow
