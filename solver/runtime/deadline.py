@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 FOREVER = 1e9
 #: What comes after the search (evening out, reasons, report, check, writing) takes up to so many times as long as reading and compiling did
 #: on the same machine: of 150,000 pods 1.2 times as long, ...
-AFTERWARDS = 1.8
+AFTERWARDS = 2.0
 #: ... reading counted as far as it takes up to so many times as long as compiling (of JSON 2.2 times): YAML takes far longer, ...
 READING = 3.0
 #: ... and it is given such a share of the time at most.
