@@ -95,10 +95,12 @@ class Components:
         linking = rules.linking(cluster)
         self.found = [Component(classes, self._ceiling(classes)) for classes in groups(objective, linking)]
         whole = {g: i for i, component in enumerate(self.found) for g in component.classes}
+        self._parts: dict[int, list[int]] = {}  # of each group that has some: their indices
         for part in parts(objective, linking):
             group = self.found[i := whole[part[0]]]
             if len(part) < len(group.classes):
                 group.split = True
+                self._parts.setdefault(i, []).append(len(self.found))
                 self.found.append(Component(part, self._ceiling(part), whole=i))
         for component in self.found:
             # Solving it cannot lower its bound.
@@ -112,12 +114,16 @@ class Components:
         return sum(min(c.bound, inside.get(i, c.bound)) for i, c in enumerate(self.found) if c.whole is None)
 
     def loss(self, i: int, counts: Ints) -> int:
-        """Return the points that a group has less than its bound in a placement int64[G, N]; of one with parts: that these lose by each
-        other."""
+        """Return the points that a group has less than its bound in a placement int64[G, N]; of one with parts, that these lose by each
+        other as long as more may be proved of them."""
         component = self.found[i]
         most = component.bound
         if component.split:
-            most = sum(self.worth(c.classes, counts[c.classes]) for c in self.found if c.whole == i)
+            inside = [self.found[k] for k in self._parts[i]]
+            if all(part.proved for part in inside):
+                most = min(most, sum(part.bound for part in inside))
+            else:
+                most = sum(self.worth(part.classes, counts[part.classes]) for part in inside)
         return most - self.worth(component.classes, counts[component.classes])
 
     def without_moves(self) -> Components:
