@@ -19,10 +19,8 @@ from solver import rules
 from solver.bounds.alike_nodes import alike_nodes, break_symmetry, in_order
 from solver.bounds.class_groups import groups, parts
 from solver.bounds.coarse_model import Coarse
-from solver.bounds.domain_program import DomainProgram
 from solver.bounds.move_costs import MoveCosts
 from solver.bounds.node_patterns import MOST
-from solver.bounds.safe_dual_bounds import best_bound
 from solver.cpsat.cells import Cells
 from solver.cpsat.linear_sum import Points
 from solver.cpsat.model import PlacementModel
@@ -262,6 +260,10 @@ class Components:
         """Bound a group by what domains hold: a linear program, solved in a moment."""
         if len(component.classes) < PROGRAM_FROM and not component.split:
             return
+        # OR-tools' linear solvers take longer to import than many a snapshot to solve
+        from solver.bounds.domain_program import DomainProgram
+        from solver.bounds.safe_dual_bounds import best_bound
+
         domains = DomainProgram(self.objective, self.limits, self.left, component.classes)
         made = domains.program()
         if made is None:
