@@ -73,6 +73,7 @@ def run(
     while True:
         while not _is_set(stop) and crew.hand_out():
             pass
+        yield from crew.saved()
         if not crew.running:
             return
         yield from crew.ended()
@@ -101,6 +102,7 @@ class _Crew(Generic[_T, _R]):
         self.running: dict[Future[_R], _Held[_T]] = {}
         self._again: deque[_Held[_T]] = deque()
         self._ended: queue.SimpleQueue[Future[_R]] = queue.SimpleQueue()
+        self._saved: list[Done[_T, _R]] = []  # done by workers that were replaced before that was looked at
         self._alone = False  # a suspect is at work
         self._checked = time.monotonic()
 
@@ -162,7 +164,8 @@ class _Crew(Generic[_T, _R]):
         if gone is not None:
             raise gone
         if lost and self._workers.shared_fate:
-            yield from self._mend()
+            self._mend()
+            yield from self.saved()
         if time.monotonic() - self._checked > _TICK:
             self._checked = time.monotonic()
             self._workers.check()
@@ -176,19 +179,22 @@ class _Crew(Generic[_T, _R]):
             finished.append(self._ended.get())
         return finished
 
-    def _mend(self) -> list[Done[_T, _R]]:
-        """Replace the workers; return what was done by the old ones, and try the rest again, one at a time."""
-        done: list[Done[_T, _R]] = []
+    def saved(self) -> list[Done[_T, _R]]:
+        """Return what workers had done that were replaced since this was asked last."""
+        saved, self._saved = self._saved, []
+        return saved
+
+    def _mend(self) -> None:
+        """Replace the workers; keep what was done by the old ones, and try the rest again, one at a time."""
         for future, held in self.running.items():
             if future.done() and _error(future) is None:
-                done.append(Done(held.task, future.result()))
+                self._saved.append(Done(held.task, future.result()))
             else:
                 held.suspect = True
                 self._again.append(held)
         self.running.clear()
         self._alone = False
         self._workers.mend()
-        return done
 
 
 def _error(future: Future[Any]) -> BaseException | None:

@@ -56,6 +56,25 @@ class Inline:
         return
 
 
+class Dying(Inline):
+    """Workers that do the first task and are found dead when the second is handed out."""
+
+    shared_fate = True
+    tries = 3
+    mended = 0
+
+    def submit(self, work: Callable[..., Any], *arguments: Any) -> Future[Any]:
+        if self.handed_out == 1 and not self.mended:
+            raise ConnectionError("dead")
+        return super().submit(work, *arguments)
+
+    def is_lost(self, error: BaseException) -> bool:
+        return isinstance(error, ConnectionError)
+
+    def mend(self) -> None:
+        self.mended += 1
+
+
 @pytest.fixture
 def processes() -> Iterator[Processes]:
     workers = Processes(2)
@@ -94,6 +113,22 @@ def test_what_is_done_is_told_before_that_the_workers_are_gone() -> None:
     with pytest.raises(SchedulerGone, match="scheduler is gone"):
         done.extend(each.task for each in found)
     assert sorted(done) == [0, 1, 3]
+
+
+@pytest.mark.parametrize("stopped", [False, True])
+def test_what_was_done_is_told_where_the_next_task_finds_the_workers_dead(stopped: bool) -> None:
+    workers, stop = Dying(), threading.Event()
+
+    def tasks() -> Iterator[int]:
+        yield from (2, 3)
+        if stopped:
+            stop.set()
+        yield 4
+
+    done = {one.task: one.value for one in run(workers, work.square, tasks(), stop=stop)}
+    assert workers.mended == 1
+    assert done[2] == 4
+    assert stopped or done == {2: 4, 3: 9, 4: 16}
 
 
 def test_after_a_stop_nothing_begins() -> None:
