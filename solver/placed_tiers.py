@@ -52,7 +52,7 @@ class PlacedParameters:
         few_pods: Pods up to which the exact model is sooner done than gangs are packed one by one, ...
         few_pairs: ... and (class, node) pairs up to which it is.
         tighten: Share of the time for bounds and repacking where pods want about as much as there is, ...
-        tighten_early: ... and before the repair, where there may be room for all.
+        tighten_early: ... and before the repair, where there may be room for all, and something to spare.
         relax: Share of the time for the linear relaxation, ...
         relax_long: ... of so many seconds at most.
     """
@@ -118,13 +118,13 @@ class PlacedSearch:
             return self._proved(answer, "greedy construction placed every pod that fits anywhere: the placed tiers are proved")
         if short(cluster, self.limits):
             self._relax(answer)
+        self._fill_exactly(answer)
         tight = self._tight(answer)
         if tight is not None and not tight.tied:
-            self._tighten(answer, tight, self.parameters.tighten if short(cluster, self.limits) else self.parameters.tighten_early)
+            much = short(cluster, self.limits) or tight.all.full
+            self._tighten(answer, tight, self.parameters.tighten if much else self.parameters.tighten_early)
         if not self._complete(answer) and self.cluster.devices is not None:
             self._fill(answer)
-        if not self._complete(answer):
-            self._fill_exactly(answer)
         if not self._complete(answer):
             self._repair(answer)
         if not self._complete(answer):

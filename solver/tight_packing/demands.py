@@ -15,11 +15,14 @@ from solver.rules.node_resources_fit import NodeResourcesFit
 
 #: What nodes have and pods want of a resource, in all, is below this.
 LARGEST = 2**60
+#: Next to nothing is at most such a part of all room: one of so many.
+NOTHING = 1_000
 
 
 @dataclass
 class Demands:
-    """Shapes: K classes, N nodes, R resources that some of the classes ask for (pod slots last).
+    """Shapes: K classes, N nodes, R resources that some of the classes ask for (pod slots last), each in the largest unit of which they
+    all ask for whole numbers: what a node has beyond such units nobody can use.
 
     Attributes:
         classes: int64[K], indices of the cluster's classes.
@@ -38,6 +41,11 @@ class Demands:
     allowed: Bools
 
     @property
+    def full(self) -> bool:
+        """Return whether all pods together leave next to nothing of some resource, or want more than there is."""
+        return bool(next_to_nothing(self.room.sum(axis=0) - self.count @ self.demand, self.room).any())
+
+    @property
     def countable(self) -> bool:
         """Whether sums over all nodes and over all pods stay far within 64 bits. Beyond that they would prove what is not so."""
         wanted = [sum(d * k for d, k in zip(column, self.count.tolist(), strict=True)) for column in self.demand.T.tolist()]
@@ -54,6 +62,12 @@ class Demands:
         table = np.concatenate([self.room, self.allowed.T.astype(np.int64)], axis=1)
         kinds = np.unique(table, axis=0, return_inverse=True)[1].reshape(-1)
         return [np.flatnonzero(kinds == k) for k in range(int(kinds.max(initial=-1)) + 1)]
+
+
+def next_to_nothing(spare: Ints, room: Ints) -> Bools:
+    """Return bool[R], whether next to nothing of a resource is left over. ``spare``: int64[R], what is left over in all, less than
+    nothing where more is wanted than there is; ``room``: int64[N, R]."""
+    return np.asarray(spare <= room.sum(axis=0) // NOTHING)
 
 
 def relaxed(cluster: Cluster, limits: Ints) -> Demands:
@@ -75,7 +89,9 @@ def _demands(cluster: Cluster, limits: Ints, classes: Ints, others: Ints) -> Dem
     demand = demand_with_slots(cluster)
     room = np.maximum(room_with_slots(cluster) - others.T @ demand, 0)
     asked = np.flatnonzero(demand[classes].any(axis=0))
+    wanted = demand[np.ix_(classes, asked)]
+    unit = np.gcd.reduce(wanted, axis=0)
     return Demands(
-        classes.astype(np.int64), fits(cluster, limits)[classes], demand[np.ix_(classes, asked)], cluster.priority[classes],
-        room[:, asked], limits[classes] > 0,
+        classes.astype(np.int64), fits(cluster, limits)[classes], wanted // unit, cluster.priority[classes],
+        room[:, asked] // unit, limits[classes] > 0,
     )  # fmt: skip

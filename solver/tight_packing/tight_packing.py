@@ -14,6 +14,7 @@ from solver.runtime.run_context import RunContext
 from solver.tight_packing.demands import Demands, relaxed, untied
 from solver.tight_packing.full_nodes import FullNodes
 from solver.tight_packing.left_out import LeftOut
+from solver.tight_packing.node_filling import NodeFilling
 from solver.tight_packing.repacking import Repacking
 
 
@@ -26,6 +27,8 @@ class TightParameters:
         patience: Repackings after which another choice is made, where the node that is worst off is no better off.
         choices: Choices of pods that stay out.
         step: Deterministic seconds that a repacking counts.
+        fill: Share for filling nodes one after the other, where next to nothing may be left over, ...
+        filling: ... and deterministic seconds that each step of it counts.
         listing: Deterministic seconds that listing patterns counts, ...
         pricing: ... and a linear program over some of them.
         pods: Pods above which the repacking has no chance to end.
@@ -35,6 +38,8 @@ class TightParameters:
     patience: int = 300
     choices: int = 40
     step: float = 1.5e-3
+    fill: float = 0.85
+    filling: float = 3e-4
     listing: float = 0.05
     pricing: float = 0.03
     pods: int = 5_000
@@ -86,13 +91,16 @@ class TightPacking:
         kept = free.only(np.isin(free.priority, list(wanted)))
         if not len(kept.classes):
             return None
-        over = self._until(seconds)
+        over, filled = self._until(seconds), self._charging(self._until(seconds * PARAMETERS.fill), PARAMETERS.filling)
         choices = LeftOut(kept, rest, self.cpsat)
         for _ in range(PARAMETERS.choices):
             chosen = None if over() else choices.next(seconds * PARAMETERS.choose)
             if chosen is None:
                 return None
             self.seed += 1
+            filling = NodeFilling(kept, chosen, seed=self.seed)
+            if filling.promising and filling.run(filled):
+                return others + self._whole(kept, filling.counts())
             repacking = Repacking(kept, chosen, seed=self.seed)
             if repacking.run(self._patience(repacking, over)):
                 return others + self._whole(kept, repacking.counts())
@@ -111,11 +119,11 @@ class TightPacking:
         found[demands.classes] = counts
         return found
 
-    def _charging(self, over: Callable[[], bool]) -> Callable[[], bool]:
-        """The same, asked before every linear program."""
+    def _charging(self, over: Callable[[], bool], each: float = PARAMETERS.pricing) -> Callable[[], bool]:
+        """The same, asked before every step that counts so many deterministic seconds."""
 
         def asked() -> bool:
-            self.context.deadline.charge(PARAMETERS.pricing)
+            self.context.deadline.charge(each)
             return over()
 
         return asked

@@ -1,12 +1,14 @@
 """Placements that are proved best within 1 s and 10 s on small clusters that are nearly or more than full, with priorities.
 
     python tests/benchmarks/bench_priority_matters.py [--seeds 0,1,2] [--seconds 1,10] [--usage 90,95,100,105] [--nodes 4,8,16,32]
+        [--megabytes] [--workers N] [--cpu]
 
 The set-up of Christensen, Giallorenzo and Mauro, Priority Matters: Optimising Kubernetes Clusters Usage with Constraint-Based Pod
 Packing, doi:10.48550/arXiv.2511.08373: 4 to 32 equal nodes, 4 or 8 pods a node on average, in ReplicaSets of 1 to 4 replicas that ask for
-100m to 1000m of CPU and 100 MB to 1000 MB of memory, drawn to the byte, and have one of 1, 2 or 4 priorities; all requests together are 90
-to 105 % of what the nodes have, of either resource. Everything is pending, the nodes are empty. Their instances of 90 and 95 % are those
-where kube-scheduler leaves pods; these are all that a seed gives, and easier.
+100m to 1000m of CPU and 100 MB to 1000 MB of memory, drawn to the byte or to the megabyte (``--megabytes``), and have one of 1, 2 or 4
+priorities; all requests together are 90 to 105 % of what the nodes have, of either resource. Everything is pending, the nodes are empty.
+Their instances of 90 and 95 % are those where kube-scheduler leaves pods; these are all that a seed gives, and easier. At 100 % all pods
+have room, together, but hardly a placement in bytes; in megabytes there are many, each of which fills all nodes to the last few.
 
 A run is proved if every priority's pods are shown to be as many as can be, given those of the priorities above. Nothing else is asked
 for (a policy without strategy, weights and default constraints). Seconds are the time limit. ``--cpu`` counts this process's CPU seconds in
@@ -51,29 +53,31 @@ USAGES = (90, 95, 100, 105)
 REPLICAS = 1, 4
 CPU = 100, 1_000  # mCPU
 MEMORY = 100_000_000, 1_000_000_000  # bytes
+MEGABYTE = 1_000_000
 
 
 @dataclass(frozen=True)
 class Setting:
-    """One cell of the set-up. ``usage``: requests in percent of the nodes' capacity."""
+    """One cell of the set-up. ``usage``: requests in percent of the nodes' capacity; ``unit``: bytes in whose multiples memory comes."""
 
     nodes: int
     pods_per_node: int
     priorities: int
     usage: int
+    unit: int = 1
 
     @property
     def name(self) -> str:
         return f"{self.nodes}x{self.pods_per_node}-p{self.priorities}-{self.usage}"
 
 
-def settings(usages: Sequence[int]) -> Iterator[Setting]:
+def settings(usages: Sequence[int], unit: int = 1) -> Iterator[Setting]:
     """The cells of the set-up, small ones first."""
     for nodes in NODES:
         for pods_per_node in PODS_PER_NODE:
             for priorities in PRIORITIES:
                 for usage in usages:
-                    yield Setting(nodes, pods_per_node, priorities, usage)
+                    yield Setting(nodes, pods_per_node, priorities, usage, unit)
 
 
 def objects(setting: Setting, seed: int) -> list[Object]:
@@ -85,13 +89,15 @@ def objects(setting: Setting, seed: int) -> list[Object]:
     while left:
         name, replicas = f"rs-{len(pods):03}", min(rng.randint(*REPLICAS), left)
         cpu, memory, priority = rng.randint(*CPU), rng.randint(*MEMORY), rng.randint(1, setting.priorities)
+        memory -= memory % setting.unit
         what: dict[str, Any] = {"cpu": f"{cpu}m", "memory": str(memory), "labels": {"app": name}, "owner": f"ReplicaSet/{name}"}
         pods += [pod(f"{name}-{i}", priority=priority, **what) for i in range(replicas)]
         left -= replicas
         total = [total[0] + replicas * cpu, total[1] + replicas * memory]
         largest = [max(largest[0], cpu), max(largest[1], memory)]
     share = Fraction(100, setting.usage * setting.nodes)
-    size = [max(most, ceil(amount * share)) for most, amount in zip(largest, total, strict=True)]
+    units = 1, setting.unit
+    size = [max(most, ceil(amount * share / unit) * unit) for most, amount, unit in zip(largest, total, units, strict=True)]
     return [*(node(f"node-{i:02}", cpu=f"{size[0]}m", memory=str(size[1])) for i in range(setting.nodes)), *pods]
 
 
@@ -162,6 +168,7 @@ def main() -> None:
     parser.add_argument("--nodes", type=numbers, default=[str(n) for n in NODES])
     parser.add_argument("--workers", type=int)
     parser.add_argument("--cpu", action="store_true")
+    parser.add_argument("--megabytes", action="store_true")
     asked = parser.parse_args()
     if asked.cpu:
         count_cpu_time()
@@ -169,7 +176,7 @@ def main() -> None:
     runs = {"greedy": Options(time_limit=10.0, policy=PLACED_ONLY, engine="greedy", causes=False)}
     runs |= {f"{s} s": Options(time_limit=float(s), workers=workers, policy=PLACED_ONLY) for s in asked.seconds}
     found: dict[tuple[int, str], Share] = {}
-    cells = [cell for cell in settings([int(u) for u in asked.usage]) if str(cell.nodes) in asked.nodes]
+    cells = [cell for cell in settings([int(u) for u in asked.usage], MEGABYTE if asked.megabytes else 1) if str(cell.nodes) in asked.nodes]
     for cell in cells:
         for seed in asked.seeds:
             for name, options in runs.items():

@@ -98,7 +98,7 @@ def test_goals_of_planted_instances() -> None:
 
 
 def test_a_small_planted_instance_is_solved() -> None:
-    (instance,) = bench_planted.instances(4, 16, [0], 5.0, ["planted-97-s0"])
+    (instance,) = bench_planted.instances(4, 16, [0], 60.0, ["planted-97-s0"])
     cells = bench_planted.row(instance, bench_planted.solve(instance))
     assert cells[:4] == ("planted-97-s0", "16", "16", "100.00%")
     assert cells[5] == "optimal"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from models.cluster.cluster import Cluster
 from models.cluster.compile import compile_cluster
@@ -10,7 +11,7 @@ from models.snapshot import snapshot as snapshots
 from models.snapshot.scope import select
 from solver import rules
 from solver.rules.eligibility import possible
-from solver.tight_packing.demands import relaxed, untied
+from solver.tight_packing.demands import Demands, relaxed, untied
 from tests.objects import Object, node, pod
 
 
@@ -40,8 +41,8 @@ def test_all_pods_that_fit_somewhere_against_what_fixed_pods_leave() -> None:
     found = relaxed(cluster, possible(cluster, rules.build(cluster)))
     names = [cluster.classes[g].pod.metadata.name for g in found.classes.tolist()]
     assert sorted(names) == ["free", "met", "picky", "shy"]
-    assert found.demand[names.index("free")].tolist() == [2000, 128 * 2**20, 1]
-    assert found.room[:, 0].tolist() == [3000, 4000, 4000]
+    assert found.demand[names.index("free")].tolist() == [4, 1, 1]  # of 500m, 128Mi and slots
+    assert found.room[:, 0].tolist() == [6, 8, 8]
     assert found.room[:, -1].tolist() == [4, 5, 5]
     assert found.allowed[names.index("picky")].tolist() == [False, True, True]
     assert sorted(nodes.tolist() for nodes in found.node_kinds()) == [[0], [1, 2]]
@@ -56,4 +57,20 @@ def test_pods_that_a_rule_ties_keep_their_room() -> None:
     counts[names.index("free"), 1] = 1  # not tied: its room counts as free
     found = untied(cluster, active, possible(cluster, active), counts)
     assert sorted(names[g] for g in found.classes.tolist()) == ["free", "picky"]
-    assert found.room[:, 0].tolist() == [3000, 3000, 4000]
+    assert found.room[:, 0].tolist() == [3, 3, 4]  # whole CPUs, as both ask for
+
+
+def test_what_is_beyond_whole_units_is_no_room() -> None:
+    """Three pods of 300 MB on two nodes of 500 MB: in bytes all of them together would have room."""
+    cluster = compiled([*(node(f"n{i}", memory="500M") for i in range(2)), *(pod(f"p{i}", memory="300M") for i in range(3))])
+    found = relaxed(cluster, possible(cluster, rules.build(cluster)))
+    assert found.demand[:, 1].tolist() == [1]
+    assert found.room[:, 1].tolist() == [1, 1]
+    assert found.full
+
+
+@pytest.mark.parametrize(("wanted", "full"), [(990, False), (999, True), (1_000, True), (1_001, True)])
+def test_full_is_what_leaves_next_to_nothing(wanted: int, full: bool) -> None:
+    ones = np.ones(1, dtype=np.int64)
+    demands = Demands(ones, wanted * ones, np.array([[1, 1]]), ones, np.array([[1_000, 100_000]]), np.ones((1, 1), dtype=bool))
+    assert demands.full is full

@@ -16,7 +16,7 @@ from solver.runtime.options import Options
 from solver.solve import place
 from solver.tight_packing.tight_packing import TightPacking
 from tests import tiny
-from tests.benchmarks.bench_priority_matters import Setting, proved, snapshot
+from tests.benchmarks.bench_priority_matters import MEGABYTE, Setting, proved, snapshot
 from tests.objects import Object, node, pod
 from tests.solver.bounds.test_placed_bounds import tiny_cluster
 from tests.solver.rules.test_agreement import accepted
@@ -54,7 +54,16 @@ def test_no_placement_exceeds_a_bound_and_packings_obey_the_rules(kind: str) -> 
 
 
 @pytest.mark.full
-@pytest.mark.parametrize(("cell", "value"), [(Setting(4, 4, 2, 100), 14), (Setting(8, 8, 1, 100), 63), (Setting(16, 8, 2, 105), 123)])
+@pytest.mark.parametrize(
+    ("cell", "value"),
+    [
+        (Setting(4, 4, 2, 100), 14),
+        (Setting(8, 8, 1, 100), 63),
+        (Setting(16, 8, 2, 105), 123),
+        (Setting(16, 12, 2, 100, MEGABYTE), 192),  # all of them: nodes are filled to the last few units
+        (Setting(32, 8, 1, 100, MEGABYTE), 256),
+    ],
+)
 def test_small_overfull_clusters_are_proved(cell: Setting, value: int) -> None:
     """No pod less than all pods would be needed to see that the sum alone promises too much."""
     result = place(snapshot(cell, 3), Options(policy=PLACED_ONLY, time_limit=60, workers=2, causes=False))
