@@ -56,7 +56,7 @@ _TRIED: Final = 10_000
 _TOKEN: Final = b"kube-api-access-"
 _TOKENS: Final = re.compile(rb"kube-api-access-[a-z0-9]{5}")
 _NODE_NAME: Final = b"nodeName"
-_NODE: Final = re.compile(rb'"nodeName"\s*:\s*"([a-z0-9.-]+)"')
+_NODE: Final = re.compile(rb'"nodeName"\s*:\s*"([a-z0-9.-]*)"')
 #: Bytes of the hash that stands for a longer text: pods that all differ would else keep a copy of everything.
 _DIGEST: Final = 32
 

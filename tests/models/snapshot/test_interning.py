@@ -90,6 +90,13 @@ def test_an_escaped_key_is_no_node_of_another_pod() -> None:
     assert [(p.spec.nodeName, p.spec.nodeSelector) for p in snapshot.pods] == [("n1", {"nodeName": "n1"}), ("n1", {"nodeName": "n2"})]
 
 
+def test_an_empty_node_is_not_that_of_another_pod() -> None:
+    """Without its node a text is the same as one whose node is empty."""
+    nodes = ["n1", "", "n2", ""]
+    items = [pod(f"p{number}", containers=[{"name": "c"}], nodeName=node) for number, node in enumerate(nodes)]
+    assert [p.spec.nodeName for p in read(*items).pods] == nodes
+
+
 def test_problems_are_told_of_each_pod() -> None:
     wrong = [pod(name, containers=[{"name": "c", "resources": {"requests": {"cpu": "much"}}}]) for name in ("a", "b")]
     with pytest.raises(InputError) as error:
