@@ -171,11 +171,12 @@ def _pods_of(cluster: Cluster, sequence: Sequence[tuple[int, int, int]]) -> _Pod
     for g, n, k in sequence:
         for i in cluster.classes[g].pods[dealt[g] : dealt[g] + k]:
             pod = cluster.snapshot.pods[i]
-            owners = pod.metadata.ownerReferences
-            key = pod.metadata.namespace, id(owners)
-            name = names.get(key) if owners else None
+            key = pod.metadata.namespace, id(pod.metadata.ownerReferences)
+            name = names.get(key)
             if name is None:
-                name = names[key] = workload(pod)
+                name = workload(pod)
+                if controller_of(pod) is not None:  # other pods have names of their own
+                    names[key] = name
             nodes = found[g].setdefault(name, {})
             nodes[n] = nodes.get(n, 0) + 1
         dealt[g] += k

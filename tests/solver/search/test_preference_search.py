@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from checker.placement import verify
+from checker.placement import check, verify
 from models.cluster.cluster import Ints
 from models.cluster.compile import compile_cluster
 from models.documents.placement import Placement
@@ -138,6 +138,20 @@ def test_losses_are_those_of_the_workloads_whose_pods_lost() -> None:
     lost = {w.workload: w.lost for w in result.preferences.workloads}
     assert lost == {"ReplicaSet default/b": 18, "ReplicaSet default/a": 9}
     assert sum(u.lost for u in result.preferences.unmet) == 27
+
+
+def test_losses_of_pods_with_an_owner_that_is_no_controller_are_their_own() -> None:
+    """They share the reference, and have names of their own."""
+    prefer = [{"weight": 9, "preference": {"matchExpressions": [{"key": "good", "operator": "Exists"}]}}]
+    affinity = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": prefer}}
+    pods = [pod(name, cpu="1", affinity=affinity) for name in "ab"]
+    for each in pods:
+        each["metadata"]["ownerReferences"] = [{"apiVersion": "v1", "kind": "Node", "name": "n", "uid": "u"}]
+    snapshot = from_objects([node("good", cpu="1", labels={"good": "y"}), node("other"), *pods])
+    result = place(snapshot, Options())
+    assert result.preferences is not None
+    assert sorted((w.workload, w.value, w.lost) for w in result.preferences.workloads) == [("Pod default/a", 9, 0), ("Pod default/b", 0, 9)]
+    assert not check(snapshot, result).violations
 
 
 def test_false_claims_about_tiers_and_families_are_violations() -> None:
