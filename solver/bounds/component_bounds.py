@@ -264,7 +264,7 @@ class Components:
         from solver.bounds.domain_program import DomainProgram
         from solver.bounds.safe_dual_bounds import best_bound
 
-        domains = DomainProgram(self.objective, self.limits, self.left, component.classes)
+        domains = DomainProgram(self.cluster, self.objective, self.limits, self.left, component.classes)
         made = domains.program()
         if made is None:
             return

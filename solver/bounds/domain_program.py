@@ -62,12 +62,12 @@ class _Star:
 
 
 class DomainProgram:
-    """``limits``: int64[G, N]; ``left``: per priority, pods that may stay away; ``classes``: those that are bounded, which nothing attracts
-    to others. ``beside``: points that the program does not see."""
+    """``cluster``: with the hard rules that count, which may be fewer than the objective's own cluster has; ``limits``: int64[G, N];
+    ``left``: per priority, pods that may stay away; ``classes``: those that are bounded, which nothing attracts to others. ``beside``:
+    points that the program does not see."""
 
-    def __init__(self, objective: Objective, limits: Ints, left: dict[int, int], classes: Sequence[int]) -> None:
-        self.cluster: Cluster = objective.cluster
-        self.objective, self.limits, self.left, self.classes = objective, limits, left, list(classes)
+    def __init__(self, cluster: Cluster, objective: Objective, limits: Ints, left: dict[int, int], classes: Sequence[int]) -> None:
+        self.cluster, self.objective, self.limits, self.left, self.classes = cluster, objective, limits, left, list(classes)
         self.beside = 0
         self._inside = set(classes)
         touched = {t for g in classes for t in objective.owned[g]} & {t for g in classes for t in objective.matching[g]}

@@ -28,7 +28,7 @@ from tests.solver.bounds.test_node_patterns import flocks
 def bound_by_domains(cluster: Cluster, left: dict[int, int]) -> int | None:
     """The bound over all classes (None: there is no program)."""
     active = rules.build(cluster)
-    domains = DomainProgram(Objective(cluster, active), possible(cluster, active), left, range(cluster.n_classes))
+    domains = DomainProgram(cluster, Objective(cluster, active), possible(cluster, active), left, range(cluster.n_classes))
     made = domains.program()
     return None if made is None else best_bound(*made, seconds=5.0, deterministic=True) + domains.beside
 

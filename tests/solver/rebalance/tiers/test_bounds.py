@@ -24,6 +24,7 @@ from solver.runtime.run_context import RunContext
 from tests.objects import node, pod
 from tests.plans import tiny
 from tests.plans.brute import Brute, Score, TooLarge, best
+from tests.solver.bounds.test_coarse_model import HOST, ZONE, near, terms
 from tests.solver.rebalance.goals.test_improve import SOFT, preferring, worth
 from tests.solver.rebalance.problem.test_problem import budget, case_of, running
 
@@ -253,6 +254,29 @@ def test_brute_force_never_exceeds_what_groups_prove(kind: str) -> None:
             compared, lower = compared + 1, lower + (proved < known)
     assert compared >= 4
     assert lower or kind == "nodes"
+
+
+def test_running_pods_need_no_longer_be_where_their_required_affinity_brought_them() -> None:
+    """Two of the four that want each other run in each zone, on the nodes that they prefer: no bound may ask them into one zone."""
+    affinity = terms(pulls=[near("b", ZONE, 10)], together=[near("a", ZONE)]) | preferring_good(100)
+    nodes = [node(f"n{i}", cpu="2", labels={ZONE: f"z{i}", "good": "y"}) for i in range(2)]
+    objects = [*nodes, node("n2", cpu="8", labels={ZONE: "z0"})]
+    objects += [running(f"a{i}", f"n{i % 2}", cpu="900m", labels={"app": "a"}, affinity=affinity) for i in range(4)]
+    objects += [running(f"b{i}", f"n{i}", cpu="10m", labels={"app": "b"}) for i in range(2)]
+    objects += [running("d", "n0", cpu="10m", labels={"app": "d"}, affinity=terms(repels=[near("a", HOST, 3)]))]
+    problem = case_of(objects, ["improve"])
+    components = PlanObjective(problem, ["improve"]).components
+    assert components is not None
+    cpsat = CpSat(RunContext.start(Options(workers=1, deterministic=True)))
+    for component in components.found:
+        start = problem.start[component.classes]
+        components.solve(component, cpsat, 1.0, start, components.worth(component.classes, start))
+    assert components.bound >= components.worth(range(problem.cluster.n_classes), problem.start) == 438
+
+
+def preferring_good(weight: int) -> Object:
+    preference = {"matchExpressions": [{"key": "good", "operator": "Exists"}]}
+    return {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": weight, "preference": preference}]}}
 
 
 @pytest.mark.full
