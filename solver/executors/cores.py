@@ -33,14 +33,21 @@ def core_limit(root: Path = _CGROUPS, own: Path = _OF_PROCESS) -> float | None:
     https://docs.kernel.org/admin-guide/cgroup-v2.html and cpu.cfs_quota_us of https://docs.kernel.org/scheduler/sched-bwc.html."""
     limits = []
     for group in _groups(own):
-        for folder in (root / group, *(root / group).parents):
-            if not folder.is_relative_to(root):
-                break
+        for folder in _upwards(root, group):
             quota, _, period = _text(folder / "cpu.max").partition(" ")
             limits.append((quota, period))
-        limits.append((_text(root / "cpu" / group / "cpu.cfs_quota_us"), _text(root / "cpu" / group / "cpu.cfs_period_us")))
+        older = _upwards(root / "cpu", group)  # in a container its own group may be what it sees as the root
+        limits += [(_text(folder / "cpu.cfs_quota_us"), _text(folder / "cpu.cfs_period_us")) for folder in older]
     found = [int(quota) / int(period) for quota, period in limits if quota.isdigit() and period.isdigit() and int(period)]
     return min(found, default=None)
+
+
+def _upwards(root: Path, group: str) -> Iterator[Path]:
+    """The folders of a group and of those that it is in."""
+    for folder in (root / group, *(root / group).parents):
+        if not folder.is_relative_to(root):
+            return
+        yield folder
 
 
 def _groups(own: Path) -> Iterator[str]:

@@ -35,6 +35,17 @@ def test_limits_of_older_groups_are_read(tmp_path: Path) -> None:
     assert core_limit(tmp_path, tmp_path / "own") is None
 
 
+@pytest.mark.parametrize("limited", ["cpu", "cpu/pods"])
+def test_older_groups_have_the_limits_of_those_that_they_are_in(tmp_path: Path, limited: str) -> None:
+    """The first is as in a container, which finds the files of its own group where the root's would be."""
+    (tmp_path / "own").write_text("4:cpu,cpuacct:/pods/a\n")
+    folder = tmp_path / limited
+    folder.mkdir(parents=True)
+    (folder / "cpu.cfs_quota_us").write_text("150000\n")
+    (folder / "cpu.cfs_period_us").write_text("100000\n")
+    assert core_limit(tmp_path, tmp_path / "own") == 1.5
+
+
 @pytest.mark.parametrize(("limit", "expected"), [(None, 8), (0.5, 1), (2.5, 2), (16, 8)])
 def test_a_limit_of_groups_leaves_so_many_workers(limit: float | None, expected: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "usable_cores", lambda: 8)
