@@ -56,7 +56,8 @@ def run(
 ) -> Iterator[Done[_T, _R]]:
     """Yield what comes of each task, as it is done.
 
-    After ``stop`` nothing new begins, what waits is left out, and this ends; ``workers.close(now=True)`` ends tasks that are at work.
+    After ``stop`` nothing new begins, what is done is yielded, what waits is left out, and this ends; ``workers.close(now=True)`` ends
+    tasks that are at work.
 
     A task whose worker dies is tried again, as often as the workers say. Where one death takes the tasks of other workers with it, as in a
     pool of processes, these are then run one at a time, so that only the task that kills its worker is charged with it.
@@ -78,8 +79,7 @@ def run(
             return
         yield from crew.ended()
         if _is_set(stop):
-            for future in crew.running:
-                future.cancel()
+            yield from crew.leave()
             return
 
 
@@ -184,11 +184,30 @@ class _Crew(Generic[_T, _R]):
         saved, self._saved = self._saved, []
         return saved
 
+    def leave(self) -> Iterator[Done[_T, _R]]:
+        """Take back what has not begun, and yield what came of tasks that were done since that was looked at."""
+        for future in self.running:
+            future.cancel()
+        for future, held in self.running.items():
+            done = self._done(future, held)
+            if done is not None:
+                yield done
+
+    def _done(self, future: Future[_R], held: _Held[_T]) -> Done[_T, _R] | None:
+        """What came of a task, None where nothing did: it is not over, was taken back, or its worker is gone."""
+        if not future.done() or future.cancelled():
+            return None
+        error = future.exception()
+        if error is None:
+            return Done(held.task, future.result())
+        return None if isinstance(error, WorkersError) or self._workers.is_lost(error) else Done(held.task, error=error)
+
     def _mend(self) -> None:
         """Replace the workers; keep what was done by the old ones, and try the rest again, one at a time."""
         for future, held in self.running.items():
-            if future.done() and _error(future) is None:
-                self._saved.append(Done(held.task, future.result()))
+            done = self._done(future, held)
+            if done is not None:
+                self._saved.append(done)
             else:
                 held.suspect = True
                 self._again.append(held)

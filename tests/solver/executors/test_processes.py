@@ -75,6 +75,25 @@ class Dying(Inline):
         self.mended += 1
 
 
+class Later(Inline):
+    """Workers that do the first task when it is handed out, and others when they are told to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._waiting: list[tuple[Future[Any], Any]] = []
+
+    def submit(self, work: Callable[..., Any], *arguments: Any) -> Future[Any]:
+        done, future = super().submit(work, *arguments), Future[Any]()
+        self._waiting.append((future, done.result()))
+        if len(self._waiting) == 1:
+            self.finish(0)
+        return future
+
+    def finish(self, number: int) -> None:
+        future, value = self._waiting[number]
+        future.set_result(value)
+
+
 @pytest.fixture
 def processes() -> Iterator[Processes]:
     workers = Processes(2)
@@ -129,6 +148,29 @@ def test_what_was_done_is_told_where_the_next_task_finds_the_workers_dead(stoppe
     assert workers.mended == 1
     assert done[2] == 4
     assert stopped or done == {2: 4, 3: 9, 4: 16}
+
+
+def test_a_task_that_failed_before_the_workers_died_is_not_done_again() -> None:
+    workers, tried = Dying(), list[int]()
+
+    def fail(number: int) -> int:
+        tried.append(number)
+        return work.fail(number)
+
+    done = work.by_task(run(workers, fail, [5, 6, 7]))
+    assert (workers.mended, tried) == (1, [5, 6, 7])
+    assert str(done[5].error) == "task 5"
+
+
+def test_what_is_done_when_all_is_stopped_is_told() -> None:
+    """The third task is done while what came of the first is looked at."""
+    workers, stop, done = Later(), threading.Event(), list[int]()
+    for each in run(workers, work.square, range(20), stop=stop):
+        done.append(each.task)
+        if each.task == 0:
+            workers.finish(2)
+            stop.set()
+    assert done == [0, 2]
 
 
 def test_after_a_stop_nothing_begins() -> None:
