@@ -34,6 +34,7 @@ class PreferenceSearchParameters:
         taking: Until it has been seen, taking over the result of a turn counts as so many times as long as the first value and bounds take.
         near: Share of the temperature with which a group is annealed alone so that it stays near where it is.
         crowded_nodes: Nodes up to which a group that finds no room makes others give way.
+        tick: Seconds after which the other search is asked again where no pod can be moved here.
     """
 
     small: int = 3_000
@@ -57,6 +58,7 @@ class PreferenceSearchParameters:
     taking: float = 3.0
     near: float = 0.1
     crowded_nodes: int = 1_000
+    tick: float = 0.05
 
 
 PARAMETERS = PreferenceSearchParameters()

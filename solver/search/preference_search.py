@@ -6,6 +6,7 @@ solved as if they were alone, bound the whole as well. Models that are not too l
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -275,6 +276,8 @@ class PreferenceSearch:
 
         def bound(seconds: float, most: float) -> bool:
             if self._peer.bounds:
+                if not (groups.waiting or search.pairs):
+                    time.sleep(self.parameters.tick)  # nothing is to be done here until the other search tells something
                 groups.place(best, seconds)
                 return True
             if not self._many:

@@ -251,3 +251,37 @@ def test_the_cores_are_shared_out(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _no_work(channel: Channel) -> None:
     """Do nothing."""
+
+
+class Bounding(Told):
+    """A search that goes on bounding groups and tells nothing."""
+
+    bounds = True
+    asked = 0
+
+    def found(self) -> list[PlacementFound | GroupFound]:
+        self.asked += 1
+        return super().found()
+
+
+def test_a_search_that_can_move_nothing_waits_for_the_other_one_in_peace() -> None:
+    """Pods that share a claim stay where they are, in one zone though they repel each other."""
+    storage: list[Object] = [
+        {
+            "apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": "s"}, "provisioner": "csi.example",
+            "volumeBindingMode": "WaitForFirstConsumer",
+        },
+        {
+            "apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "c", "namespace": "default"},
+            "spec": {"storageClassName": "s", "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
+        },
+    ]  # fmt: skip
+    volumes = [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]
+    pods = [pod(name, labels={"app": "b"}, affinity=repels("b"), volumes=volumes) for name in "ab"]
+    snapshot = from_objects([*(node(f"n{i}", labels={"zone": f"z{i}"}) for i in range(2)), *storage, *pods])
+    other = Bounding()
+    search = searching(snapshot, [(0, 0, 2)], other, Options(engine="lns", workers=2, time_limit=0.5))
+    search._second = False
+    best = search.improve()
+    assert best.value == -20 < best.bound
+    assert other.asked < 50
