@@ -21,9 +21,13 @@ def no_gc() -> Iterator[None]:
 
 @contextmanager
 def set_aside() -> Iterator[None]:
-    """Keep the collector from walking what is there now, and is not changed in here: a snapshot and what was compiled of it."""
-    gc.freeze()
+    """Keep the collector from walking what is there now, and is not changed in here: a snapshot and what was compiled of it. A caller who
+    has set something aside itself finds that as it was: then nothing is added to it."""
+    own = gc.get_freeze_count() == 0
+    if own:
+        gc.freeze()
     try:
         yield
     finally:
-        gc.unfreeze()
+        if own:
+            gc.unfreeze()

@@ -288,11 +288,12 @@ class Components:
             self._note(component, encoding.counts(answer.solution), component.points.value(answer.solution))
 
     def pools(self, component: Component) -> Ints:
-        """Return int64[N]: the same number where nodes differ for a group in limits and room only."""
+        """Return int64[N]: the same number where nodes differ for a group in limits and room only, as far as no volumes, NUMA zones or
+        devices matter: for places to be tried, not for models."""
         if not len(component.pools):
             classes = component.classes
             sub = self.cluster.restricted(classes)
-            component.kinds, component.pools = alike_nodes(sub, self.objective, classes, self.limits[classes])
+            component.pools = alike_nodes(sub, self.objective, classes, self.limits[classes])[1]
         return component.pools
 
     def _merge(self, component: Component) -> bool:

@@ -20,3 +20,14 @@ def test_an_error_inside_changes_nothing_of_that() -> None:
     with pytest.raises(InputError), set_aside():
         raise InputError([])
     assert gc.get_freeze_count() == 0
+
+
+def test_what_a_caller_has_set_aside_stays_so() -> None:
+    gc.freeze()
+    try:
+        before = gc.get_freeze_count()
+        with set_aside():
+            pass
+        assert gc.get_freeze_count() == before > 0
+    finally:
+        gc.unfreeze()

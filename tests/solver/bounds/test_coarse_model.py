@@ -183,6 +183,19 @@ def test_bounds_hold_at_every_stage_with_nodes_that_are_alike() -> None:
     assert sum(check(alike(seed), f"alike seed {seed}") for seed in range(60)) > 40
 
 
+@pytest.mark.parametrize("kind", ["containers", "numa"])
+def test_nodes_that_are_alike_for_a_search_are_not_for_a_model_of_containers(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The search may ask where a group could go before the group has a model of its own."""
+    solve = Components.solve
+
+    def asked_before(found: Components, component: Component, *arguments: Any) -> None:
+        found.pools(component)
+        solve(found, component, *arguments)
+
+    monkeypatch.setattr(Components, "solve", asked_before)
+    assert sum(check(tiny_soft.snapshot(seed, kind), f"{kind} seed {seed}") for seed in range(20))
+
+
 def test_a_placement_of_merged_nodes_that_breaks_a_rule_of_zones_proves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Three pods, one to a zone, with whom others want to be: where nodes of all zones are merged, all three would be on one node."""
     even = [{"maxSkew": 1, "topologyKey": ZONE, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {"matchLabels": {"app": "a"}}}]
