@@ -52,8 +52,9 @@ class Component:
     """``classes``: indices into the cluster. ``bound``: weighted points that they cannot exceed; ``counts``: int64[len(classes), N], the
     best placement found for them alone, and its ``value``; ``wished``: it is what the coarse model would like, which may break rules that
     single nodes see; ``proved``: the bound is the value of one that breaks none, or nothing is left to be asked; ``slice``: seconds that it
-    gets next; ``looked``: models of it were asked for; ``turns``: how often it came up; ``beside``: points that the coarse model does not see; ``coarse``: None once the finest has said all; ``fineness``: how many
-    there were; ``large``: no full model is made; ``whole``: index of the group that it is a part of; ``split``: it has parts."""
+    gets next; ``looked``: models of it were asked for; ``turns``: how often it came up; ``beside``: points that the coarse model does not
+    see; ``coarse``: None once the finest has said all; ``fineness``: how many there were; ``large``: no full model is made; ``whole``:
+    index of the group that it is a part of; ``split``: it has parts."""
 
     classes: list[int]
     bound: int
