@@ -93,19 +93,19 @@ class Specs:
 
     def keep(self, text: bytes, key: bytes, spec: objects.PodSpec) -> None:
         """Keep a spec that has been checked and settled without problems."""
-        if key is not text and (_told_apart(text)[0] != spec.nodeName or _TOKEN in msgspec.json.encode(spec)):
-            return  # what was cut out of the text is read somewhere
+        if (key is not text and _told_apart(text)[0] != spec.nodeName) or (_TOKEN in text and _TOKEN in msgspec.json.encode(spec)):
+            return  # what is cut out of the text, or of one that is the same without it, is read somewhere
         self._known[key] = spec
 
 
 def _told_apart(text: bytes) -> tuple[str | None, bytes]:
     """The node in the text of a spec, and the text without it and without the names of tokens' volumes."""
+    node = _NODE.search(text) if text.count(_NODE_NAME) == 1 and b"\\u" not in text else None
+    if node is not None:
+        text = text[: node.start(1)] + text[node.end(1) :]
     if _TOKEN in text:
         text = _TOKENS.sub(_TOKEN, text)
-    node = _NODE.search(text) if text.count(_NODE_NAME) == 1 and b"\\u" not in text else None
-    if node is None:
-        return None, text
-    return node[1].decode(), text[: node.start(1)] + text[node.end(1) :]
+    return None if node is None else node[1].decode(), text
 
 
 class Pool:

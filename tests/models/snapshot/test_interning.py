@@ -90,9 +90,15 @@ def test_an_escaped_key_is_no_node_of_another_pod() -> None:
     assert [(p.spec.nodeName, p.spec.nodeSelector) for p in snapshot.pods] == [("n1", {"nodeName": "n1"}), ("n1", {"nodeName": "n2"})]
 
 
+def test_a_claim_is_not_one_whose_name_is_the_same_without_what_a_token_has() -> None:
+    volumes = [{"name": "v", "persistentVolumeClaim": {"claimName": f"kube-api-access-{rest}"}} for rest in ("f", "abcdef")]
+    items = [pod(f"p{number}", containers=[{"name": "c"}], volumes=[volume]) for number, volume in enumerate(volumes)]
+    assert [msgspec.json.encode(p) for p in read(*items).pods] == [alone(item) for item in items]
+
+
 def test_an_empty_node_is_not_that_of_another_pod() -> None:
     """Without its node a text is the same as one whose node is empty."""
-    nodes = ["n1", "", "n2", ""]
+    nodes = ["n1", "", "n2", "", "kube-api-access-abcde"]
     items = [pod(f"p{number}", containers=[{"name": "c"}], nodeName=node) for number, node in enumerate(nodes)]
     assert [p.spec.nodeName for p in read(*items).pods] == nodes
 
