@@ -79,7 +79,12 @@ class SecondSearch:
 
     def found(self) -> list[PlacementFound | GroupFound]:
         """Return the messages that have come since this was asked before."""
-        return [] if self._process is None else self._process.found()
+        if self._process is None:
+            return []
+        found = self._process.found()
+        if self._process.over:
+            self._cpsat.lent = 0  # its core is free again
+        return found
 
     def close(self) -> bool:
         """End it; whether it had failed before."""

@@ -233,6 +233,9 @@ def test_the_cores_are_shared_out(monkeypatch: pytest.MonkeyPatch) -> None:
         def __init__(self, work: Any, compiled: Any, limits: Any, start: Start, options: Options) -> None:
             given.append(options)
 
+        def found(self) -> list[Any]:
+            return []
+
         def close(self) -> None:
             return
 
@@ -240,13 +243,23 @@ def test_the_cores_are_shared_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(second_search, "SECOND", SecondSearchParameters(after=0.0, least=0.0))
     search = searching(attracted(), [(0, 0, 1), (1, 1, 1)], Told(), Options(workers=4, seed=2**31 - 1))
     peer = SecondSearch(_no_work, search.cluster, search.limits, search.cpsat)
+
+    def workers() -> int:
+        return search.cpsat._solver(1, tight=False, quick=False, workers=None).parameters.num_workers
+
     best = SoftOutcome(search.limits, [], Zones(), 0, 0)
     peer.begin(best)
     peer.begin(best)
     assert [(options.workers, options.seed) for options in given] == [(3, 0)]
-    assert search.cpsat._solver(1, tight=False, quick=False, workers=None).parameters.num_workers == 3
+    assert workers() == 3
+    peer.found()
+    assert workers() == 3
+    monkeypatch.setattr(Recorded, "over", True)
+    peer.found()
+    assert workers() == 4
+    search.cpsat.lent = 1
     peer.close()
-    assert search.cpsat._solver(1, tight=False, quick=False, workers=None).parameters.num_workers == 4
+    assert workers() == 4
 
 
 def _no_work(channel: Channel) -> None:
