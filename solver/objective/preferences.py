@@ -10,7 +10,7 @@ the sum over all ordered pairs is this project's own objective (docs/preferences
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
@@ -21,7 +21,8 @@ from models.cluster.cluster import Cluster, Ids, Ints, Pull, SoftSpread, domain_
 from models.kube.selectors import Bools
 from solver.objective.container_affinity import ContainerPoints
 from solver.objective.sparse_placement import Placed
-from solver.rules.base import Rule
+from solver.rules.base import Rule, kinds
+from solver.rules.batch_quota import single
 from solver.rules.node_resources_fit import NodeResourcesFit
 from solver.rules.node_static import NodeAffinity, NodeDeclaredFeatures, NodeName, NodeUnschedulable, TaintToleration
 
@@ -86,6 +87,11 @@ class SoftTally:
     usable: Bools  # [D]: those that set the minimum
     matches: Ids  # classes
     owners: list[int]  # classes
+
+    @cached_property
+    def single(self) -> bool:
+        """Whether every domain is one node."""
+        return single(self.codes, self.size)
 
     @cached_property
     def _all_usable(self) -> bool:
@@ -168,12 +174,14 @@ class Objective:
     def _tallies(self, rules: Sequence[Rule]) -> list[SoftTally]:
         cluster = self.cluster
         judges = [kind.of(rules) for kind in USABLE]
+        reachable: dict[Hashable, Bools] = {}
         owners: dict[SoftSpread, list[int]] = {}
         for g, cls in enumerate(cluster.classes):
             for spread in dict.fromkeys(cls.soft_spread):
                 owners.setdefault(spread, []).append(g)
         eligible: dict[tuple[str, int], tuple[Ids, Bools]] = {}
         known: dict[bytes, Bools] = {}  # most constraints can use the same domains
+        reached: dict[Hashable, Bools] = {}
         found = []
         for spread, own in owners.items():
             codes, size = cluster.domains(spread.key)
@@ -184,12 +192,17 @@ class Objective:
                 counted[codes[inside]] = True
                 eligible[where] = np.where(inside, codes, -1).astype(np.int32), counted
             codes, counted = eligible[where]
-            reach = np.zeros(cluster.n_nodes, dtype=bool)
-            for g in own:
-                reach |= ~np.logical_or.reduce([rule.never(g) for rule in judges])
-            usable = np.zeros(size, dtype=bool)
-            usable[codes[reach & (codes >= 0)]] = True
-            usable = known.setdefault(usable.tobytes(), usable)
+            owning = kinds(judges, own)
+            if (who := (where, frozenset(owning))) not in reached:
+                reach = np.zeros(cluster.n_nodes, dtype=bool)
+                for kind, alike in owning.items():
+                    if kind not in reachable:
+                        reachable[kind] = ~np.logical_or.reduce([rule.never(alike[0]) for rule in judges])
+                    reach |= reachable[kind]
+                usable = np.zeros(size, dtype=bool)
+                usable[codes[reach & (codes >= 0)]] = True
+                reached[who] = known.setdefault(usable.tobytes(), usable)
+            usable = reached[who]
             if usable.any():
                 base = cluster.fixed_per_domain(spread.matcher, spread.key, settled=True, eligible=spread.eligible)
                 found.append(SoftTally(spread, codes, size, base, counted, usable, cluster.matching(spread.matcher), own))

@@ -8,7 +8,7 @@ x[g, n], the number of pods of class g on node n, to a CP-SAT model. Tests hold 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
 from typing import TYPE_CHECKING, ClassVar, Self, TypeVar
 
 import numpy as np
@@ -63,6 +63,11 @@ class Rule(ABC):
     @abstractmethod
     def never(self, g: int) -> Bools:
         """Return bool[N]: the nodes that no pod of class g can get, whatever is done with the other pending pods."""
+
+    def alike(self, g: int) -> Hashable:
+        """Return the same for classes of which ``never`` says the same, and ``most`` (``local`` rules: ``room``) while no pod is placed; by
+        default something else for each class."""
+        return g
 
     def bars(self, g: int) -> list[tuple[Hashable, Bools]]:
         """Return what ``never`` says, in parts that can be named: (topic, bool[N]), for a model that keeps all nodes
@@ -127,6 +132,14 @@ class Rule(ABC):
     @abstractmethod
     def message(self, g: int, rejected: Bools) -> str:
         """Return a few words on why pods of class g are rejected on these nodes."""
+
+
+def kinds(rules: Sequence[Rule], classes: Iterable[int]) -> dict[Hashable, list[int]]:
+    """Return classes in groups of which these rules say the same while no pod is placed (:meth:`Rule.alike`)."""
+    found: dict[Hashable, list[int]] = {}
+    for g in classes:
+        found.setdefault(tuple(rule.alike(g) for rule in rules), []).append(g)
+    return found
 
 
 class StaticRule(Rule):

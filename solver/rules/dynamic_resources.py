@@ -126,6 +126,9 @@ class DynamicResources(Rule):
         sites = [any(limited[inventory.devices[i].kind] for i in site.visible.tolist()) for site in inventory.sites]
         return np.array(sites, dtype=bool)[inventory.site_of]
 
+    def alike(self, g: int) -> Hashable:
+        return None if self._asked[g] is None else g
+
     def never(self, g: int) -> Bools:
         return self._never.get(g, self._nothing)
 

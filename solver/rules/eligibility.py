@@ -9,7 +9,7 @@ import numpy as np
 from models.cluster.cluster import Cluster, GangGroup, Ints, domain_sum
 from solver.cpsat.cells import Cells
 from solver.devices.supply import supply
-from solver.rules.base import Rule, StaticRule
+from solver.rules.base import PLENTY, Rule, StaticRule, kinds
 
 
 def alone(cluster: Cluster, rules: Sequence[Rule]) -> Ints:
@@ -17,14 +17,14 @@ def alone(cluster: Cluster, rules: Sequence[Rule]) -> Ints:
     upper = np.empty((cluster.n_classes, cluster.n_nodes), dtype=np.int64)
     counting = [rule for rule in rules if not isinstance(rule, StaticRule)]  # of what is static ``never`` says all
     bounds = [rule.room if rule.local else rule.most for rule in counting if rule.local or type(rule).most is not Rule.most]
-    for g, row in enumerate(upper):
-        row[:] = cluster.count[g]
-        for most in bounds:
-            np.minimum(row, most(g), out=row)
-        never = np.zeros(cluster.n_nodes, dtype=bool)
+    for classes in kinds(rules, range(cluster.n_classes)).values():
+        most = np.full(cluster.n_nodes, PLENTY, dtype=np.int64)
+        for bound in bounds:
+            np.minimum(most, bound(classes[0]), out=most)
         for rule in rules:
-            never |= rule.never(g)
-        row[never] = 0
+            most[rule.never(classes[0])] = 0
+        for g in classes:
+            np.minimum(most, cluster.count[g], out=upper[g])
     return upper
 
 

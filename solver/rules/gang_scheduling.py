@@ -6,6 +6,7 @@ a gang is whole cannot be said of a single pod, so the incremental face judges t
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -37,6 +38,9 @@ class GangScheduling(Rule):
     def _gang(self, g: int) -> tuple[int, GangGroup] | None:
         k = self.cluster.classes[g].gang
         return None if k is None else (k, self.cluster.gangs[k])
+
+    def alike(self, g: int) -> Hashable:
+        return self.cluster.classes[g].gang
 
     def never(self, g: int) -> Bools:
         found = self._gang(g)

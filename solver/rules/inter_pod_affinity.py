@@ -50,9 +50,9 @@ class InterPodAffinity(Rule):
         for i, attraction in enumerate(self._attractions):
             for g in np.flatnonzero(attraction.matches):
                 self._feeds[g].append(i)
-        nowhere = np.zeros(cluster.n_nodes, dtype=bool)  # shared by the many classes that may go anywhere
+        self._nowhere = np.zeros(cluster.n_nodes, dtype=bool)  # shared by the many classes that may go anywhere
         never = (self._repelled(g) | self._unreachable(g) for g in range(cluster.n_classes))
-        self._never = [nodes if nodes.any() else nowhere for nodes in never]
+        self._never = [nodes if nodes.any() else self._nowhere for nodes in never]
 
     def _repulsion(self, ids: dict[AffinityTerm, int], term: AffinityTerm) -> int:
         if term not in ids:
@@ -111,6 +111,11 @@ class InterPodAffinity(Rule):
 
     def rejects(self, g: int) -> Bools:
         return self._repelled(g) | self._lacks_provider(g)
+
+    def alike(self, g: int) -> Hashable:
+        if self._never[g] is not self._nowhere:
+            return g
+        return tuple(r.term.key for i in self._own[g] if (r := self._repulsions[i]).matches[g])
 
     def never(self, g: int) -> Bools:
         return self._never[g]

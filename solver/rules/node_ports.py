@@ -63,6 +63,9 @@ class NodePorts(Rule):
     def rejects(self, g: int) -> Bools:
         return self._taken(g)
 
+    def alike(self, g: int) -> Hashable:
+        return self.cluster.classes[g].ports
+
     def never(self, g: int) -> Bools:
         return self._never[g]
 

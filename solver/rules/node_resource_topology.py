@@ -8,6 +8,7 @@ Source: scheduler-plugins pkg/noderesourcetopology/filter.go; pkg/kubelet/cm/top
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -66,6 +67,9 @@ class NodeResourceTopologyMatch(Rule):
 
     def broken_by(self, g: int, nodes: Ints) -> Bools:
         return np.zeros(len(nodes), dtype=bool)
+
+    def alike(self, g: int) -> Hashable:
+        return g if self._asks[g] or self._never[g].any() else None
 
     def never(self, g: int) -> Bools:
         return self._never[g]

@@ -47,6 +47,10 @@ class NodeResourcesFit(Rule):
         asks = self._asks[g]
         return bool(self.slots[n] >= 1 and (self.free[n, asks] >= self.cluster.demand[g, asks]).all())
 
+    def alike(self, g: int) -> Hashable:
+        asks: bytes = self.cluster.demand[g].tobytes()
+        return asks
+
     def never(self, g: int) -> Bools:
         return self._full(g, self.cluster.free, self.cluster.slots)
 

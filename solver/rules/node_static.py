@@ -7,6 +7,8 @@ Source: pkg/scheduler/framework/plugins/{nodeunschedulable,nodename,tainttolerat
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+
 import numpy as np
 
 from models.cluster import admission
@@ -21,6 +23,9 @@ class NodeUnschedulable(StaticRule):
     name = "NodeUnschedulable"
     text = "the node is cordoned"
 
+    def alike(self, g: int) -> Hashable:
+        return self.cluster.classes[g].tolerations
+
     def never(self, g: int) -> Bools:
         cluster = self.cluster
         tolerations = cluster.toleration_sets[cluster.classes[g].tolerations]
@@ -34,6 +39,9 @@ class NodeUnschedulable(StaticRule):
 
 class _Admission(StaticRule):
     """A pod that the API server would refuse goes to no node; one that is there has been admitted."""
+
+    def alike(self, g: int) -> Hashable:
+        return self.cluster.classes[g].refused
 
     def never(self, g: int) -> Bools:
         refused = self.cluster.classes[g].refused
@@ -65,6 +73,9 @@ class NodeName(StaticRule):
     name = "NodeName"
     text = "the pod names another node"
 
+    def alike(self, g: int) -> Hashable:
+        return self.cluster.classes[g].node_name
+
     def never(self, g: int) -> Bools:
         wanted = self.cluster.classes[g].node_name
         if wanted is None:
@@ -84,6 +95,9 @@ class TaintToleration(StaticRule):
     def __init__(self, cluster: Cluster) -> None:
         super().__init__(cluster)
         self._masks = [~cluster.nodes.tolerated(t, HARD_EFFECTS) for t in cluster.toleration_sets]
+
+    def alike(self, g: int) -> Hashable:
+        return self.cluster.classes[g].tolerations
 
     def never(self, g: int) -> Bools:
         return self._masks[self.cluster.classes[g].tolerations]
@@ -116,6 +130,9 @@ class NodeAffinity(StaticRule):
     name = "NodeAffinity"
     text = "nodeSelector or required node affinity does not match"
 
+    def alike(self, g: int) -> Hashable:
+        return self.cluster.classes[g].node_rule
+
     def never(self, g: int) -> Bools:
         return ~self.cluster.node_sets[self.cluster.classes[g].node_rule]
 
@@ -133,6 +150,9 @@ class NodeDeclaredFeatures(StaticRule):
     def _lacking(self, wanted: tuple[str, ...]) -> Bools:
         statuses = [node.status for node in self.cluster.snapshot.nodes]
         return np.array([not {*wanted} <= {*((s.declaredFeatures if s else None) or ())} for s in statuses], dtype=bool)
+
+    def alike(self, g: int) -> Hashable:
+        return self.cluster.classes[g].features
 
     def never(self, g: int) -> Bools:
         return self._masks.get(self.cluster.classes[g].features, self._open)

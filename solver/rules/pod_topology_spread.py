@@ -99,6 +99,9 @@ class PodTopologySpread(Rule):
 
     # --- incremental face ---------------------------------------------------------------------------------------------
 
+    def alike(self, g: int) -> Hashable:
+        return tuple(s.key for s in self.cluster.classes[g].spread)
+
     def never(self, g: int) -> Bools:
         return ~self.cluster.nodes.with_keys(s.key for s in self.cluster.classes[g].spread)
 

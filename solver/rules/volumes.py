@@ -54,6 +54,9 @@ class VolumeBinding(Rule):
         self._never = _out_of_reach(cluster, [[claim.binding for claim in claims_of(cluster, g)] for g in range(cluster.n_classes)])
         self._choices = VolumeChoices(cluster)
 
+    def alike(self, g: int) -> Hashable:
+        return g if self.cluster.classes[g].claims else None
+
     def never(self, g: int) -> Bools:
         return self._never[g]
 
@@ -153,6 +156,9 @@ class VolumeZone(StaticRule):
         claims = [claims_of(cluster, g, named=True) for g in range(cluster.n_classes)]
         self._never = _out_of_reach(cluster, [[claim.zone for claim in own] for own in claims])
 
+    def alike(self, g: int) -> Hashable:
+        return g if self.cluster.classes[g].claims else None
+
     def never(self, g: int) -> Bools:
         return self._never[g]
 
@@ -175,6 +181,9 @@ class VolumeRestrictions(Rule):
 
     def _mask(self, blocked: bool) -> Bools:
         return np.full(self.cluster.n_nodes, blocked, dtype=bool)
+
+    def alike(self, g: int) -> Hashable:
+        return g if self.concerned(g) else None
 
     def never(self, g: int) -> Bools:
         return self._mask(self._missing[g] or any(self._base[key] for key in self._single[g]))
@@ -304,6 +313,9 @@ class NodeVolumeLimits(Rule):
                 for n in self._attached.get(pair, ()):
                     new[n] -= 1
         return np.asarray((new > 0) & (self._used[driver] + new > self._limits[driver]))
+
+    def alike(self, g: int) -> Hashable:
+        return g if self.cluster.classes[g].claims else None
 
     def never(self, g: int) -> Bools:
         return self._base[g]
