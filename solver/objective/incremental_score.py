@@ -52,10 +52,12 @@ class _Layer:
 
     def gain(self, g: int) -> Ints:
         """Return int64[N]."""
-        points = self.weights[g] @ self.matched[self.own[g]]
-        if len(self.matching[g]):
-            points = points + self.owned[self.matching[g]].sum(axis=0)
-        return np.asarray(points.take(self.codes), dtype=np.int64)
+        points = np.zeros(self.matched.shape[1], dtype=np.int64)
+        for t, weight in zip(self.own[g].tolist(), self.weights[g].tolist(), strict=True):
+            points += weight * self.matched[t]
+        for t in self.matching[g].tolist():
+            points += self.owned[t]
+        return points.take(self.codes)
 
     def place(self, g: int, n: int, k: int) -> None:
         d = self.codes[n]
@@ -117,9 +119,11 @@ class SoftState:
     def _skew_gain(self, i: int) -> Ints | None:
         """int64[N], None where no domain is full yet."""
         tally, counts = self.objective.tallies[i], self.counted(i)
+        if (highest := int(counts.max())) < tally.spread.max_skew:
+            return None  # the minimum is not below zero
         floor = tally.floor(counts)
         most = floor + tally.spread.max_skew
-        if int(counts.max()) < most:
+        if highest < most:
             return None
         gain = -self._skew_cost * (counts >= most)
         lowest = np.flatnonzero(tally.usable & (counts == floor))
@@ -186,7 +190,7 @@ class SoftState:
         found = []
         for i in self.objective.feeds[g]:
             tally = self.objective.tallies[i]
-            found.append(Level(tally.codes, self.counted(i), tally.usable, tally.spread.max_skew, False, tally.codes >= 0, True))
+            found.append(Level(tally.codes, self.counted(i), tally.usable, tally.spread.max_skew, False, tally.single, True))
         return found
 
     def shy(self, g: int) -> list[tuple[Ids, int]]:

@@ -6,7 +6,8 @@ the order of their levels, every pod passes the filter. Anti-affinity between po
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,18 +26,21 @@ class Level:
     counted: Bools
     max_skew: int
     pinned: bool
-    eligible: Bools
+    single: bool  # every domain is one node
     own: bool
+    eligible: Bools | None = None  # [N], None: the nodes with a domain
 
-    @property
-    def single(self) -> bool:
-        return single(self.codes, len(self.counts))
+    def counts_all(self, nodes: Ints) -> bool:
+        """Return whether pods on each of these nodes are counted."""
+        return bool((self.codes[nodes] >= 0 if self.eligible is None else self.eligible[nodes]).all())
 
 
 #: No limit.
 FREE = 2**31
 #: Up to so many domains are looked through one by one.
 FEW = 8
+#: So many times as many candidates as are wanted of a domain are looked through first.
+AHEAD = 16
 #: The largest number of 16 bits.
 SHORT = 2**15 - 1
 
@@ -51,18 +55,20 @@ def pour(counts: Ints, counted: Bools, room: Ints, wanted: int, skew: int, *, pi
         return np.minimum(np.maximum(level - counts, 0), room)
 
     low = int(counts.min(initial=0))  # upto(low) holds nothing
-    if highest > low and int((pods := upto(highest)).sum()) <= wanted:
-        low = highest
-    else:
-        high = highest
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (middle, high) if int(upto(middle).sum()) <= wanted else (low, middle)
-        pods = upto(low)
+    low += bisect_right(range(low + 1, highest + 1), wanted, key=_filling(counts, room))
+    pods = upto(low)
     rest = wanted - int(pods.sum())
     if rest > 0 and low + 1 <= highest:
         pods += (np.cumsum(more := upto(low + 1) - pods) <= rest) * more
     return pods
+
+
+def _filling(counts: Ints, room: Ints) -> Callable[[int], int]:
+    """What tells how many pods bring all domains up to a level, as far as they have room."""
+    if len(counts) > FEW:
+        return lambda level: int(np.minimum(np.maximum(level - counts, 0), room).sum())
+    domains = list(zip(counts.tolist(), room.tolist(), strict=True))  # a tenth of the time
+    return lambda level: sum(min(level - count, most) for count, most in domains if level > count)
 
 
 def ranks(domains: Ids) -> Ints:
@@ -92,21 +98,22 @@ class BatchQuota:
         """Of candidates (in order of preference, each of which would be accepted now; without ``per_node`` a node may come several times)
         those that can be bound one after the other in the order given."""
         for level in self._soft:
-            nodes = _take(nodes, level.codes, self._levelled(level, nodes, wanted, later=True))
+            nodes = self._levelled(level, nodes, wanted, later=True)
         for codes, size in self._alone:
-            nodes = _take(nodes, codes, np.ones(size, dtype=np.int64))
-        rising = len(self._hard) == 1 and self._hard[0].own and bool(self._hard[0].eligible[nodes].all())
+            nodes = _take(nodes, codes[nodes], np.ones(size, dtype=np.int64))
+        rising = len(self._hard) == 1 and self._hard[0].own and self._hard[0].counts_all(nodes)
         for level in self._hard:
-            nodes = _take(nodes, level.codes, self._levelled(level, nodes, wanted, later=rising))
+            nodes = self._levelled(level, nodes, wanted, later=rising)
         if rising:
             domains = self._hard[0].codes[nodes]
             nodes = nodes[np.argsort(self._hard[0].counts[domains] + ranks(domains), kind="stable")]
         return nodes[:wanted]
 
     def _levelled(self, level: Level, nodes: Ints, wanted: int, *, later: bool) -> Ints:
-        room = _count(level.codes[nodes], len(level.counts))
+        domains = level.codes.take(nodes)
+        room = _count(domains, len(level.counts))
         found = pour(level.counts, level.counted, room, wanted, level.max_skew, pinned=level.pinned, later=later)
-        return found if later and found.any() else np.maximum(found, 1)
+        return _take(nodes, domains, found if later and found.any() else np.maximum(found, 1))
 
 
 def single(codes: Ids, size: int) -> bool:
@@ -115,14 +122,21 @@ def single(codes: Ids, size: int) -> bool:
 
 
 def _count(domains: Ids, size: int) -> Ints:
-    return np.bincount(domains[domains >= 0], minlength=size).astype(np.int64)
+    return np.bincount(domains + 1, minlength=size + 1)[1:]
 
 
-def _take(nodes: Ints, codes: Ids, quota: Ints) -> Ints:
+def _take(nodes: Ints, domains: Ids, quota: Ints) -> Ints:
     """The first ``quota`` candidates of each domain; those without a domain are free."""
-    domains = codes.take(nodes)
     if len(quota) > FEW:
         return nodes[ranks(domains) < np.append(quota, FREE)[domains]]
-    kept = [np.flatnonzero(domains == d)[:most] for d, most in enumerate(quota.tolist()) if most]
-    chosen: Ints = nodes[np.sort(np.concatenate([np.flatnonzero(domains < 0), *kept]))]
+    kept = [_first(domains, d, most) for d, most in [(-1, FREE), *enumerate(quota.tolist())] if most]
+    chosen: Ints = nodes[np.sort(np.concatenate(kept))]
     return chosen
+
+
+def _first(domains: Ids, d: int, most: int) -> Ints:
+    """The places of a domain, at most so many; they mostly come soon."""
+    start = AHEAD * most
+    if start < len(domains) and len(found := np.flatnonzero(domains[:start] == d)) >= most:
+        return found[:most]
+    return np.flatnonzero(domains == d)[:most]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,7 +16,7 @@ import numpy as np
 from models.cluster.cluster import Cluster, Ids, Ints, Spread, domain_sum
 from models.kube.selectors import Bools
 from solver.rules.base import PLENTY, Rule, on_nodes
-from solver.rules.batch_quota import Level
+from solver.rules.batch_quota import Level, single
 
 if TYPE_CHECKING:
     from ortools.sat.python import cp_model
@@ -35,6 +36,11 @@ class Tally:
     matches: Bools  # [G]
     owners: Ints  # [D]: placed pods that carry a constraint over this tally
     matcher: int  # of the pods that it counts
+
+    @cached_property
+    def single(self) -> bool:
+        """Whether every domain is one node."""
+        return single(self.codes, self.size)
 
     def floor(self, min_domains: int) -> int:
         """Return the global minimum: 0 while fewer domains than minDomains are eligible."""
@@ -208,7 +214,9 @@ class PodTopologySpread(Rule):
                 mine = (i, guard.max_skew, guard.min_domains) in own
                 if mine or tally.owners.any():
                     pinned = int(np.count_nonzero(tally.counted)) < guard.min_domains
-                    found.append(Level(tally.codes, tally.counts, tally.counted, guard.max_skew, pinned, tally.eligible, mine))
+                    found.append(
+                        Level(tally.codes, tally.counts, tally.counted, guard.max_skew, pinned, tally.single, mine, tally.eligible)
+                    )
         return found
 
     def admits(self, g: int, n: int) -> bool:
