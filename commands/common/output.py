@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from commands.common.options import Streams, on_terminal
+from models.snapshot.gc_pause import no_gc
 from models.snapshot.snapshot import Snapshot
 from report.documents.origin import origin
 from report.documents.output import gzipped, write_file, write_files, write_stdout
@@ -34,7 +35,8 @@ def write_document(
         else:
             from report.documents.results import encode
 
-            data = encode(document(), "yaml" if form == "yaml" else "json")
+            with no_gc():  # until the plain document is gone again, which would be walked as a whole
+                data = encode(document(), "yaml" if form == "yaml" else "json")
         made.append((target, data))
     for target, data in made:
         if target.printed:

@@ -133,7 +133,7 @@ def share_id(claim: str, request: str, driver: str, pool: str, device: str) -> s
     return str(uuid5(NAMESPACE_OID, "\n".join((claim, request, driver, pool, device))))
 
 
-class Assignment(Doc):
+class Assignment(Doc, gc=False):
     """A pod and the node that it goes to."""
 
     pod: Annotated[str, Meta(description="The pod, namespace/name.")]

@@ -28,6 +28,7 @@ from solver.cpsat.run import OPTIMAL, CpSat
 from solver.objective import encoding as objective_encoding
 from solver.objective.preferences import Objective, PreferenceTerm
 from solver.objective.sparse_placement import Placed
+from solver.rules.base import Rule
 from solver.rules.batch_quota import single
 from solver.rules.placement_model import build_model
 
@@ -84,14 +85,22 @@ class Component:
 
 class Components:
     """The groups of a cluster. ``left``: per priority, how many pods that fit somewhere may stay unplaced; ``moves``: what it costs that
-    running pods move."""
+    running pods move; ``active``: the rules in any state, made here if there are none."""
 
-    def __init__(self, cluster: Cluster, objective: Objective, limits: Ints, left: dict[int, int], moves: MoveCosts | None = None) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        objective: Objective,
+        limits: Ints,
+        left: dict[int, int],
+        moves: MoveCosts | None = None,
+        active: Sequence[Rule] = (),
+    ) -> None:
         self.cluster, self.objective, self.limits, self.left, self.moves = cluster, objective, limits, left, moves
         self._paired = set(objective.pairs)
         self._count = np.minimum(cluster.count, limits.sum(axis=1))
         self._alone: dict[tuple[int, bool], int] = {}  # what node points alone give to a class, with and without the cost of moves
-        linking = rules.linking(cluster)
+        linking = active or rules.linking(cluster)
         self.found = [Component(classes, self._ceiling(classes)) for classes in groups(objective, linking)]
         whole = {g: i for i, component in enumerate(self.found) for g in component.classes}
         self._parts: dict[int, list[int]] = {}  # of each group that has some: their indices

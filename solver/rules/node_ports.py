@@ -42,7 +42,8 @@ class NodePorts(Rule):
                 count = self._used[port] = np.zeros(cluster.n_nodes, dtype=np.int64)
                 if port in cluster.fixed_ports:
                     count[cluster.fixed_ports[port]] += 1
-        self._never = [self._taken(g) for g in range(cluster.n_classes)]
+        nowhere = np.zeros(cluster.n_nodes, dtype=bool)  # shared by the many classes without host ports
+        self._never = [self._taken(g) if cls.ports else nowhere for g, cls in enumerate(cluster.classes)]
 
     @property
     def addresses(self) -> dict[tuple[str, int], set[str]]:

@@ -249,7 +249,8 @@ class NodeVolumeLimits(Rule):
             if claim.driver in self._limits and claim.handle:
                 for n in nodes:
                     self._attach((claim.driver, claim.handle), n, 1)
-        self._base = [self._rejected(g, later=True) for g in range(cluster.n_classes)]
+        nowhere = np.zeros(cluster.n_nodes, dtype=bool)  # shared by the many classes without claims
+        self._base = [self._rejected(g, later=True) if cls.claims else nowhere for g, cls in enumerate(cluster.classes)]
         self._base_attached = {pair: set(at) for pair, at in self._attached.items()}
         self._base_used = {driver: used.copy() for driver, used in self._used.items()}
 

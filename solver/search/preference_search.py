@@ -84,7 +84,8 @@ class PreferenceSearch:
     def _begin(self) -> tuple[SoftOutcome, Components]:
         start, began = self._start, self._left()
         value, zones = value_of(self.objective, start.counts, start.sequence)
-        components = Components(self.cluster, self.objective, self.limits, self._left_out)
+        active = start.state[0] if start.state is not None else ()
+        components = Components(self.cluster, self.objective, self.limits, self._left_out, active=active)
         self._taking = self.parameters.taking * (began - self._left())
         best = SoftOutcome(start.counts, start.sequence, zones, value, max(value, components.bound), state=start.state)
         self._told = value
