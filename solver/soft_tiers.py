@@ -13,7 +13,7 @@ from models.documents import placement as doc
 from solver.bind_order.order import Sequence_, find_order
 from solver.objective.container_affinity import Zones
 from solver.objective.domain_evenness import DOMAINS, DomainEvenness, counting
-from solver.objective.preferences import Objective
+from solver.objective.preferences import CONTAINER_AFFINITY, Objective
 from solver.objective.tie_break import PodCosts, Strategy
 from solver.rules.eligibility import fits
 from solver.runtime.run_context import RunContext
@@ -112,7 +112,9 @@ class _LaterTiersSearch:
 
     def preferences(self, *, reserve: float) -> None:
         """Improve the soft tier, if there is one; ``reserve``: share of the time that is left over."""
-        if not self.objective.empty:
+        if not self.objective.empty and self._many and self.context.options.engine == "greedy":
+            self._bound_alone()
+        elif not self.objective.empty:
             search = self._exact()
             self.best = search.improve(reserve=reserve)
             self.engine = search.engine
@@ -120,6 +122,23 @@ class _LaterTiersSearch:
             from solver.objective.assign_zones import assign
 
             self.best.zones = assign(self.cluster, self.objective.containers, self.best.sequence)
+
+    def _bound_alone(self) -> None:
+        """Find value and bound of the soft tier; of so many pods the engine `greedy` moves none for it."""
+        from solver.bounds.component_bounds import Components
+
+        best, cluster = self.best, self.cluster
+        if any(cls.containers is not None for cls in cluster.classes):
+            from solver.objective.assign_zones import assign
+
+            best.zones = assign(cluster, self.objective.containers, best.sequence)
+        families = self.objective.families(best.counts)
+        families[CONTAINER_AFFINITY] = best.zones.points
+        left = cluster.per_priority(fits(cluster, self.limits) - best.counts.sum(axis=1))
+        active = best.state[0] if best.state is not None else ()
+        best.value = self.objective.total(families)
+        best.bound = max(best.value, Components(cluster, self.objective, self.limits, left, active=active).bound)
+        self.context.report(self.context.phase, "soft", best.value, best.bound)
 
     def emptier_domains(self, domains: DomainEvenness, strategy: Strategy | None) -> doc.TierResult:
         """Improve the tier `topologySpread`, no preference losing; ``strategy``: which of equally empty nodes to take."""

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from models.cluster.cluster import Cluster, Ids, Ints
 from models.kube.selectors import Bools
-from solver.cpsat.model import PlacementModel
 from solver.objective.preferences import Objective
 from solver.rules.batch_quota import single
+
+if TYPE_CHECKING:
+    from solver.cpsat.model import PlacementModel
 
 
 def alike_nodes(sub: Cluster, objective: Objective, classes: Sequence[int], limits: Ints) -> tuple[list[Ints], Ints]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,19 +19,18 @@ from models.cluster.cluster import Cluster, Ints, domain_sum
 from solver import rules
 from solver.bounds.alike_nodes import alike_nodes, break_symmetry, in_order
 from solver.bounds.class_groups import groups, parts
-from solver.bounds.coarse_model import Coarse
-from solver.bounds.move_costs import MoveCosts
-from solver.bounds.node_patterns import MOST
 from solver.cpsat.cells import Cells
-from solver.cpsat.linear_sum import Points
-from solver.cpsat.model import PlacementModel
-from solver.cpsat.run import OPTIMAL, CpSat
-from solver.objective import encoding as objective_encoding
 from solver.objective.preferences import Objective, PreferenceTerm
 from solver.objective.sparse_placement import Placed
 from solver.rules.base import Rule
 from solver.rules.batch_quota import single
-from solver.rules.placement_model import build_model
+
+if TYPE_CHECKING:  # ortools takes longer to import than these bounds without any search to find
+    from solver.bounds.coarse_model import Coarse
+    from solver.bounds.move_costs import MoveCosts
+    from solver.cpsat.linear_sum import Points
+    from solver.cpsat.model import PlacementModel
+    from solver.cpsat.run import CpSat
 
 #: Classes of a group for which a linear program comes before models: of few classes these are solved as soon.
 PROGRAM_FROM = 8
@@ -84,8 +84,8 @@ class Component:
 
 
 class Components:
-    """The groups of a cluster. ``left``: per priority, how many pods that fit somewhere may stay unplaced; ``moves``: what it costs that
-    running pods move; ``active``: the rules in any state, made here if there are none."""
+    """The groups of a cluster. ``left``: per priority, how many pods that fit somewhere may stay unplaced; ``moves``: what running pods
+    cost that move; ``active``: the rules in any state, made here if there are none."""
 
     def __init__(
         self,
@@ -97,8 +97,7 @@ class Components:
         active: Sequence[Rule] = (),
     ) -> None:
         self.cluster, self.objective, self.limits, self.left, self.moves = cluster, objective, limits, left, moves
-        self._paired = set(objective.pairs)
-        self._count = np.minimum(cluster.count, limits.sum(axis=1))
+        self._paired, self._count = set(objective.pairs), np.minimum(cluster.count, limits.sum(axis=1))
         self._alone: dict[tuple[int, bool], int] = {}  # what node points alone give to a class, with and without the cost of moves
         linking = active or rules.linking(cluster)
         self.found = [Component(classes, self._ceiling(classes)) for classes in groups(objective, linking)]
@@ -301,9 +300,8 @@ class Components:
         """Return int64[N]: the same number where nodes differ for a group in limits and room only, as far as no volumes, NUMA zones or
         devices matter: for places to be tried, not for models."""
         if not len(component.pools):
-            classes = component.classes
-            sub = self.cluster.restricted(classes)
-            component.pools = alike_nodes(sub, self.objective, classes, self.limits[classes])[1]
+            sub = self.cluster.restricted(component.classes)
+            component.pools = alike_nodes(sub, self.objective, component.classes, self.limits[component.classes])[1]
         return component.pools
 
     def _merge(self, component: Component) -> bool:
@@ -319,6 +317,9 @@ class Components:
 
     def _coarse(self, component: Component) -> Coarse | None:
         """Make the next coarse model of a group, finer than the last one (None: there is none)."""
+        from solver.bounds.coarse_model import Coarse
+        from solver.bounds.node_patterns import MOST
+
         classes, before = component.classes, component.coarse
         sub = self.cluster.restricted(classes)
         rows = np.stack([self.objective.node_points(g) for g in classes])
@@ -336,6 +337,8 @@ class Components:
 
     def _coarsely(self, component: Component, coarse: Coarse, cpsat: CpSat, seconds: float, hint: Ints) -> None:
         """Bound a group by its coarse model; what it does not see of single nodes counts as well as it can."""
+        from solver.cpsat.run import OPTIMAL
+
         coarse.hint(hint)
         answer = cpsat.run(coarse.encoding.model, seconds, quick=True)
         if answer.bound is not None:
@@ -359,6 +362,9 @@ class Components:
 
     def _encode(self, component: Component) -> bool:
         """Make the full model of a group, unless it is too large."""
+        from solver.objective import encoding as objective_encoding
+        from solver.rules.placement_model import build_model
+
         sub = self.cluster.restricted(component.classes)
         active = rules.build(sub)
         part = self._part(component, sub) if component.kinds else None

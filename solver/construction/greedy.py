@@ -71,8 +71,7 @@ class _Builder:
         self._device_share: Floats = asked / most
         self._device_total: Floats = np.asarray((there / most).sum(axis=1))
         self._device_left = self._device_total.copy()
-        #: Written as a whole: page by page, as pods are put, the memory of zeros costs several times as much.
-        self.counts: Ints = np.full((cluster.n_classes, cluster.n_nodes), 0, dtype=np.int64)
+        self.counts = np.zeros((cluster.n_classes, cluster.n_nodes), dtype=np.int64)
         self.sequence: list[tuple[int, int, int]] = []
         self.only: Bools | None = None  # nodes to build on
         largest = np.maximum(cluster.allocatable, 1) if even else np.maximum(cluster.allocatable.max(axis=0, initial=1), 1)

@@ -95,8 +95,7 @@ class PreferenceSearch:
     def _improve(self, best: SoftOutcome, components: Components, reserve: float) -> None:
         size = int(np.count_nonzero(self.limits))
         if self.options.engine == "greedy":
-            if not self._many:
-                self._settle(best, 2 * self.parameters.settle_sweeps)
+            self._settle(best, 2 * self.parameters.settle_sweeps)
             return
         engine = self.options.engine
         whole = engine != "lns" and size <= (LARGE if engine == "exact" else self.parameters.whole)

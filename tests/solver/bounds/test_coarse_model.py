@@ -15,7 +15,7 @@ from models.cluster.compile import compile_cluster
 from models.snapshot.scope import select
 from models.snapshot.snapshot import from_objects
 from solver import rules
-from solver.bounds import component_bounds as groups
+from solver.bounds import node_patterns
 from solver.bounds.alike_nodes import alike_nodes
 from solver.bounds.class_groups import groups as class_groups
 from solver.bounds.coarse_model import Coarse
@@ -203,13 +203,13 @@ def test_a_placement_of_merged_nodes_that_breaks_a_rule_of_zones_proves_nothing(
     objects += [pod(f"a{i}", cpu="500m", labels={"app": "a"}, spread=even) for i in range(3)]
     objects += [pod(f"b{i}", cpu="500m", labels={"app": "b"}, affinity=terms([near("a", HOST, 10)])) for i in range(9)]
     for most in (40, 1_200):
-        monkeypatch.setattr(groups, "MOST", (most,))
+        monkeypatch.setattr(node_patterns, "MOST", (most,))
         assert check(objects, f"{most} variables") == 1
 
 
 @pytest.mark.full
 def test_bounds_hold_at_every_stage_with_nodes_that_are_merged_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(groups, "MOST", (6, 25))
+    monkeypatch.setattr(node_patterns, "MOST", (6, 25))
     assert sum(check(alike(seed), f"merged seed {seed}") for seed in range(60, 100)) > 25
 
 
