@@ -32,17 +32,19 @@ def alike_nodes(sub: Cluster, objective: Objective, classes: Sequence[int], limi
         columns.append(objective.node_points(g))
         keys.update(t.key for t in cls.anti)
         keys.update(t.key for t in cls.pulls)
-        for key, eligible, matcher in [
+        for topology, eligible, matcher in [
             *((s.key, s.eligible, s.matcher) for s in cls.spread),
             *((s.key, s.eligible, s.matcher) for s in cls.soft_spread),
         ]:
-            keys.add(key)
+            keys.add(topology)
             sets.add(eligible)
             if matcher is not None:
                 matchers.add(matcher)
         if cls.affinity is not None:
             keys.update(cls.affinity.keys)
             matchers.add(cls.affinity.full)
+        if cls.gang is not None and (key := sub.gangs[cls.gang].key) is not None:
+            keys.add(key)
     for key in sorted(keys):
         codes, size = sub.domains(key)
         columns.append(codes >= 0 if single(codes, size) else codes)

@@ -10,13 +10,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from models.cluster.cluster import Cluster, Ints, PodClass
+from models.cluster.cluster import Cluster, GangGroup, Ints, PodClass
 from solver import rules
 from solver.bounds.node_patterns import MergedNodes, NodePatterns
 from solver.cpsat.cells import Cells
 from solver.objective import encoding
 from solver.objective.preferences import Objective
 from solver.rules.batch_quota import single
+from solver.rules.gang_scheduling import GangScheduling
 from solver.rules.inter_pod_affinity import InterPodAffinity
 from solver.rules.placement_model import build_model
 from solver.rules.pod_topology_spread import PodTopologySpread
@@ -28,10 +29,12 @@ class Coarse:
 
     def __init__(self, sub: Cluster, points: Ints, limits: Ints, kinds: Sequence[Ints], left: dict[int, int]) -> None:
         self.sub, self.limits = sub, limits
-        merged = replace(sub, classes=[_wide(sub, cls) for cls in sub.classes])
+        merged = replace(sub, classes=[_wide(sub, cls) for cls in sub.classes], gangs=[_wide_gang(sub, gang) for gang in sub.gangs])
         # Whether hard rules of single nodes are left out, so that a dealt placement may break them.
         self.drops = any(
-            cls.ports or (wide.anti, wide.affinity, wide.spread) != (cls.anti, cls.affinity, cls.spread)
+            cls.ports
+            or (wide.anti, wide.affinity, wide.spread) != (cls.anti, cls.affinity, cls.spread)
+            or (cls.gang is not None and merged.gangs[cls.gang] != sub.gangs[cls.gang])
             for cls, wide in zip(sub.classes, merged.classes, strict=True)
         )
         self._first = {int(kind[0]): kind for kind in kinds}
@@ -42,7 +45,7 @@ class Coarse:
             nodes = sorted(n for n, cap in caps.items() if cap)
             cells[g] = np.array(nodes, dtype=np.int32), np.array([caps[n] for n in nodes], dtype=np.int64)
         active = rules.build(merged)
-        tied = [rule for rule in active if isinstance(rule, (PodTopologySpread, InterPodAffinity))]
+        tied = [rule for rule in active if isinstance(rule, (PodTopologySpread, InterPodAffinity, GangScheduling))]
         self.encoding = build_model(merged, tied, Cells(cells, dict(enumerate(fit))))
         self._capacity(sub)
         objective = Objective(merged, active)
@@ -140,3 +143,8 @@ def _wide(sub: Cluster, cls: PodClass) -> PodClass:
         pulls=tuple(p for p in cls.pulls if wide(p.key)),
         soft_spread=tuple(s for s in cls.soft_spread if wide(s.key)),
     )
+
+
+def _wide_gang(sub: Cluster, gang: GangGroup) -> GangGroup:
+    """The gang without a required topology that single nodes are domains of."""
+    return replace(gang, key=None, home=()) if gang.key is not None and single(*sub.domains(gang.key)) else gang

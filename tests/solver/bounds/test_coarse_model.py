@@ -207,6 +207,17 @@ def test_a_placement_of_merged_nodes_that_breaks_a_rule_of_zones_proves_nothing(
         assert check(objects, f"{most} variables") == 1
 
 
+@pytest.mark.parametrize(("key", "more"), [(ZONE, 1), (HOST, 0)])
+def test_the_domains_of_a_gang_are_told_apart(key: str, more: int) -> None:
+    """Three pods that would rather have a node each, all in one domain; the zone of the first nodes has only two."""
+    objects = [node(f"n{i}", labels={ZONE: "z0" if i < 2 else "z1"}) for i in range(5)]
+    objects += [pod(f"a{i}", labels={"app": "a"}, affinity=terms(repels=[near("a", HOST, 10)])) for i in range(3)]
+    objects += [pod("b", affinity=terms(apart=[near("b", HOST)]), labels={"app": "b"})][:more]
+    for thing in objects[5:]:
+        thing["metadata"]["annotations"] = {"kubestow.dev/gang": "default/g", "kubestow.dev/required-topology": key}
+    assert check(objects, f"gang in one {key}") == 1
+
+
 @pytest.mark.full
 def test_bounds_hold_at_every_stage_with_nodes_that_are_merged_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(node_patterns, "MOST", (6, 25))
