@@ -27,6 +27,16 @@ def state(snapshot: Snapshot, candidates: Iterable[objects.Pod], replaced: Seque
     return None
 
 
+def backed(snapshot: Snapshot) -> Collection[str]:
+    """Return the extended resources that devices provide where a node has none of them."""
+    gates = snapshot.gates
+    if not (snapshot.device_classes and gates.enabled("DynamicResourceAllocation") and gates.enabled("DRAExtendedResource")):
+        return ()
+    from checker.devices import extended
+
+    return extended.backed(snapshot.device_classes)
+
+
 def remaining(snapshot: Snapshot, gone: Collection[str]) -> dict[str, api.ResourceClaim]:
     """Return the claims of a snapshot without those that go with pods of these keys."""
     if not snapshot.resource_claims:

@@ -15,6 +15,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+from checker.devices import start as devices
 from checker.objective.image_locality import ImageLocality
 from checker.objective.kinds import Kind, Kinds, Nodes, labels_of, node_affinity, taints_of
 from checker.objective.soft_spread import SoftSpread, UsableNodes
@@ -111,7 +112,8 @@ def score_of(snapshot: Snapshot, where: Whereabouts, policy: Policy, pending: Co
             kind.add(staying, placed=False, terminating=objects.is_terminating(pod))
             pairs.add(pod, kind, staying, placed=False)
             fixed.append((pod, len(staying)))
-    spread = SoftSpread(snapshot, nodes, policy, UsableNodes(nodes, fixed, snapshot.gates, where.crowd.asked))
+    usable = UsableNodes(nodes, fixed, snapshot.gates, where.crowd.asked, devices.backed(snapshot))
+    spread = SoftSpread(snapshot, nodes, policy, usable)
     for pod, kind in to_be_placed:
         spread.carry(pod, kind)
     preferred, required = pairs.points(kinds)

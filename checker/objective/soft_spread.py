@@ -6,7 +6,7 @@ Source: kube-scheduler plugin podtopologyspread (scoring.go), and plugins/helper
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Final, NamedTuple
 
@@ -42,11 +42,19 @@ class _Carrier(NamedTuple):
 
 class UsableNodes:
     """Which nodes a pod could use, alone beside the pods that stay: NodeUnschedulable, NodeName (mirror pods), TaintToleration,
-    NodeAffinity, NodeDeclaredFeatures and NodeResourcesFit. ``fixed``: pods that stay, each with the number of its replicas on its node."""
+    NodeAffinity, NodeDeclaredFeatures and NodeResourcesFit. ``fixed``: pods that stay, each with the number of its replicas on its node;
+    ``backed``: resources that devices provide where a node has none."""
 
-    def __init__(self, nodes: Nodes, fixed: Sequence[tuple[objects.Pod, int]], gates: FeatureGates, asked: resources.Shared) -> None:
+    def __init__(
+        self,
+        nodes: Nodes,
+        fixed: Sequence[tuple[objects.Pod, int]],
+        gates: FeatureGates,
+        asked: resources.Shared,
+        backed: Collection[str] = (),
+    ) -> None:
         self._nodes, self._gates, self._asked = nodes, gates, asked
-        self._fixed = fixed
+        self._fixed, self._backed = fixed, backed
         self._pods: Counter[str] = Counter()
         self._used: dict[str, resources.Amounts] = {}
         self._capacity: dict[str, resources.Amounts] = {}
@@ -76,8 +84,10 @@ class UsableNodes:
     def _fits(self, pod: objects.Pod, node: str) -> bool:
         if not self._capacity:
             self._weigh()
-        requests = self._asked.requests(pod, bound=False)
-        return not resources.fit_faults(requests, self._pods[node], self._used.get(node, {}), self._capacity[node])
+        requests, capacity = self._asked.requests(pod, bound=False), self._capacity[node]
+        if self._backed:
+            requests = {name: k for name, k in requests.items() if name not in self._backed or capacity.get(name, 0) > 0}
+        return not resources.fit_faults(requests, self._pods[node], self._used.get(node, {}), capacity)
 
 
 class SoftSpread:

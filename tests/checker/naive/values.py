@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+from checker.devices import start as devices
 from checker.objective import tie_break
 from checker.objective.image_locality import ImageLocality
 from checker.objective.kinds import Kinds, node_affinity, taints_of
@@ -55,7 +56,7 @@ class Score:
             for each in self.there
         )
         fixed = [(pod, 1) for pod, _, mine in self.there if not mine]
-        usable = UsableNodes(self.nodes, fixed, snapshot.gates, resources.Shared(snapshot.gates))
+        usable = UsableNodes(self.nodes, fixed, snapshot.gates, resources.Shared(snapshot.gates), devices.backed(snapshot))
         self.spread, self.kinds = SoftSpread(snapshot, self.nodes, policy, usable), Kinds()
         for pod, node, mine in self.there:
             self.kinds.of(pod).add([node], placed=mine, terminating=objects.is_terminating(pod))

@@ -617,3 +617,16 @@ def recorded(seed: int) -> SoftScore:
     snapshot = load([str(DATA / f"soft-60-70-s{seed}.json.gz")])
     placed = json.loads(gzip.decompress((DATA / f"kube-scheduler-soft-60-70-s{seed}.json.gz").read_bytes()))
     return score(snapshot, placed, (), DEFAULT, pending=[kube_objects.pod_key(p) for p in snapshot.pods])
+
+
+@pytest.mark.parametrize("resource", ["example.com/gpu", "deviceclass.resource.kubernetes.io/gpu"])
+def test_spread_of_pods_whose_resource_only_devices_provide_counts(resource: str) -> None:
+    """The node lists none of it: NodeResourcesFit does not ask for it there, as in a bind."""
+    device_class = {"selectors": [{"cel": {"expression": 'device.driver == "gpu.example.com"'}}], "extendedResourceName": "example.com/gpu"}
+    asking = pod("p", spread=[evenly(labelSelector={"matchLabels": {"app": "web"}})])
+    asking["spec"]["containers"][0]["resources"] = {"requests": {resource: "1"}, "limits": {resource: "1"}}
+    objects = [
+        node("n", labels={ZONE: "z"}), asking, *(pod(f"w{i}", labels={"app": "web"}) for i in range(3)),
+        {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": {"name": "gpu"}, "spec": device_class},
+    ]  # fmt: skip
+    assert scored(objects, dict.fromkeys(("p", "w0", "w1", "w2"), "n")).evenness() == -9
