@@ -71,16 +71,20 @@ def run(
         WorkersError: no task can be done any more; what was done has been yielded.
     """
     crew = _Crew(workers, work, iter(tasks), arguments, on_begin)
-    while True:
-        while not _is_set(stop) and crew.hand_out():
-            pass
-        yield from crew.saved()
-        if not crew.running:
-            return
-        yield from crew.ended()
-        if _is_set(stop):
-            yield from crew.leave()
-            return
+    try:
+        while True:
+            while not _is_set(stop) and crew.hand_out():
+                pass
+            yield from crew.saved()
+            if not crew.running:
+                return
+            yield from crew.ended()
+            if _is_set(stop):
+                yield from crew.leave()
+                return
+    except WorkersError:
+        yield from crew.leave()
+        raise
 
 
 def _is_set(stop: Stop | None) -> bool:
@@ -186,6 +190,7 @@ class _Crew(Generic[_T, _R]):
 
     def leave(self) -> Iterator[Done[_T, _R]]:
         """Take back what has not begun, and yield what came of tasks that were done since that was looked at."""
+        yield from self.saved()
         for future in self.running:
             future.cancel()
         for future, held in self.running.items():

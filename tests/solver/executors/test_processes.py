@@ -173,6 +173,31 @@ def test_what_is_done_when_all_is_stopped_is_told() -> None:
     assert done == [0, 2]
 
 
+@pytest.mark.parametrize("when", ["looked at", "handed out"])
+def test_what_is_done_when_all_workers_are_gone_is_told(when: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The third task is done while the scheduler is asked for workers, or a task given to it."""
+
+    class Gone(Later):
+        def check(self) -> None:
+            if when == "looked at":
+                self.leave()
+
+        def submit(self, work: Callable[..., Any], *arguments: Any) -> Future[Any]:
+            if self.handed_out == 4 and when == "handed out":
+                self.leave()
+            return super().submit(work, *arguments)
+
+        def leave(self) -> None:
+            self.finish(2)
+            raise SchedulerGone("gone")
+
+    monkeypatch.setattr("solver.executors.run._TICK", 0.0)
+    done = list[int]()
+    with pytest.raises(SchedulerGone):
+        done.extend(each.task for each in run(Gone(), work.square, range(20)))
+    assert done == [0, 2]
+
+
 def test_after_a_stop_nothing_begins() -> None:
     stop, began = threading.Event(), list[int]()
     for each in run(Inline(), work.square, range(100), stop=stop, on_begin=began.append):
