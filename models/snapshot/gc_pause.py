@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def no_gc() -> Iterator[None]:
-    """Return the collector would walk all that is made, and all that was there before, for nothing."""
+    """Keep the collector off: it would walk all that is made, and all that was there before, for nothing."""
     enabled = gc.isenabled()
     gc.disable()
     try:

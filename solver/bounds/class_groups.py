@@ -36,6 +36,8 @@ def _other_links(objective: Objective, active: Sequence[Rule]) -> Iterator[list[
         if not (rule.arrivals_only or isinstance(rule, DynamicResources)):
             yield from rule.order_links()
     found = objective.containers
+    if found.repels:  # all that take room in zones
+        yield [g for g, cls in enumerate(objective.cluster.classes) if cls.containers is not None]
     for predicate in found.predicates(found.involved):
         owners = [g for g, _, _ in found.owners(predicate, found.involved)]
         yield owners + [g for g, _ in found.satisfying(predicate, found.involved)]

@@ -51,6 +51,13 @@ class ContainerPoints:
         #: Zones found for (node, pods in bind order, the choice to start from), so that no node is solved twice.
         self.solved: dict[tuple[int, tuple[int, ...], tuple[Pools, ...]], list[Pools]] = {}
 
+    @property
+    def repels(self) -> bool:
+        """Return whether hints keep containers apart on nodes with zones. One that finds no room in zones, as other pods are there, costs
+        less than in the zone that it would have to take: there may be more to gain beside others than alone."""
+        classes = map(self.class_of, self.involved if self.zoned else ())
+        return any(w < 0 for cls in classes for w in (*(w for *_, w in cls.inner), *(w for own in cls.entries for _, w in own)))
+
     def class_of(self, g: int) -> ContainerClass:
         found = self.cluster.classes[g].containers
         assert found is not None

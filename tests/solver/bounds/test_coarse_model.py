@@ -178,6 +178,11 @@ def test_bounds_hold_at_every_stage_on_tiny_clusters(kind: str) -> None:
     assert searched or kind == "nodes"
 
 
+def test_pods_that_take_room_in_zones_can_keep_others_from_losing() -> None:
+    """Alone, the two containers of `p1`, which repel each other, share the only zone that has room; beside `p0` they find none."""
+    assert check(tiny_soft.snapshot(1035, "containers"), "containers seed 1035") == 1
+
+
 @pytest.mark.full
 def test_bounds_hold_at_every_stage_with_nodes_that_are_alike() -> None:
     assert sum(check(alike(seed), f"alike seed {seed}") for seed in range(60)) > 40
