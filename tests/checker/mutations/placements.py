@@ -194,6 +194,8 @@ def assignment_moved(rng: Random, doc: Document, original: Original) -> str | No
     if world is None or not entries:
         return None
     place = {pod.key: index for index, pod in enumerate(world.pods)}
+    if any(entry["pod"] not in place or entry["node"] not in world.names for entry in entries):
+        return None  # something else was changed before
     moved = rng.sample(entries, 2) if len(entries) > 1 and rng.random() < 0.4 else [rng.choice(entries)]
     if len(moved) == 2:
         moved[0]["node"], moved[1]["node"] = moved[1]["node"], moved[0]["node"]
