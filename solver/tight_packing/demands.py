@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from models.cluster.cluster import Cluster, Ints
 from models.kube.selectors import Bools
@@ -43,7 +44,12 @@ class Demands:
     @property
     def full(self) -> bool:
         """Return whether all pods together leave next to nothing of some resource, or want more than there is."""
-        return bool(next_to_nothing(self.room.sum(axis=0) - self.count @ self.demand, self.room).any())
+        return next_to_nothing(self.room.sum(axis=0) - self.count @ self.demand, self.room)
+
+    @property
+    def sizes(self) -> NDArray[np.float64]:
+        """Return float64[K], what a pod of each class asks for in parts of the largest node, all resources together."""
+        return np.asarray((self.demand / np.maximum(self.room.max(axis=0, initial=1), 1)).sum(axis=1))
 
     @property
     def countable(self) -> bool:
@@ -64,10 +70,16 @@ class Demands:
         return [np.flatnonzero(kinds == k) for k in range(int(kinds.max(initial=-1)) + 1)]
 
 
-def next_to_nothing(spare: Ints, room: Ints) -> Bools:
-    """Return bool[R], whether next to nothing of a resource is left over. ``spare``: int64[R], what is left over in all, less than
-    nothing where more is wanted than there is; ``room``: int64[N, R]."""
-    return np.asarray(spare <= room.sum(axis=0) // NOTHING)
+def next_to_nothing(spare: Ints, room: Ints) -> bool:
+    """Return whether next to nothing of some resource is left over. ``spare``: int64[R], what is left over in all, less than nothing where
+    more is wanted than there is; ``room``: int64[N, R]."""
+    return bool((spare <= room.sum(axis=0) // NOTHING).any())
+
+
+def hardest(left: Ints, places: Ints, sizes: NDArray[np.float64]) -> int:
+    """Return the class that is hardest to place of those of which pods are ``left`` (int64[K]): that with the fewest ``places`` (int64[K]),
+    of several the one with the largest pods (``sizes``: float64[K])."""
+    return int(np.lexsort((-sizes, places, left == 0))[0])
 
 
 def relaxed(cluster: Cluster, limits: Ints) -> Demands:

@@ -116,9 +116,8 @@ class FullNodes:
         share = (self.spare[: demands.room.shape[1]] / np.maximum(demands.room.max(axis=0, initial=1), 1)).min(initial=1.0)
         if share > PARAMETERS.nothing or len(self.kinds) > PARAMETERS.kinds:
             return False
-        size = (demands.demand / np.maximum(demands.room.max(axis=0, initial=1), 1)).sum(axis=1)
         must = np.flatnonzero(~self.may_stay_out)
-        for k in must[np.argsort(-size[must], kind="stable")][: PARAMETERS.largest].tolist():
+        for k in must[np.argsort(-demands.sizes[must], kind="stable")][: PARAMETERS.largest].tolist():
             company = self._company(k)
             if not company:
                 return company is False

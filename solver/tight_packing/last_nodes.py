@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from models.cluster.cluster import Ints
-from solver.tight_packing.demands import Demands
+from solver.tight_packing.demands import Demands, hardest
 from solver.tight_packing.node_patterns import NodePatterns, NodeRoom
 
 
@@ -47,7 +47,7 @@ class LastNodes:
     def __init__(self, demands: Demands, *, rng: np.random.Generator, over: Callable[[], bool]) -> None:
         self.demands, self.rng, self.over = demands, rng, over
         self.complete = True
-        self._size = (demands.demand / np.maximum(demands.room.max(axis=0, initial=1), 1)).sum(axis=1)
+        self._sizes = demands.sizes
         self._kind = np.zeros(len(demands.room), dtype=np.int64)
         for number, nodes in enumerate(demands.node_kinds()):
             self._kind[nodes] = number
@@ -86,10 +86,10 @@ class LastNodes:
             pods, waste = sets[kind]
             good = (pods <= left).all(axis=1) & (waste <= spare).all(axis=1)
             fine[kind] = pods[good], waste[good]
-        hardest = int(np.lexsort((-self._size, demands.allowed[:, nodes].sum(axis=1), left == 0))[0])
+        g = hardest(left, demands.allowed[:, nodes].sum(axis=1), self._sizes)
         for kind, i in first.items():
             pods, waste = fine[kind]
-            for k in np.flatnonzero(pods[:, hardest] if left[hardest] else np.ones(len(pods))).tolist():
+            for k in np.flatnonzero(pods[:, g] if left[g] else np.ones(len(pods))).tolist():
                 self._looks -= 1
                 if self._looks < 0 or self.over():
                     self.complete = False

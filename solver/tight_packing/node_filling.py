@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from models.cluster.cluster import Ints
-from solver.tight_packing.demands import Demands, next_to_nothing
+from solver.tight_packing.demands import Demands, hardest, next_to_nothing
 from solver.tight_packing.last_nodes import LastNodes
 from solver.tight_packing.node_patterns import NodePatterns, NodeRoom
 
@@ -60,14 +60,14 @@ class NodeFilling:
         self.open = list(range(len(demands.room)))
         self.left = chosen.copy()
         self.spare: Ints = demands.room.sum(axis=0) - chosen @ demands.demand
-        self.size = (demands.demand / np.maximum(demands.room.max(axis=0, initial=1), 1)).sum(axis=1)
+        self.sizes = demands.sizes
         self.room = (demands.room / np.maximum(demands.room.max(axis=0, initial=1), 1)).sum(axis=1)
         self._found = np.zeros(demands.allowed.shape, dtype=np.int64)
 
     @property
     def promising(self) -> bool:
         """Return whether so little may be left over that this is the way."""
-        return bool((self.spare >= 0).all() and next_to_nothing(self.spare, self.demands.room).any())
+        return bool((self.spare >= 0).all() and next_to_nothing(self.spare, self.demands.room))
 
     def counts(self) -> Ints:
         """Return int64[K, N]: pods of each class on each node, as far as it got."""
@@ -96,13 +96,13 @@ class NodeFilling:
     def _fill(self) -> bool:
         """Fill an open node with the open pod that is hardest to place and others; whether there was a set that leaves hardly anything."""
         demands = self.demands
-        hardest = int(np.lexsort((-self.size, demands.allowed[:, self.open].sum(axis=1), self.left == 0))[0])
-        nodes = [n for n in self.open if demands.allowed[hardest, n] and (demands.demand[hardest] <= demands.room[n]).all()]
-        if not nodes or not self.left[hardest]:
+        g = hardest(self.left, demands.allowed[:, self.open].sum(axis=1), self.sizes)
+        nodes = [n for n in self.open if demands.allowed[g, n] and (demands.demand[g] <= demands.room[n]).all()]
+        if not nodes or not self.left[g]:
             return False
         n = min(self.rng.permutation(nodes).tolist(), key=lambda n: self.room[n])  # the smaller it is, the fewer sets there are
-        begun = (np.arange(len(self.left)) == hardest).astype(np.int64)
-        begun += self._begun([n], self.left - begun, demands.room[[n]] - demands.demand[hardest])[:, 0]
+        begun = (np.arange(len(self.left)) == g).astype(np.int64)
+        begun += self._begun([n], self.left - begun, demands.room[[n]] - demands.demand[g])[:, 0]
         room, others = demands.room[n] - begun @ demands.demand, np.where(demands.allowed[:, n], self.left - begun, 0)
         pods = self._shuffled(others)
         # half of a node's share may be left over, so that most is kept for the last ones; more of what is plenty
