@@ -154,7 +154,7 @@ class NodeFilling:
         last = LastNodes(rest, rng=self.rng, over=over)
         found = last.run()
         if found is None:
-            return False, last.complete
+            return False, last.complete and not begun.any()  # other pods may begin
         for i, n in enumerate(list(self.open)):
             self._put(n, begun[:, i] + found[:, i])
         return True, False

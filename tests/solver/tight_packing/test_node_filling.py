@@ -48,6 +48,16 @@ def test_fills_nodes_to_the_last_unit(nodes: int, each: int, limited: bool) -> N
     assert counts.sum() == demands.count.sum()
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_the_pods_that_few_nodes_begin_with_are_drawn_again(seed: int) -> None:
+    """Ten times as many pods as nodes: most are on nodes before the others are dealt out, and often the wrong ones."""
+    demands = equal(seed, 3, 30)
+    filling = NodeFilling(demands, demands.count, seed=0)
+    assert filling.run(steps(40_000))
+    assert fits(demands, filling.counts())
+    assert filling.counts().sum() == demands.count.sum()
+
+
 @pytest.mark.parametrize("seed", sampled(range(200), every=4))
 def test_never_claims_what_brute_force_cannot_do(seed: int) -> None:
     demands = problem(seed)
