@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple, NoReturn
 import yaml
 
 from models.kube.lenient_decode import plain, shorten
+from models.snapshot.yaml_reader import problem_of
 
 
 class AnnotationProblem(ValueError):
@@ -61,9 +62,7 @@ def load(text: str) -> YamlNode:
             loader.dispose()
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        raise AnnotationProblem(
-            plain(f"line {mark.line + 1 if mark else '?'}: {error.problem or error.context or 'is not YAML'}", None)
-        ) from None
+        raise AnnotationProblem(plain(f"line {mark.line + 1 if mark else '?'}: {problem_of(error, _MAX_DEPTH)}", None)) from None
     except yaml.YAMLError as error:
         raise AnnotationProblem(plain(" ".join(str(error).split())[:200])) from None
     except UnicodeError:

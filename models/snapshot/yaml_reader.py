@@ -85,9 +85,16 @@ def _checked(text: str | bytes) -> Iterator[Any]:
         yield from _documents(text)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        raise YamlError(f"line {mark.line + 1 if mark else '?'}: {error.problem or error.context or 'is not YAML'}") from None
+        raise YamlError(f"line {mark.line + 1 if mark else '?'}: {problem_of(error, _MAX_DEPTH)}") from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise YamlError(" ".join(str(error).replace('in "<byte string>", ', "at ").split())[:200]) from None
+
+
+def problem_of(error: yaml.MarkedYAMLError, levels: int) -> str:
+    """Return what is wrong. The parser of PyYAML 6.0.4 and later has a limit of nesting itself, which is above ``levels``."""
+    if "maximum nesting depth" in (error.problem or ""):
+        return f"nested deeper than {levels} levels"
+    return error.problem or error.context or "is not YAML"
 
 
 def _documents(text: str | bytes) -> Iterator[Any]:
