@@ -39,6 +39,8 @@ _QUOTE, _BACKSLASH, _COLON, _OPEN, _CLOSE = b'"\\:{}'
 #: The bits that the two braces have in common.
 _EITHER: Final = 0xFF & ~(_OPEN ^ _CLOSE)
 _MIX: Final = [np.uint64(odd) for odd in (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9)]
+#: How far a hash is shifted to the cell that it falls into.
+_CELL: Final = np.uint64(43)
 #: The first n bytes of a word.
 _FIRST: Final = np.array([2 ** (8 * n) - 1 for n in range(9)], np.uint64)
 
@@ -141,6 +143,8 @@ class _Scan:
         self.words: _Words = np.ndarray(max(0, len(self.text) - 7), "<u8", memoryview(data), strides=(1,))
         self.open_keys: dict[int, tuple[_Ints, _Ints]] = {}
         self.depth = 0
+        #: Of each cell, which its hash begins with, the last key that fell into it.
+        self.last = np.zeros(1 << 64 - int(_CELL), np.int32)
         #: Where escapes other than those of quotes and backslashes are: with them, equal keys may be written in two ways.
         self.escapes: _Ints = np.empty(0, np.int64)
 
@@ -230,18 +234,28 @@ class _Scan:
         hashes ^= hashes >> np.uint64(29)
         hashes = (hashes + (self._word(np.maximum(end - 8, begin)) & mask)) * _MIX[1] + length.astype(np.uint64)
         hashes = (hashes ^ (hashes >> np.uint64(32))) * _MIX[2]
-        ranked = np.sort(hashes)
-        twice = ranked[1:][ranked[1:] == ranked[:-1]]
-        if not len(twice):
+        repeated = self._repeated(hashes)
+        if not len(repeated):
             return False
         seen: set[tuple[int, bytes]] = set()
-        repeated = np.isin(hashes, twice)
         for group, a, b in zip(groups[repeated].tolist(), begin[repeated].tolist(), end[repeated].tolist(), strict=True):
             key = group, self.text[a:b].tobytes()
             if key in seen:
                 return True
             seen.add(key)
         return False
+
+    def _repeated(self, hashes: _Words) -> _Ints:
+        """Return the places of the hashes that are there more than once. Those that share a cell with another one are few: only they are
+        sorted."""
+        cells = (hashes >> _CELL).astype(np.int64)
+        self.last[cells] = np.arange(len(hashes), dtype=np.int32)
+        last = self.last[cells]
+        pushed = np.flatnonzero(last != np.arange(len(hashes), dtype=np.int32))
+        sharing = np.union1d(pushed, last[pushed])
+        _, number, count = np.unique(hashes[sharing], return_inverse=True, return_counts=True)
+        repeated: _Ints = sharing[count[number] > 1]
+        return repeated
 
     def _word(self, places: _Ints) -> _Words:
         """The eight bytes from each place on, zeros beyond the end."""

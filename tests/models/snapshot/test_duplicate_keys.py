@@ -7,6 +7,7 @@ import random
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 
 from models.snapshot import duplicate_keys
@@ -106,6 +107,17 @@ def test_the_quick_look_rarely_sends_for_the_slow_one() -> None:
     pods = [{"kind": "Pod", "metadata": {"name": f"p{i}", "labels": labels, "managedFields": [fields]}} for i in range(1000)]
     for indent in (None, 4):
         assert not duplicate_keys.suspected(json.dumps({"kind": "List", "items": pods}, indent=indent).encode())
+
+
+def test_keys_that_share_cells_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In four cells in place of two million, nearly every key shares its cell with many."""
+    monkeypatch.setattr(duplicate_keys, "_CELL", np.uint64(62))
+    many: dict[str, Any] = {f"name-{i}": i for i in range(500)}
+    text = json.dumps([many] * 3)
+    assert not duplicate_keys.suspected(text.encode())
+    for first in ("name-0", "name-250", "name-499"):
+        start = text.index("{", len(text) // 2)  # of the last object
+        assert duplicate_keys.suspected(f'{text[: start + 1]}"{first}": 0, {text[start + 1 :]}'.encode())
 
 
 def test_an_object_and_its_field_are_named() -> None:
