@@ -56,14 +56,14 @@ def alike_nodes(sub: Cluster, objective: Objective, classes: Sequence[int], limi
             usable[tally.usable.tobytes()] = np.append(tally.usable, False)[tally.codes]
     columns += usable.values()
     columns += [sub.fixed_count(m, settled=settled) for m in sorted(matchers) for settled in (False, True)]
-    pools = _numbered(columns)
-    kinds = _numbered([pools, *room])
+    pools = numbered(columns)
+    kinds = numbered([pools, *room])
     order = np.argsort(kinds, kind="stable")
     return np.split(order, np.flatnonzero(np.diff(kinds[order])) + 1), pools
 
 
-def _numbered(columns: Sequence[Ints | Ids | Bools]) -> Ints:
-    """int64[N]: the same number for equal rows."""
+def numbered(columns: Sequence[Ints | Ids | Bools]) -> Ints:
+    """Return int64[N]: the same number for nodes that are the same in all columns, arrays [N]."""
     table = np.stack([np.asarray(column, dtype=np.int64) for column in columns], axis=1)
     return np.unique(table, axis=0, return_inverse=True)[1].reshape(-1).astype(np.int64)
 

@@ -28,6 +28,7 @@ from solver.rules.batch_quota import single
 if TYPE_CHECKING:  # ortools takes longer to import than these bounds without any search to find
     from solver.bounds.coarse_model import Coarse
     from solver.bounds.move_costs import MoveCosts
+    from solver.bounds.shared_room import RoomPrices, SharedRoom
     from solver.cpsat.linear_sum import Points
     from solver.cpsat.model import PlacementModel
     from solver.cpsat.run import CpSat
@@ -99,6 +100,8 @@ class Components:
         self.cluster, self.objective, self.limits, self.left, self.moves = cluster, objective, limits, left, moves
         self._paired, self._count = set(objective.pairs), np.minimum(cluster.count, limits.sum(axis=1))
         self._alone: dict[tuple[int, bool], int] = {}  # what node points alone give to a class, with and without the cost of moves
+        self._room: SharedRoom | None = None
+        self._shared: tuple[int, int] | None = None  # what groups added up to when they were bounded together, and that bound
         linking = active or rules.linking(cluster)
         self.found = [Component(classes, self._ceiling(classes)) for classes in groups(objective, linking)]
         whole = {g: i for i, component in enumerate(self.found) for g in component.classes}
@@ -115,10 +118,39 @@ class Components:
 
     @property
     def bound(self) -> int:
+        """Points that no placement exceeds: what groups add up to, or what is known of them together."""
+        total = sum(bound for _, bound in self._wholes())
+        return total if self._shared is None else min(total, self._shared[1])
+
+    @property
+    def prices(self) -> RoomPrices | None:
+        """What room is worth where groups compete for it; None where they do not, or before :meth:`share`."""
+        return None if self._room is None else self._room.prices
+
+    def _wholes(self) -> list[tuple[Component, int]]:
+        """The groups, without their parts, and their bounds."""
         inside: dict[int | None, int] = {}
         for part in self.found:
             inside[part.whole] = inside.get(part.whole, 0) + part.bound
-        return sum(min(c.bound, inside.get(i, c.bound)) for i, c in enumerate(self.found) if c.whole is None)
+        return [(c, min(c.bound, inside.get(i, c.bound))) for i, c in enumerate(self.found) if c.whole is None]
+
+    def share(self, cpsat: CpSat) -> None:
+        """Bound all groups together, by the room that they share, as long as that says more than they do one by one."""
+        wholes = self._wholes()
+        total = sum(bound for _, bound in wholes)
+        if self._shared is not None and (total == self._shared[0] or self.prices is None):
+            return
+        # OR-tools' linear solvers take longer to import than many a snapshot to solve
+        from solver.bounds.shared_room import GroupBound, SharedRoom
+
+        if self._room is None:
+            involved, classes = self.objective.containers.involved, range(self.cluster.n_classes)
+            rows = [self._with_containers(g) if g in involved else self.objective.node_points(g) for g in classes]
+            self._room = SharedRoom(self.cluster, rows, self.limits, self.left)
+        groups = [GroupBound(c.classes, bound, self._flat(c.classes), self._beside(c.classes)) for c, bound in wholes]
+        found = self._room.bound(groups, cpsat)
+        before = total if self._shared is None else self._shared[1]
+        self._shared = total, before if found is None else min(before, found)
 
     def loss(self, i: int, counts: Ints) -> int:
         """Return the points that a group has less than its bound in a placement int64[G, N]; of one with parts, that these lose by each
@@ -198,8 +230,13 @@ class Components:
         return np.asarray(self.objective.node_points(g) + multiplier * (found.static(g) + zoned), dtype=np.int64)
 
     def _ceiling(self, classes: Sequence[int]) -> int:
-        """A bound without any search: every pull met in full, no repulsion felt but what too few domains force on equal pods."""
-        total = self._flat(classes) + self._pairs_ceiling(classes)
+        """A bound without any search."""
+        return self._flat(classes) + self._beside(classes)
+
+    def _beside(self, classes: Sequence[int]) -> int:
+        """The part of it that does not come from single nodes: every pull met in full, no repulsion felt but what too few domains force on
+        equal pods."""
+        total = self._pairs_ceiling(classes)
         o, inside, count = self.objective, set(classes), self._count
         found = o.containers
         mine = [g for g in found.involved if g in inside]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from models.cluster.cluster import Ids, Ints, domain_sum
@@ -82,11 +84,13 @@ class SoftState:
         self._tallies: dict[int, Ints] = {}
         self._skew_cost = SKEW_COST * objective.multipliers[TOPOLOGY_SPREAD]
         self.crowds = bool(counting(objective))
+        #: int64[N] by class: points that a pod is charged on each node for its room, while a search is guided by that.
+        self.charge: Callable[[int], Ints] | None = None
 
     def steady(self, g: int) -> Ints:
         """Return int64[N]: weighted points of a pod of class g on each node with the pods of the state, soft constraints of spread
         apart."""
-        points = self.objective.node_points(g)
+        points = self._alone(g)
         for layer in self._layers[g]:
             points = points + layer.gain(g)
         return points
@@ -101,7 +105,7 @@ class SoftState:
 
     def away(self, g: int, home: int) -> Ints:
         """Return int64[N]: weighted points of a pod of class g on each node, once it is taken from its home."""
-        points = self.objective.node_points(g)
+        points = self._alone(g)
         for layer in self._layers[g]:
             points = points + layer.gain(g)
             if layer.itself[g] and (d := layer.codes[home]) >= 0:
@@ -115,6 +119,11 @@ class SoftState:
             if d >= 0:
                 counts[d] += 1
         return points
+
+    def _alone(self, g: int) -> Ints:
+        """int64[N]: points of a pod of class g on each node if nobody else is there, less what it is charged."""
+        points = self.objective.node_points(g)
+        return points if self.charge is None else points - self.charge(g)
 
     def _skew_gain(self, i: int) -> Ints | None:
         """int64[N], None where no domain is full yet."""

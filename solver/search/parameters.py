@@ -17,6 +17,8 @@ class PreferenceSearchParameters:
         first: Share of the time for CP-SAT on a small model.
         last: Share of what is left then for CP-SAT on the whole model; the turns go on in the rest.
         anneal: Share of the time for annealing.
+        charged: Share of what room is worth that pods are charged for it while annealing begins: with all of it, those that gain as much as
+            they pay are as well off elsewhere.
         groups: Share of the time for groups.
         sweeps: Sweeps over the pods after which annealing ends, ...
         anneal_seconds: ... or seconds.
@@ -42,6 +44,7 @@ class PreferenceSearchParameters:
     first: float = 0.35
     last: float = 0.5
     anneal: float = 0.25
+    charged: float = 0.8
     groups: float = 0.4
     sweeps: int = 400
     anneal_seconds: float = 20.0

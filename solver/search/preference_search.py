@@ -16,6 +16,7 @@ from models.cluster.cluster import Cluster, Ints
 from solver import rules
 from solver.bind_order.order import find_order
 from solver.bounds.component_bounds import Components
+from solver.bounds.shared_room import RoomPrices
 from solver.cpsat.linear_sum import Points
 from solver.cpsat.model import PlacementModel
 from solver.cpsat.run import CpSat, OnValue, add_hint
@@ -86,6 +87,7 @@ class PreferenceSearch:
         value, zones = value_of(self.objective, start.counts, start.sequence)
         active = start.state[0] if start.state is not None else ()
         components = Components(self.cluster, self.objective, self.limits, self._left_out, active=active)
+        components.share(self.cpsat)
         self._taking = self.parameters.taking * (began - self._left())
         best = SoftOutcome(start.counts, start.sequence, zones, value, max(value, components.bound), state=start.state)
         self._told = value
@@ -95,7 +97,7 @@ class PreferenceSearch:
     def _improve(self, best: SoftOutcome, components: Components, reserve: float) -> None:
         size = int(np.count_nonzero(self.limits))
         if self.options.engine == "greedy":
-            self._settle(best, 2 * self.parameters.settle_sweeps)
+            self._settle(best, components, 2 * self.parameters.settle_sweeps)
             return
         engine = self.options.engine
         whole = engine != "lns" and size <= (LARGE if engine == "exact" else self.parameters.whole)
@@ -139,6 +141,7 @@ class PreferenceSearch:
                     self._waiting.add(message.index)
             else:
                 self._take(best, message)
+            components.share(self.cpsat)
             best.bound = min(best.bound, max(best.value, components.bound))
         return (best.value, best.bound) != before
 
@@ -186,7 +189,12 @@ class PreferenceSearch:
 
     def _anneal(self, best: SoftOutcome, components: Components, search: LocalSearch) -> None:
         seconds = min(self.parameters.anneal_seconds, self._left() * self.parameters.anneal)
-        clock, base = self._clock.of(search, seconds, self.parameters.sweeps), best.value
+        sweeps, hot = self.parameters.sweeps, HOT
+        if components.prices is not None:
+            seconds, sweeps = seconds / 2, sweeps // 2
+            self._anneal_charged(best, components.prices, search, seconds, sweeps, HOT)
+            hot = HOT / 10
+        clock, base = self._clock.of(search, seconds, sweeps), self._worth(best, search)
         value = base
 
         def share() -> float:
@@ -203,13 +211,30 @@ class PreferenceSearch:
             value = base + gain
             self._report(max(value, best.value), best.bound)
 
-        anneal(search, share, on_better=better)
-        if not self._adopt(best, search.counts) and best.value > base:
+        anneal(search, share, hot=hot, on_better=better)
+        if not self._adopt(best, search.counts) and (search.counts != best.counts).any():
             search.go_to(best.counts)
 
-    def _settle(self, best: SoftOutcome, sweeps: int) -> None:
+    def _anneal_charged(self, best: SoftOutcome, prices: RoomPrices, search: LocalSearch, seconds: float, sweeps: int, hot: float) -> None:
+        """Anneal while pods are charged for room that groups compete for, so that those leave it that gain least by it."""
+        search.soft.charge = prices.charges(self.parameters.charged)
+        try:
+            anneal(search, self._clock.of(search, seconds, sweeps), hot=hot, cold=COLD)
+        finally:
+            search.soft.charge = None
+        if self._worth(best, search) < best.value:
+            search.go_to(best.counts)
+
+    def _worth(self, best: SoftOutcome, search: LocalSearch) -> int:
+        """Points of the placement that a search is at, zones of containers apart."""
+        total, families = self.objective.total, self.objective.families
+        return best.value + total(families(search.counts)) - total(families(best.counts))
+
+    def _settle(self, best: SoftOutcome, components: Components, sweeps: int) -> None:
         search = self._local_search(best)
         seconds = min(self.parameters.settle_seconds, self._left() * self.parameters.anneal)
+        if components.prices is not None:
+            self._anneal_charged(best, components.prices, search, seconds, sweeps, HOT / 10)
         anneal(search, self._clock.of(search, seconds, sweeps), hot=HOT / 10, cold=COLD)
         self._adopt(best, search.counts)
 
@@ -263,8 +288,7 @@ class PreferenceSearch:
         lns = Lns(search, self.cpsat)
 
         def settle(seconds: float, hot: float, only: set[int] | None = None) -> bool:
-            total, families = self.objective.total, self.objective.families
-            base = best.value + total(families(search.counts)) - total(families(best.counts))
+            base = self._worth(best, search)
             clock = self._clock.of(search, seconds, self.parameters.sweeps)
             anneal(search, clock, hot=hot, cold=COLD, only=only, on_better=lambda gain: self._report(base + gain, best.bound))
             return bool(search.pairs)

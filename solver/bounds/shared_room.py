@@ -1,0 +1,191 @@
+"""A bound for all groups together, by a linear program over the room that they share: each may have what single nodes give to its pods only
+where there is room for these, beside the pods of all others.
+
+x[c, k] is how many pods of class c are on nodes of kind k: those where all classes get the same points, and may be or not. Their room
+counts as that of one node. What pods gain from each other counts in full, but no group gets more than is known of it. Without rows of
+room this is what bounds of groups add up to; with them it is the transportation problem of the classes (Hitchcock, 1941,
+doi:10.1002/sapm1941201224) with several resources. The multipliers of the rows are prices of room: a Lagrangian relaxation of the capacity
+that couples groups (Fisher, doi:10.1287/mnsc.27.1.1), at its best multipliers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from math import gcd
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.cluster.cluster import Cluster, Ids, Ints, domain_sum
+from models.kube.selectors import Bools
+from solver.bounds.alike_nodes import numbered
+from solver.bounds.safe_dual_bounds import SIMPLEX_LIMIT, Program, best_bound, optimum
+from solver.cpsat.run import CpSat
+
+#: Columns of a program at most: larger ones take seconds.
+MOST_COLUMNS = 60_000
+#: Seconds at most for one that is too large for simplex.
+PATIENCE = 5.0
+#: Nonzeros for which a deterministic second is counted.
+NONZEROS_PER_SECOND = 200_000
+
+Floats = NDArray[np.float64]
+
+
+class GroupBound(NamedTuple):
+    """``bound``: points that the classes cannot exceed; ``nodes``: those that come from single nodes, ``beside``: the others, at most."""
+
+    classes: list[int]
+    bound: int
+    nodes: int
+    beside: int
+
+
+@dataclass(frozen=True)
+class RoomPrices:
+    """``kinds``: int32[N], the kind of each node; ``each``: float64[K, R + 1], points for a unit of each resource there, pod slots last;
+    ``demand``: int64[G, R + 1]. They guide a search and prove nothing."""
+
+    kinds: Ids
+    each: Floats
+    demand: Ints
+
+    def charges(self, share: float) -> Callable[[int], Ints]:
+        """Return what gives int64[N] for a class: that share of the points that the room of one of its pods is worth on each node."""
+        rows: dict[int, Ints] = {}
+
+        def charge(g: int) -> Ints:
+            if g not in rows:
+                rows[g] = np.rint(share * (self.each @ self.demand[g])).astype(np.int64)
+            return rows[g].take(self.kinds)
+
+        return charge
+
+
+class SharedRoom:
+    """``rows``: of each class int64[N], points of a pod of it on each node; ``limits``: int64[G, N]; ``left``: per priority, pods that fit
+    somewhere and may stay away. ``prices``: None until some are found."""
+
+    def __init__(self, cluster: Cluster, rows: Sequence[Ints], limits: Ints, left: dict[int, int]) -> None:
+        self.prices: RoomPrices | None = None
+        self._cluster, self._left = cluster, left
+        self._fit = np.minimum(cluster.count, limits.sum(axis=1))
+        points = {row.tobytes(): row for row in rows}
+        possible: dict[bytes, Bools] = {(limit > 0).tobytes(): limit > 0 for limit in limits}
+        self._kinds = numbered([*points.values(), *possible.values()]).astype(np.int32)
+        size = int(self._kinds.max(initial=0)) + 1
+        first = np.unique(self._kinds, return_index=True)[1]
+        self._points = [row[first] for row in rows]
+        self._most = [np.minimum(domain_sum(self._kinds, size, limit), n) for limit, n in zip(limits, self._fit.tolist(), strict=True)]
+        self._alike = [(row.tobytes(), (limit > 0).tobytes()) for row, limit in zip(rows, limits, strict=True)]
+        self._demand = np.concatenate([cluster.demand, np.ones((cluster.n_classes, 1), dtype=np.int64)], axis=1)
+        free = np.concatenate([np.maximum(cluster.free, 0), np.maximum(cluster.slots, 0)[:, None]], axis=1)
+        self._room = np.stack([domain_sum(self._kinds, size, column) for column in free.T], axis=1)
+
+    def bound(self, groups: Sequence[GroupBound], cpsat: CpSat) -> int | None:
+        """Return points that all groups cannot exceed together; None if room limits none of them, or there are too many kinds of classes
+        and nodes."""
+        made = _Columns(self, groups)
+        if made.size > MOST_COLUMNS or not made.tight:
+            return None
+        program, worth = made.program()
+        cpsat.deadline.charge(len(program.rows) / NONZEROS_PER_SECOND)
+        beside = sum(group.beside for group in groups)
+        if len(program.rows) > SIMPLEX_LIMIT:
+            seconds = min(PATIENCE, cpsat.deadline.left())
+            return beside + best_bound(program, worth, seconds=seconds, deterministic=cpsat.options.deterministic, stop=cpsat.stop)
+        found = optimum(program, worth)
+        if found is None:
+            return None
+        _, multipliers = found
+        self._price(made, multipliers)
+        return beside + program.bound(worth, multipliers)
+
+    def _price(self, made: _Columns, multipliers: Floats) -> None:
+        each = np.zeros(self._room.shape)
+        for row, (k, r, unit) in made.tight.items():
+            each[k, r] = max(0.0, float(multipliers[row])) / unit
+        if each.any():
+            self.prices = RoomPrices(self._kinds, each, self._demand)
+
+
+class _Columns:
+    """The columns: classes that are the same to the program, by kind of node. ``tight``: of the rows of room that may bind their kind of
+    node, resource, and the unit in which it is counted."""
+
+    def __init__(self, room: SharedRoom, groups: Sequence[GroupBound]) -> None:
+        self._room, self._groups = room, groups
+        merged: dict[Hashable, list[int]] = {}
+        for i, group in enumerate(groups):
+            cut = i if group.bound < group.nodes + group.beside else -1
+            for g in group.classes:
+                key = cut, room._alike[g], room._demand[g].tobytes(), int(room._cluster.priority[g])
+                merged.setdefault(key, []).append(g)
+        self._cuts = [key[0] for key in merged if isinstance(key, tuple)]
+        self._members = list(merged.values())
+        self._upper = np.stack([sum((room._most[g] for g in classes), np.zeros_like(room._most[0])) for classes in self._members])
+        self.size = int(np.count_nonzero(self._upper))
+        self.tight = self._tight()
+
+    def _tight(self) -> dict[int, tuple[int, int, int]]:
+        room = self._room
+        self._first = np.array([classes[0] for classes in self._members])
+        demand = room._demand[self._first]
+        self._units = [gcd(*column.tolist()) or 1 for column in demand.T]
+        wanted = self._upper.T @ (demand // np.array(self._units))
+        limit = room._room // np.array(self._units)
+        self._limits = limit
+        pairs = np.argwhere(wanted > limit).tolist()
+        return {row: (k, r, self._units[r]) for row, (k, r) in enumerate(pairs)}
+
+    def program(self) -> tuple[Program, Ints]:
+        """Return the program and what its columns are worth: rows of room first."""
+        room, first = self._room, self._first
+        which, kinds = np.nonzero(self._upper)
+        columns = np.arange(self.size, dtype=np.int64)
+        points = np.stack([room._points[g] for g in first.tolist()])[which, kinds]
+        rows, cols, values = [], [], []
+        limits: list[int] = []
+
+        def add(chosen: Ints, coefficients: Ints, limit: int) -> None:
+            rows.append(np.full(len(chosen), len(limits), dtype=np.int64))
+            cols.append(chosen)
+            values.append(coefficients)
+            limits.append(limit)
+
+        for k, r, unit in self.tight.values():
+            here = columns[kinds == k]
+            here = here[room._demand[first[which[here]], r] > 0]
+            add(here, room._demand[first[which[here]], r] // unit, int(self._limits[k, r]))
+        fit = [int(room._fit[classes].sum()) for classes in self._members]
+        starts = np.searchsorted(which, np.arange(len(self._members) + 1))
+        own = [columns[a:b] for a, b in pairwise(starts.tolist())]
+        staying: dict[int, list[int]] = {}
+        for c, chosen in enumerate(own):
+            priority = int(room._cluster.priority[first[c]])
+            add(chosen, np.ones(len(chosen), dtype=np.int64), fit[c])
+            if room._left.get(priority, 0):
+                staying.setdefault(priority, []).append(c)
+            else:
+                add(chosen, np.full(len(chosen), -1, dtype=np.int64), -fit[c])
+        for priority, classes in staying.items():
+            chosen = np.concatenate([own[c] for c in classes])
+            add(chosen, np.full(len(chosen), -1, dtype=np.int64), room._left[priority] - sum(fit[c] for c in classes))
+        upper, worth = [self._upper[which, kinds]], [points]
+        cut: dict[int, list[int]] = {}
+        for c, i in enumerate(self._cuts):
+            if i >= 0:
+                cut.setdefault(i, []).append(c)
+        for i, classes in cut.items():  # what a group has more than is known to be possible does not count
+            chosen = np.concatenate([own[c] for c in classes])
+            group = self._groups[i]
+            best = sum(int(np.maximum(points[own[c]], 0) @ self._upper[c][kinds[own[c]]]) for c in classes)
+            over = np.array([self.size + len(upper) - 1])
+            add(np.append(chosen, over), np.append(points[chosen], -1), group.bound - group.beside)
+            upper.append(np.array([max(0, best + group.beside - group.bound)]))
+            worth.append(np.array([-1]))
+        matrix = np.concatenate(rows), np.concatenate(cols), np.concatenate(values)
+        return Program(*matrix, np.array(limits, dtype=np.int64), np.concatenate(upper)), np.concatenate(worth)

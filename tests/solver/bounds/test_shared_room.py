@@ -1,0 +1,153 @@
+"""Bounds of groups that compete for room: never below the optimum, and equal to it where whole pods are no loss."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+
+from models.snapshot.snapshot import from_objects
+from solver import rules
+from solver.bounds import shared_room
+from solver.bounds.component_bounds import Components
+from solver.construction.greedy import construct
+from solver.objective.preferences import Objective
+from solver.rules.eligibility import fits, possible
+from solver.runtime.options import Engine, Options
+from solver.solve import place
+from tests.objects import Object, node, pod
+from tests.solver.bounds.test_coarse_model import HOST, ZONE, best, compiled, cpsat, near, terms, tighten
+
+
+def wish(label: str, value: str, weight: int) -> Object:
+    return {"weight": weight, "preference": {"matchExpressions": [{"key": label, "operator": "In", "values": [value]}]}}
+
+
+def contended(seed: int, *, whole: bool = False) -> list[Object]:
+    """Few nodes that most pods want, with tainted ones among the others. ``whole``: pods of one size, of which nodes hold whole numbers."""
+    rng = random.Random(f"contended-{seed}")
+    objects: list[Object] = []
+    for i in range(rng.randint(3, 6)):
+        made = node(
+            f"n{i}",
+            cpu=rng.choice(("1", "2", "3")) if whole else rng.choice(("1", "1500m", "2")),
+            memory=rng.choice(("1Gi", "2Gi", "8Gi")) if not whole else "64Gi",
+            pods=rng.choice(("2", "10", "10")) if not whole else "100",
+            labels={"disk": rng.choice(("ssd", "hdd")), ZONE: f"z{i % 2}"},
+        )
+        if rng.random() < 0.3:
+            made["spec"]["taints"] = [{"key": "old", "effect": "PreferNoSchedule"}]
+        objects.append(made)
+    for c in range(rng.randint(2, 5)):
+        wishes = [wish("disk", "ssd", rng.choice((10, 50, 100)))] if rng.random() < 0.8 else []
+        wishes += [wish(ZONE, "z0", rng.choice((1, 30)))] if rng.random() < 0.4 else []
+        affinity: Object = {} if whole else terms([near("a", rng.choice((ZONE, HOST)), 20)] if rng.random() < 0.2 else ())
+        if not whole and rng.random() < 0.3:
+            affinity |= terms(repels=[near("b", rng.choice((ZONE, HOST)), 20)])
+        affinity["nodeAffinity"] = {"preferredDuringSchedulingIgnoredDuringExecution": wishes}
+        shape: dict[str, Any] = {
+            "cpu": "1" if whole else rng.choice(("250m", "500m", "700m", "1")),
+            "memory": "64Mi" if whole else rng.choice(("64Mi", "700Mi")),
+            "labels": {"app": rng.choice("abc")}, "affinity": affinity, "priority": 0 if whole else rng.choice((0, 0, 5)),
+        }  # fmt: skip
+        objects += [pod(f"p{c}-{i}", **shape) for i in range(rng.randint(1, 3))]
+    if not whole and rng.random() < 0.4:
+        objects.append(pod("running", cpu="500m", labels={"app": "a"}, node_name="n0"))
+    return objects
+
+
+def bounds(objects: list[Object]) -> tuple[Components, int, int] | None:
+    """The groups, what they add up to one by one, and the optimum."""
+    cluster = compiled(objects)
+    active = rules.build(cluster)
+    limits = possible(cluster, active)
+    counts = construct(cluster, active, limits, tries=2).counts
+    left = cluster.per_priority(fits(cluster, limits) - counts.sum(axis=1))
+    optimum = best(cluster, left)[1]
+    if optimum is None:
+        return None
+    found = Components(cluster, Objective(cluster, rules.build(cluster)), limits, left)
+    alone = found.bound
+    found.share(cpsat())
+    assert optimum <= found.bound <= alone
+    for component in found.found:
+        if not component.proved:
+            tighten(found, component, counts)
+            found.share(cpsat())
+            assert found.bound >= optimum
+    return found, alone, optimum
+
+
+def test_groups_that_compete_are_never_bounded_too_tightly() -> None:
+    tighter = 0
+    for seed in range(80):
+        found = bounds(contended(seed))
+        assert found is not None
+        tighter += found[0].bound < found[1]
+    assert tighter > 20
+
+
+@pytest.mark.full
+def test_no_more_of_them() -> None:
+    assert sum(bounds(contended(seed)) is not None for seed in range(80, 1_000)) == 920
+
+
+def test_a_program_that_is_too_large_for_simplex_is_no_less_safe(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shared_room, "SIMPLEX_LIMIT", 0)
+    for seed in range(12):
+        found = bounds(contended(seed))
+        assert found is not None
+        assert found[0].prices is None
+
+
+def test_the_bound_is_the_optimum_where_pods_have_one_size() -> None:
+    tighter = 0
+    for seed in range(60):
+        found = bounds(contended(seed, whole=True))
+        assert found is not None
+        assert found[0].bound == found[2], seed
+        tighter += found[0].bound < found[1]
+    assert tighter > 10
+
+
+def test_too_many_columns_say_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shared_room, "MOST_COLUMNS", 1)
+    found = bounds(contended(0, whole=True))
+    assert found is not None
+    assert found[0].bound == found[1]
+
+
+def test_pods_that_gain_least_are_charged_for_room_that_others_want() -> None:
+    """Two pods to a node; the two nodes with ssd are worth 100 to four pods, 10 to four others: half of a pod's CPU costs 10 to 100."""
+    objects = [node(f"n{i}", cpu="2", pods="10", labels={"disk": "ssd" if i < 2 else "hdd"}) for i in range(4)]
+    for name, weight in (("little", 10), ("much", 100)):
+        wishes = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [wish("disk", "ssd", weight)]}}
+        objects += [pod(f"{name}-{i}", cpu="1", labels={"app": name}, affinity=wishes) for i in range(4)]
+    found = bounds(objects)
+    assert found is not None
+    components, alone, optimum = found
+    assert (alone, components.bound, optimum) == (440, 400, 400)
+    assert components.prices is not None
+    charge = components.prices.charges(1.0)
+    for g in range(2):
+        assert 10 <= charge(g)[0] <= 100
+        assert charge(g).tolist() == [charge(g)[0], charge(g)[0], 0, 0]
+    assert components.prices.charges(0.5)(0)[0] == np.rint(charge(0)[0] / 2)
+
+
+@pytest.mark.parametrize(("engine", "percent"), [("lns", 100), ("greedy", 99)])
+def test_a_search_that_is_guided_by_prices_proves_what_it_finds(engine: Engine, percent: int) -> None:
+    """400 pods of 40 workloads want 20 of 60 nodes, which take 160; the bound is that of the 160 that gain most."""
+    rng = random.Random(7)
+    objects = [node(f"n{i}", cpu="8", pods="100", labels={"disk": "ssd" if i < 20 else "hdd"}) for i in range(60)]
+    weights = []
+    for c in range(40):
+        weights.append(rng.randint(1, 100))
+        wishes = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [wish("disk", "ssd", weights[-1])]}}
+        objects += [pod(f"p{c}-{i}", cpu="1", labels={"app": f"a{c}"}, affinity=wishes) for i in range(10)]
+    found = place(from_objects(objects), Options(engine=engine, deterministic=True, time_limit=20.0))
+    soft = next(tier for tier in found.objective if tier.tier == "soft")
+    assert soft.bound == 10 * sum(sorted(weights)[-16:])
+    assert 100 * soft.value >= percent * soft.bound
