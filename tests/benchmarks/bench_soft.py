@@ -1,13 +1,13 @@
 """The soft objective next to kube-scheduler's own placement, with the bound.
 
     python tests/benchmarks/bench_soft.py [--time-limit 60] [PATTERN…]
-    python tests/benchmarks/bench_soft.py --fresh 1000,1001,1002 [PATTERN…]
+    python tests/benchmarks/bench_soft.py --fresh 1000,1001,1002 ['soft-*' | 'contended-*' | PATTERN…]
     python tests/benchmarks/bench_soft.py --large [--time-limit 300]
 
 kube-scheduler's column is its recorded placement (baseline-soft.json) scored by the same function: preferred node affinity, preferred pod
 affinity over all ordered pairs, -100 per untolerated soft taint and per pod above a ScheduleAnyway maxSkew. ``--fresh`` solves generated
-clusters like the recorded ones, with these seeds, and ``--large`` a synthetic cluster of 1,000 nodes and 15,000 pods, 60 % of its
-workloads with preferences. Seconds: from file to verified placement.
+clusters with these seeds: those like the recorded ones, and those whose pods prefer nodes that not all can have. ``--large`` solves a
+synthetic cluster of 1,000 nodes and 15,000 pods, 60 % of its workloads with preferences. Seconds: from file to verified placement.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ import json
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 if __name__ == "__main__":
@@ -34,13 +35,20 @@ from models.snapshot.snapshot import load
 from solver.runtime.options import OnProgress, Options
 from solver.solve import place
 from tests.benchmarks.bench_scale import generate
+from tests.benchmarks.contended_clusters import contended_cluster
 from tests.benchmarks.soft_clusters import soft_cluster
+from tests.objects import Object
 
 DATA = Path(__file__).parent / "data"
 #: The strategy tier comes after what is measured here.
 POLICY = Policy(strategy="none")
-#: Nodes and percentage of the room that pods ask for, of the recorded families.
-FAMILIES = ((60, 70), (200, 75))
+#: What generates the clusters of a family, given a seed.
+FAMILIES: dict[str, Callable[[int], list[Object]]] = {
+    "soft-60-70": partial(soft_cluster, nodes=60, fill=70),
+    "soft-200-75": partial(soft_cluster, nodes=200, fill=75),
+    "contended-60": partial(contended_cluster, nodes=60),
+    "contended-200": partial(contended_cluster, nodes=200),
+}
 #: Nodes, pods and percentage of workloads with preferences of ``--large``.
 LARGE = (1_000, 15_000, 60)
 
@@ -83,18 +91,18 @@ def solve_large(nodes: int, pods: int, preferences: int, seed: int, time_limit: 
 
 
 def solve_fresh(name: str, time_limit: float) -> tuple[Placement, float]:
-    """Generate and solve a cluster like the recorded ones; ``name``: of :func:`fresh`."""
-    _, nodes, fill, seed = name.split("-")
+    """Generate and solve a cluster of a family; ``name``: of :func:`fresh`."""
+    family, _, seed = name.rpartition("-seed")
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"{name}.json"
-        items = soft_cluster(int(seed.removeprefix("seed")), nodes=int(nodes), fill=int(fill))
+        items = FAMILIES[family](int(seed))
         path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
         return solve_file(path, time_limit)
 
 
 def fresh(seeds: Sequence[int], patterns: Sequence[str]) -> list[str]:
     """Names of generated instances that match one of the patterns."""
-    names = [f"soft-{nodes}-{fill}-seed{seed}" for nodes, fill in FAMILIES for seed in seeds]
+    names = [f"{family}-seed{seed}" for family in FAMILIES for seed in seeds]
     return [name for name in names if any(fnmatch.fnmatch(name, p) for p in patterns)]
 
 

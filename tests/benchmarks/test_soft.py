@@ -10,7 +10,8 @@ from models.documents.policy import DEFAULT
 from models.snapshot.snapshot import from_objects, load
 from solver.runtime.options import Options
 from solver.solve import place
-from tests.benchmarks.bench_soft import DATA, POLICY, baseline, fresh, instances, recorded, solve
+from tests.benchmarks.bench_soft import DATA, POLICY, baseline, fresh, instances, recorded, soft_tier, solve
+from tests.benchmarks.contended_clusters import contended_cluster
 from tests.benchmarks.soft_clusters import soft_cluster
 
 pytestmark = pytest.mark.full
@@ -43,6 +44,14 @@ def test_generated_clusters_are_repeatable_as_full_as_asked_for_and_have_room_fo
 
 def test_generated_instances_have_names_of_their_families() -> None:
     assert fresh([1, 2], ["soft-60-*"]) == ["soft-60-70-seed1", "soft-60-70-seed2"]
+
+
+def test_clusters_that_pods_compete_for_are_bounded_together() -> None:
+    """Group by group all pods have all that they prefer, and the gap was two thirds of the value."""
+    result = place(from_objects(contended_cluster(1, nodes=60)), Options(time_limit=15, policy=POLICY))
+    tier = soft_tier(result)
+    assert len(result.assignments) == result.snapshot.pending
+    assert 0 < tier.value <= tier.bound <= 1.1 * tier.value
 
 
 @pytest.mark.slow

@@ -95,6 +95,9 @@ class ImprovementSearch:
         self.found.engine = "lns"
         began = self.left()
         keep = began * self.parameters.reserve
+        if self.values.components is not None:
+            self.values.components.share(self.cpsat)
+            self._bound()
         if self.search.pairs:
             self._turns(began, keep)
         self._take_last()
@@ -187,6 +190,7 @@ class ImprovementSearch:
             if lost[i] <= 0 or component.proved:
                 waiting.discard(i)
         search.refresh()
+        components.share(self.cpsat)
         self._bound()
         return True
 
