@@ -10,7 +10,7 @@ that couples groups (Fisher, doi:10.1287/mnsc.27.1.1), at its best multipliers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import gcd
@@ -27,6 +27,8 @@ from solver.cpsat.run import CpSat
 
 #: Columns of a program at most: larger ones take seconds.
 MOST_COLUMNS = 60_000
+#: Pairs of a class and a kind of node at most, of which classes that are the same to the program have one column.
+MOST_PAIRS = 5_000_000
 #: Seconds at most for one that is too large for simplex.
 PATIENCE = 5.0
 #: Nonzeros for which a deterministic second is counted.
@@ -73,14 +75,16 @@ class SharedRoom:
         self.prices: RoomPrices | None = None
         self._cluster, self._left = cluster, left
         self._fit = np.minimum(cluster.count, limits.sum(axis=1))
-        points = {row.tobytes(): row for row in rows}
-        possible: dict[bytes, Bools] = {(limit > 0).tobytes(): limit > 0 for limit in limits}
-        self._kinds = numbered([*points.values(), *possible.values()]).astype(np.int32)
-        size = int(self._kinds.max(initial=0)) + 1
+        points, self._row = _distinct(rows)
+        possible, self._where = _distinct(limit > 0 for limit in limits)
+        self._kinds = numbered([*points, *possible]).astype(np.int32)
         first = np.unique(self._kinds, return_index=True)[1]
-        self._points = [row[first] for row in rows]
+        size = len(first)
+        self._small = cluster.n_classes > 0 and cluster.n_classes * size <= MOST_PAIRS
+        if not self._small:
+            return
+        self._points = [row[first] for row in points]
         self._most = [np.minimum(domain_sum(self._kinds, size, limit), n) for limit, n in zip(limits, self._fit.tolist(), strict=True)]
-        self._alike = [(row.tobytes(), (limit > 0).tobytes()) for row, limit in zip(rows, limits, strict=True)]
         self._demand = np.concatenate([cluster.demand, np.ones((cluster.n_classes, 1), dtype=np.int64)], axis=1)
         free = np.concatenate([np.maximum(cluster.free, 0), np.maximum(cluster.slots, 0)[:, None]], axis=1)
         self._room = np.stack([domain_sum(self._kinds, size, column) for column in free.T], axis=1)
@@ -88,8 +92,8 @@ class SharedRoom:
     def bound(self, groups: Sequence[GroupBound], cpsat: CpSat) -> int | None:
         """Return points that all groups cannot exceed together; None if room limits none of them, or there are too many kinds of classes
         and nodes."""
-        made = _Columns(self, groups)
-        if made.size > MOST_COLUMNS or not made.tight:
+        made = _Columns(self, groups) if self._small else None
+        if made is None or made.size > MOST_COLUMNS or not made.tight:
             return None
         program, worth = made.program()
         cpsat.deadline.charge(len(program.rows) / NONZEROS_PER_SECOND)
@@ -112,6 +116,18 @@ class SharedRoom:
             self.prices = RoomPrices(self._kinds, each, self._demand)
 
 
+def _distinct(rows: Iterable[Ints | Bools]) -> tuple[list[Ints | Bools], list[int]]:
+    """Return the arrays that differ, and of each of all the index of the one that it equals."""
+    numbers: dict[bytes, int] = {}
+    first: list[Ints | Bools] = []
+    which = []
+    for row in rows:
+        if (number := numbers.setdefault(row.tobytes(), len(numbers))) == len(first):
+            first.append(row)
+        which.append(number)
+    return first, which
+
+
 class _Columns:
     """The columns: classes that are the same to the program, by kind of node. ``tight``: of the rows of room that may bind their kind of
     node, resource, and the unit in which it is counted."""
@@ -122,7 +138,7 @@ class _Columns:
         for i, group in enumerate(groups):
             cut = i if group.bound < group.nodes + group.beside else -1
             for g in group.classes:
-                key = cut, room._alike[g], room._demand[g].tobytes(), int(room._cluster.priority[g])
+                key = cut, room._row[g], room._where[g], room._demand[g].tobytes(), int(room._cluster.priority[g])
                 merged.setdefault(key, []).append(g)
         self._cuts = [key[0] for key in merged if isinstance(key, tuple)]
         self._members = list(merged.values())
@@ -146,7 +162,7 @@ class _Columns:
         room, first = self._room, self._first
         which, kinds = np.nonzero(self._upper)
         columns = np.arange(self.size, dtype=np.int64)
-        points = np.stack([room._points[g] for g in first.tolist()])[which, kinds]
+        points = np.stack([room._points[room._row[g]] for g in first.tolist()])[which, kinds]
         rows, cols, values = [], [], []
         limits: list[int] = []
 
