@@ -1,7 +1,8 @@
 """Improve the soft objective of a complete placement: simulated annealing, mostly pod by pod, with heat-bath moves.
 
 Each move takes one pod out and puts it back on a node drawn with probability ∝ exp(gain / temperature), so no move is refused.
-Drawing is by the Gumbel-max trick. Between them pods that are tied to each other move together (:mod:`solver.search.unit_moves`).
+Drawing is by the Gumbel-max trick. Between them pods that are tied to each other move together (:mod:`solver.search.unit_moves`), and
+where nodes are full some make others give way (:mod:`solver.search.ejections`).
 Who is placed never changes, and every state obeys all hard rules; whether the result has a bind order is for the caller to find out.
 
 Source: Geman and Geman, Gibbs sampling, doi:10.1109/TPAMI.1984.4767596; Kirkpatrick et al., doi:10.1126/science.220.4598.671.
@@ -14,6 +15,7 @@ from itertools import islice
 
 import numpy as np
 
+from solver.search.ejections import Ejections
 from solver.search.local_search import TINY, LocalSearch
 from solver.search.unit_moves import UnitMoves
 
@@ -49,6 +51,7 @@ def anneal(
     if not pods:
         return 0
     units = UnitMoves(search, only)
+    ejections = Ejections(search, only) if search.ejecting else None
     best, gained = 0, 0
     scale, order, position = search.scale(), np.array(pods), len(pods)
     while (share := progress()) < 1:
@@ -62,6 +65,8 @@ def anneal(
             pod = int(order[position])
             position += 1
             together, gain = units.draw(pod, temperature) if search.together else (0, 0)
+            if not together and ejections is not None:
+                together, gain = ejections.draw(pod, temperature)
             if not together:
                 gain = search.move(pod, noise)
             gained += gain

@@ -41,10 +41,11 @@ class LocalSearch:
     0 where a rule excludes the pair.
     ``moving``: the classes whose pods may be moved; ``mobile``: those of them that do not provide for the affinity of others. Providers
     move as long as no pod lacks one, alone or with all that stand on them; without ``together`` they stay, and all pods move alone.
-    ``block``: moves between two looks at the clock."""
+    ``ejecting``: pods also go where there is no room, and others give way. ``block``: moves between two looks at the clock."""
 
     block = BLOCK
     together = True
+    ejecting = False
 
     def __init__(
         self, objective: Objective, active: Sequence[Rule], limits: Ints, counts: Ints, *, seed: int, soft: SoftState | None = None
@@ -106,6 +107,14 @@ class LocalSearch:
                 mask &= self.pods.keeping(g, home, self.counts)
             mask[home] = True
         return np.asarray(mask, dtype=bool)
+
+    def possible(self, g: int) -> Bools:
+        """Return bool[N]: where pods of a class may ever be."""
+        return np.asarray(self._possible[g], dtype=bool)
+
+    def free_of_rules(self, g: int) -> bool:
+        """Return whether room alone decides where a pod of the class may go."""
+        return not self._dynamic[g]
 
     def scale(self) -> int:
         """Return the largest weight that a single decision can turn on."""

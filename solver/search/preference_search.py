@@ -80,7 +80,7 @@ class PreferenceSearch:
     def go_on(self) -> None:
         """Improve as a second search does, until nothing is left to be done or time is up: ``peer`` is told what is found."""
         best, components = self._begin()
-        self._turns(best, components, self._local_search(best), 0.0)
+        self._turns(best, components, self._local_search(best, components), 0.0)
 
     def _begin(self) -> tuple[SoftOutcome, Components]:
         start, began = self._start, self._left()
@@ -105,7 +105,7 @@ class PreferenceSearch:
             self._whole(best, components, self._left() * self.parameters.first)
         if not self._finished(best):
             keep = self._left() * reserve
-            search = self._local_search(best)
+            search = self._local_search(best, components)
             if not self._many:
                 self._anneal(best, components, search)
             until = (self._left() - keep) * (1 - self.parameters.groups) + keep if whole else keep
@@ -184,8 +184,10 @@ class PreferenceSearch:
 
     # --- local search ------------------------------------------------------------------------------------------------------------
 
-    def _local_search(self, best: SoftOutcome) -> LocalSearch:
-        return best.local_search(self.objective, self.limits, seed=self.options.seed)
+    def _local_search(self, best: SoftOutcome, components: Components) -> LocalSearch:
+        search = best.local_search(self.objective, self.limits, seed=self.options.seed)
+        search.ejecting = components.prices is not None  # where nodes are full because groups compete for them
+        return search
 
     def _anneal(self, best: SoftOutcome, components: Components, search: LocalSearch) -> None:
         seconds = min(self.parameters.anneal_seconds, self._left() * self.parameters.anneal)
@@ -231,7 +233,7 @@ class PreferenceSearch:
         return best.value + total(families(search.counts)) - total(families(best.counts))
 
     def _settle(self, best: SoftOutcome, components: Components, sweeps: int) -> None:
-        search = self._local_search(best)
+        search = self._local_search(best, components)
         seconds = min(self.parameters.settle_seconds, self._left() * self.parameters.anneal)
         if components.prices is not None:
             self._anneal_charged(best, components.prices, search, seconds, sweeps, HOT / 10)

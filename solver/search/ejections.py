@@ -1,0 +1,86 @@
+"""A pod goes to a node that has no room for it, and one that is there gives way: of two pods that should change places, neither can move
+alone where the nodes that both want are full.
+
+Source: Glover, Ejection chains, reference structures and alternating path methods, doi:10.1016/0166-218X(94)00037-E; chains of two here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+import numpy as np
+
+from models.kube.selectors import Bools
+from solver.search.local_search import TINY, LocalSearch
+
+
+@dataclass(frozen=True)
+class EjectionParameters:
+    """How often a pod is tried so.
+
+    Attributes:
+        share: Share of the turns of a pod.
+        cost: Moves that such a turn counts as.
+    """
+
+    share: float = 0.15
+    cost: int = 4
+
+
+PARAMETERS = EjectionParameters()
+
+
+class Ejections:
+    """``search``: the state, whose list of pods stays as long as this is used; ``only``: classes whose pods may move, None: all. Pods that
+    hard rules beside room tie to others are left alone."""
+
+    def __init__(self, search: LocalSearch, only: Collection[int] | None) -> None:
+        self._search = search
+        self._listed: dict[int, list[int]] = {}  # by class: its pods, by their indices in the list
+        for pod, (g, _) in enumerate(search.pairs):
+            if (only is None or g in only) and search.free_of_rules(g):
+                self._listed.setdefault(g, []).append(pod)
+        self._moves: Bools = np.zeros(search.cluster.n_classes, dtype=bool)
+        self._moves[list(self._listed)] = True
+
+    def draw(self, pod: int, temperature: float) -> tuple[int, int]:
+        """Move a pod so if it is its turn; (moves that it counts as, points gained). No moves: the pod may move alone."""
+        search, rng = self._search, self._search.rng
+        g, home = search.pairs[pod]
+        if not self._moves[g] or rng.random() >= PARAMETERS.share:
+            return 0, 0
+        points = search.soft.away(g, home)
+        draws = np.where(search.possible(g), points + self._noise(len(points), temperature), -np.inf)
+        target = int(np.argmax(draws))
+        if target == home or search.fit.admits(g, target):
+            return 0, 0
+        return PARAMETERS.cost, self._swap(pod, target, temperature)
+
+    def _swap(self, pod: int, target: int, temperature: float) -> int:
+        search, rng = self._search, self._search.rng
+        g, home = search.pairs[pod]
+        lack = search.cluster.demand[g] - search.fit.free[target]
+        giving = np.flatnonzero((search.counts[:, target] > 0) & self._moves)
+        giving = giving[((search.cluster.demand[giving] >= lack) | (lack <= 0)).all(axis=1) & (giving != g)]
+        if not len(giving):
+            return 0
+        h = int(giving[int(rng.integers(len(giving)))])
+        gain = -search.take_out({(g, home): 1, (h, target): 1}) + search.put_back({(g, target): 1})
+        points = search.soft.gain(h)
+        roomy = search.possible(h) & ~search.fit.rejects(h)
+        if roomy.any():
+            n = int(np.argmax(np.where(roomy, points + self._noise(len(points), temperature), -np.inf)))
+            gain += int(points[n])
+            if gain >= 0 or rng.random() < np.exp(gain / temperature):
+                search.put(h, n, 1)
+                search.note(pod, target)
+                search.note(next(i for i in self._listed[h] if search.pairs[i][1] == target), n)
+                return gain
+        search.take_out({(g, target): 1})
+        search.put_back({(h, target): 1, (g, home): 1})
+        return 0
+
+    def _noise(self, size: int, temperature: float) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+        """Gumbel's distribution."""
+        return np.asarray(np.log(self._search.rng.standard_exponential(size) + TINY) * -temperature)
