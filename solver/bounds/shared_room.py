@@ -29,6 +29,8 @@ from solver.cpsat.run import CpSat
 MOST_COLUMNS = 60_000
 #: Pairs of a class and a kind of node at most, of which classes that are the same to the program have one column.
 MOST_PAIRS = 5_000_000
+#: Units of a resource that all pods ask for at most, so that no sum of products overflows.
+MOST_DEMAND = 2**60
 #: Seconds at most for one that is too large for simplex.
 PATIENCE = 5.0
 #: Nonzeros for which a deterministic second is counted.
@@ -49,7 +51,7 @@ class GroupBound(NamedTuple):
 @dataclass(frozen=True)
 class RoomPrices:
     """``kinds``: int32[N], the kind of each node; ``each``: float64[K, R + 1], points for a unit of each resource there, pod slots last;
-    ``demand``: int64[G, R + 1]. They guide a search and prove nothing."""
+    ``demand``: int64[G, R + 1], in such units. They guide a search and prove nothing."""
 
     kinds: Ids
     each: Floats
@@ -80,14 +82,20 @@ class SharedRoom:
         self._kinds = numbered([*points, *possible]).astype(np.int32)
         first = np.unique(self._kinds, return_index=True)[1]
         size = len(first)
-        self._small = cluster.n_classes > 0 and cluster.n_classes * size <= MOST_PAIRS
+        demand = np.concatenate([cluster.demand, np.ones((cluster.n_classes, 1), dtype=np.int64)], axis=1)
+        units = np.array([gcd(*column) or 1 for column in demand.T.tolist()])
+        self._demand = demand // units
+        total = [sum(d * k for d, k in zip(column, self._fit.tolist(), strict=True)) for column in self._demand.T.tolist()]
+        self._small = 0 < cluster.n_classes * size <= MOST_PAIRS and max(total) < MOST_DEMAND
         if not self._small:
             return
         self._points = [row[first] for row in points]
         self._most = [np.minimum(domain_sum(self._kinds, size, limit), n) for limit, n in zip(limits, self._fit.tolist(), strict=True)]
-        self._demand = np.concatenate([cluster.demand, np.ones((cluster.n_classes, 1), dtype=np.int64)], axis=1)
-        free = np.concatenate([np.maximum(cluster.free, 0), np.maximum(cluster.slots, 0)[:, None]], axis=1)
-        self._room = np.stack([domain_sum(self._kinds, size, column) for column in free.T], axis=1)
+        free = np.maximum(np.concatenate([cluster.free, cluster.slots[:, None]], axis=1), 0) // units
+        sums = [[0] * len(total) for _ in first]
+        for k, row in zip(self._kinds.tolist(), free.tolist(), strict=True):
+            sums[k] = [a + b for a, b in zip(sums[k], row, strict=True)]  # Python's integers, which do not overflow
+        self._room = np.array([[min(a, most) for a, most in zip(row, total, strict=True)] for row in sums], dtype=np.int64)
 
     def bound(self, groups: Sequence[GroupBound], cpsat: CpSat) -> int | None:
         """Return points that all groups cannot exceed together; None if room limits none of them, or there are too many kinds of classes
@@ -110,8 +118,8 @@ class SharedRoom:
 
     def _price(self, made: _Columns, multipliers: Floats) -> None:
         each = np.zeros(self._room.shape)
-        for row, (k, r, unit) in made.tight.items():
-            each[k, r] = max(0.0, float(multipliers[row])) / unit
+        for row, (k, r) in enumerate(made.tight):
+            each[k, r] = max(0.0, float(multipliers[row]))
         if each.any():
             self.prices = RoomPrices(self._kinds, each, self._demand)
 
@@ -129,8 +137,8 @@ def _distinct(rows: Iterable[Ints | Bools]) -> tuple[list[Ints | Bools], list[in
 
 
 class _Columns:
-    """The columns: classes that are the same to the program, by kind of node. ``tight``: of the rows of room that may bind their kind of
-    node, resource, and the unit in which it is counted."""
+    """The columns: classes that are the same to the program, by kind of node. ``tight``: kind of node and resource
+    of the rows of room that may bind."""
 
     def __init__(self, room: SharedRoom, groups: Sequence[GroupBound]) -> None:
         self._room, self._groups = room, groups
@@ -144,18 +152,9 @@ class _Columns:
         self._members = list(merged.values())
         self._upper = np.stack([sum((room._most[g] for g in classes), np.zeros_like(room._most[0])) for classes in self._members])
         self.size = int(np.count_nonzero(self._upper))
-        self.tight = self._tight()
-
-    def _tight(self) -> dict[int, tuple[int, int, int]]:
-        room = self._room
         self._first = np.array([classes[0] for classes in self._members])
-        demand = room._demand[self._first]
-        self._units = [gcd(*column.tolist()) or 1 for column in demand.T]
-        wanted = self._upper.T @ (demand // np.array(self._units))
-        limit = room._room // np.array(self._units)
-        self._limits = limit
-        pairs = np.argwhere(wanted > limit).tolist()
-        return {row: (k, r, self._units[r]) for row, (k, r) in enumerate(pairs)}
+        self._demand = room._demand[self._first]
+        self.tight: list[tuple[int, int]] = [(k, r) for k, r in np.argwhere(self._upper.T @ self._demand > room._room).tolist()]
 
     def program(self) -> tuple[Program, Ints]:
         """Return the program and what its columns are worth: rows of room first."""
@@ -172,10 +171,10 @@ class _Columns:
             values.append(coefficients)
             limits.append(limit)
 
-        for k, r, unit in self.tight.values():
+        for k, r in self.tight:
             here = columns[kinds == k]
-            here = here[room._demand[first[which[here]], r] > 0]
-            add(here, room._demand[first[which[here]], r] // unit, int(self._limits[k, r]))
+            here = here[self._demand[which[here], r] > 0]
+            add(here, self._demand[which[here], r], int(room._room[k, r]))
         fit = [int(room._fit[classes].sum()) for classes in self._members]
         starts = np.searchsorted(which, np.arange(len(self._members) + 1))
         own = [columns[a:b] for a, b in pairwise(starts.tolist())]

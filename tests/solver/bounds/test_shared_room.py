@@ -119,6 +119,16 @@ def test_too_many_columns_say_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found[0].bound == found[1]
 
 
+@pytest.mark.parametrize("nodes", [1, 2, 3, 4])
+def test_room_that_no_integer_of_64_bits_holds_is_room(nodes: int) -> None:
+    objects = [node(f"n{i}", memory="4Ei", labels={"disk": "ssd"}) for i in range(nodes)] + [node("hdd", memory="1Gi")]
+    wishes = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [wish("disk", "ssd", 10)]}}
+    objects += [pod(f"p{i}", memory="1Gi", affinity=wishes) for i in range(3)]
+    found = bounds(objects)
+    assert found is not None
+    assert found[0].bound == found[2] == 30
+
+
 def test_pods_that_gain_least_are_charged_for_room_that_others_want() -> None:
     """Two pods to a node; the two nodes with ssd are worth 100 to four pods, 10 to four others: half of a pod's CPU costs 10 to 100."""
     objects = [node(f"n{i}", cpu="2", pods="10", labels={"disk": "ssd" if i < 2 else "hdd"}) for i in range(4)]
