@@ -85,7 +85,7 @@ class SoftState:
         self._skew_cost = SKEW_COST * objective.multipliers[TOPOLOGY_SPREAD]
         self.crowds = bool(counting(objective))
         #: int64[N] by class: points that a pod is charged on each node for its room, while a search is guided by that.
-        self.charge: Callable[[int], Ints] | None = None
+        self.room_charge: Callable[[int], Ints] | None = None
 
     def steady(self, g: int) -> Ints:
         """Return int64[N]: weighted points of a pod of class g on each node with the pods of the state, soft constraints of spread
@@ -123,7 +123,7 @@ class SoftState:
     def _alone(self, g: int) -> Ints:
         """int64[N]: points of a pod of class g on each node if nobody else is there, less what it is charged."""
         points = self.objective.node_points(g)
-        return points if self.charge is None else points - self.charge(g)
+        return points if self.room_charge is None else points - self.room_charge(g)
 
     def _skew_gain(self, i: int) -> Ints | None:
         """int64[N], None where no domain is full yet."""

@@ -23,6 +23,8 @@ from solver.search.unit_moves import UnitMoves
 HOT = 0.5
 #: Temperature at the end, as such a share.
 COLD = 0.003
+#: Temperature below which pods make others give way, as such a share: chains that are drawn by their gains cool a hotter search too early.
+WARM = 0.05
 
 
 def anneal(
@@ -54,6 +56,7 @@ def anneal(
     ejections = Ejections(search, only) if search.ejecting else None
     best, gained = 0, 0
     scale, order, position = search.scale(), np.array(pods), len(pods)
+    warm = scale * WARM
     while (share := progress()) < 1:
         temperature = scale * hot * (cold / hot) ** share
         exponential = search.rng.standard_exponential((search.block, search.cluster.n_nodes), dtype=np.float32)
@@ -65,7 +68,7 @@ def anneal(
             pod = int(order[position])
             position += 1
             together, gain = units.draw(pod, temperature) if search.together else (0, 0)
-            if not together and ejections is not None:
+            if not together and ejections is not None and temperature <= warm:
                 together, gain = ejections.draw(pod, temperature)
             if not together:
                 gain = search.move(pod, noise)

@@ -41,7 +41,8 @@ class LocalSearch:
     0 where a rule excludes the pair.
     ``moving``: the classes whose pods may be moved; ``mobile``: those of them that do not provide for the affinity of others. Providers
     move as long as no pod lacks one, alone or with all that stand on them; without ``together`` they stay, and all pods move alone.
-    ``ejecting``: pods also go where there is no room, and others give way. ``block``: moves between two looks at the clock."""
+    ``ejecting``: while a search is not hot pods also go where there is no room, and others give way. ``block``: moves between two looks at
+    the clock."""
 
     block = BLOCK
     together = True

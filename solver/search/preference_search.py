@@ -219,11 +219,11 @@ class PreferenceSearch:
 
     def _anneal_charged(self, best: SoftOutcome, prices: RoomPrices, search: LocalSearch, seconds: float, sweeps: int, hot: float) -> None:
         """Anneal while pods are charged for room that groups compete for, so that those leave it that gain least by it."""
-        search.soft.charge = prices.charges(self.parameters.charged)
+        search.soft.room_charge = prices.charges(self.parameters.charged)
         try:
             anneal(search, self._clock.of(search, seconds, sweeps), hot=hot, cold=COLD)
         finally:
-            search.soft.charge = None
+            search.soft.room_charge = None
         if self._worth(best, search) < best.value:
             search.go_to(best.counts)
 
