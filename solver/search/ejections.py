@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from models.cluster.cluster import Ints
 from models.kube.selectors import Bools
 from solver.search.local_search import TINY, LocalSearch
 
@@ -22,10 +23,12 @@ class EjectionParameters:
     Attributes:
         share: Share of the turns of a pod.
         cost: Moves that such a turn counts as.
+        asked: Classes that are asked what a pod of them loses by giving way.
     """
 
-    share: float = 0.15
+    share: float = 0.25
     cost: int = 4
+    asked: int = 2
 
 
 PARAMETERS = EjectionParameters()
@@ -65,21 +68,33 @@ class Ejections:
         giving = giving[((search.cluster.demand[giving] >= lack) | (lack <= 0)).all(axis=1) & (giving != g)]
         if not len(giving):
             return 0
-        h = int(giving[int(rng.integers(len(giving)))])
-        gain = -search.take_out({(g, home): 1, (h, target): 1}) + search.put_back({(g, target): 1})
-        points = search.soft.gain(h)
-        roomy = search.possible(h) & ~search.fit.rejects(h)
-        if roomy.any():
-            n = int(np.argmax(np.where(roomy, points + self._noise(len(points), temperature), -np.inf)))
-            gain += int(points[n])
+        gain = -search.take_out({(g, home): 1})
+        h, n = self._giving_way(rng.permutation(giving), target, temperature)
+        if n != target:
+            gain += search.put_back({(g, target): 1}) - search.take_out({(h, target): 1})
+            gain += search.put_back({(h, n): 1})
             if gain >= 0 or rng.random() < np.exp(gain / temperature):
-                search.put(h, n, 1)
                 search.note(pod, target)
                 search.note(next(i for i in self._listed[h] if search.pairs[i][1] == target), n)
                 return gain
-        search.take_out({(g, target): 1})
-        search.put_back({(h, target): 1, (g, home): 1})
+            search.take_out({(g, target): 1, (h, n): 1})
+            search.put_back({(h, target): 1})
+        search.put_back({(g, home): 1})
         return 0
+
+    def _giving_way(self, classes: Ints, target: int, temperature: float) -> tuple[int, int]:
+        """Draw one of the first of some classes, a pod of which leaves a node, and the node that it goes to, where it can gain
+        most, or lose least. The node that it leaves: none can go anywhere."""
+        search, drawn = self._search, (-np.inf, -1, target)
+        for h in classes[: PARAMETERS.asked].tolist():
+            points = search.soft.away(h, target)
+            roomy = search.possible(h) & ~search.fit.rejects(h)
+            roomy[target] = False
+            draws = np.where(roomy, points + self._noise(len(points), temperature), -np.inf)
+            n = int(np.argmax(draws))
+            if roomy[n]:
+                drawn = max(drawn, (float(draws[n]) - float(points[target]), h, n))
+        return drawn[1:]
 
     def _noise(self, size: int, temperature: float) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
         """Gumbel's distribution."""
