@@ -23,12 +23,12 @@ class EjectionParameters:
     Attributes:
         share: Share of the turns of a pod.
         cost: Moves that such a turn counts as.
-        asked: Classes that are asked what a pod of them loses by giving way.
+        asked: Classes at most that are asked what a pod of them loses by giving way; how many is drawn.
     """
 
-    share: float = 0.25
-    cost: int = 4
-    asked: int = 2
+    share: float = 0.2
+    cost: int = 5
+    asked: int = 6
 
 
 PARAMETERS = EjectionParameters()
@@ -69,7 +69,7 @@ class Ejections:
         if not len(giving):
             return 0
         gain = -search.take_out({(g, home): 1})
-        h, n = self._giving_way(rng.permutation(giving), target, temperature)
+        h, n = self._giving_way(rng.permutation(giving)[: 1 + rng.integers(PARAMETERS.asked)], target, temperature)
         if n != target:
             gain += search.put_back({(g, target): 1}) - search.take_out({(h, target): 1})
             gain += search.put_back({(h, n): 1})
@@ -83,10 +83,10 @@ class Ejections:
         return 0
 
     def _giving_way(self, classes: Ints, target: int, temperature: float) -> tuple[int, int]:
-        """Draw one of the first of some classes, a pod of which leaves a node, and the node that it goes to, where it can gain
+        """Draw one of some classes, a pod of which leaves a node, and the node that it goes to, where it can gain
         most, or lose least. The node that it leaves: none can go anywhere."""
         search, drawn = self._search, (-np.inf, -1, target)
-        for h in classes[: PARAMETERS.asked].tolist():
+        for h in classes.tolist():
             points = search.soft.away(h, target)
             roomy = search.possible(h) & ~search.fit.rejects(h)
             roomy[target] = False
