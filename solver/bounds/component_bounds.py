@@ -135,7 +135,8 @@ class Components:
         return [(c, min(c.bound, inside.get(i, c.bound))) for i, c in enumerate(self.found) if c.whole is None]
 
     def share(self, cpsat: CpSat) -> None:
-        """Bound all groups together, by the room that they share, as long as that says more than they do one by one."""
+        """Bound all groups together, by the room that they share. Once it has found no prices nothing more is asked: where room limits
+        nobody it does not later either, and of programs that are too large for simplex prices are not known."""
         wholes = self._wholes()
         total = sum(bound for _, bound in wholes)
         if self._shared is not None and (total == self._shared[0] or self.prices is None):
@@ -147,7 +148,7 @@ class Components:
             involved, classes = self.objective.containers.involved, range(self.cluster.n_classes)
             rows = [self._with_containers(g) if g in involved else self.objective.node_points(g) for g in classes]
             self._room = SharedRoom(self.cluster, rows, self.limits, self.left)
-        groups = [GroupBound(c.classes, bound, self._flat(c.classes), self._beside(c.classes)) for c, bound in wholes]
+        groups = [GroupBound(c.classes, bound, self._flat(c.classes, moves=False), self._beside(c.classes)) for c, bound in wholes]
         found = self._room.bound(groups, cpsat)
         before = total if self._shared is None else self._shared[1]
         self._shared = total, before if found is None else min(before, found)
@@ -168,6 +169,7 @@ class Components:
     def without_moves(self) -> Components:
         """Return the same groups for models in which moves cost nothing: looser, but far easier."""
         found = copy(self)
+        found._room = found._shared = None
         found.moves, found.found = None, [Component(c.classes, c.bound, c.whole, c.split, proved=c.proved) for c in self.found]
         return found
 
@@ -186,16 +188,17 @@ class Components:
             for g in classes
         )
 
-    def _flat(self, classes: Sequence[int]) -> int:
-        found = 0
+    def _flat(self, classes: Sequence[int], *, moves: bool = True) -> int:
+        """``moves``: whether what they cost counts."""
+        found, counted = 0, self.moves if moves else None
         for g in classes:
-            key = g, self.moves is None
+            key = g, counted is None
             if key not in self._alone:
-                self._alone[key] = self._nodes_alone(g)
+                self._alone[key] = self._nodes_alone(g, counted)
             found += self._alone[key]
         return found
 
-    def _nodes_alone(self, g: int) -> int:
+    def _nodes_alone(self, g: int, moves: MoveCosts | None) -> int:
         """The most that node points alone give to the pods of a class that must be placed, best nodes first; or that all may stay away."""
         points = self.objective.node_points(g) if g not in self.objective.containers.involved else self._with_containers(g)
         if not points.any():
@@ -203,9 +206,9 @@ class Components:
         limits = self.limits[g]
         wanted = int(min(self.cluster.count[g], limits.sum()))
         free = self.left.get(int(self.cluster.priority[g]), 0)
-        if self.moves is not None:
-            home = np.minimum(limits, self.moves.start[g])
-            limits, points = np.append(home, limits - home), np.append(points, points - self.moves.each[g])
+        if moves is not None:
+            home = np.minimum(limits, moves.start[g])
+            limits, points = np.append(home, limits - home), np.append(points, points - moves.each[g])
         total = 0
         for n in np.argsort(-points, kind="stable").tolist():
             k = min(wanted, int(limits[n]))

@@ -1,11 +1,11 @@
 """A bound for all groups together, by a linear program over the room that they share: each may have what single nodes give to its pods only
 where there is room for these, beside the pods of all others.
 
-x[c, k] is how many pods of class c are on nodes of kind k: those where all classes get the same points, and may be or not. Their room
-counts as that of one node. What pods gain from each other counts in full, but no group gets more than is known of it. Without rows of
-room this is what bounds of groups add up to; with them it is the transportation problem of the classes (Hitchcock, 1941,
-doi:10.1002/sapm1941201224) with several resources. The multipliers of the rows are prices of room: a Lagrangian relaxation of the capacity
-that couples groups (Fisher, doi:10.1287/mnsc.27.1.1), at its best multipliers.
+x[c, k] is how many pods of class c are on nodes of kind k. Nodes of a kind give every class the same points, and each class may be on all
+of them or on none. Their room counts as that of one node. What pods gain from each other counts in full, but no group gets more than is
+known of it. Without rows of room this is what bounds of groups add up to; with them it is the transportation problem of the classes
+(Hitchcock, 1941, doi:10.1002/sapm1941201224) with several resources. The multipliers of the rows are prices of room: a Lagrangian
+relaxation of the capacity that couples groups (Fisher, doi:10.1287/mnsc.27.1.1), at its best multipliers.
 """
 
 from __future__ import annotations
@@ -31,6 +31,8 @@ MOST_COLUMNS = 60_000
 MOST_PAIRS = 5_000_000
 #: Units of a resource that all pods ask for at most, so that no sum of products overflows.
 MOST_DEMAND = 2**60
+#: Points that the room of one pod is charged at most.
+DEAREST = 2.0**40
 #: Seconds at most for one that is too large for simplex.
 PATIENCE = 5.0
 #: Nonzeros for which a deterministic second is counted.
@@ -63,7 +65,7 @@ class RoomPrices:
 
         def charge(g: int) -> Ints:
             if g not in rows:
-                rows[g] = np.rint(share * (self.each @ self.demand[g])).astype(np.int64)
+                rows[g] = np.rint(np.minimum(share * (self.each @ self.demand[g]), DEAREST)).astype(np.int64)
             return rows[g].take(self.kinds)
 
         return charge
@@ -75,6 +77,9 @@ class SharedRoom:
 
     def __init__(self, cluster: Cluster, rows: Sequence[Ints], limits: Ints, left: dict[int, int]) -> None:
         self.prices: RoomPrices | None = None
+        self._small = False
+        if not len(rows):
+            return
         self._cluster, self._left = cluster, left
         self._fit = np.minimum(cluster.count, limits.sum(axis=1))
         points, self._row = _distinct(rows)
@@ -119,7 +124,7 @@ class SharedRoom:
     def _price(self, made: _Columns, multipliers: Floats) -> None:
         each = np.zeros(self._room.shape)
         for row, (k, r) in enumerate(made.tight):
-            each[k, r] = max(0.0, float(multipliers[row]))
+            each[k, r] = np.nan_to_num(max(0.0, float(multipliers[row])), posinf=0.0)
         if each.any():
             self.prices = RoomPrices(self._kinds, each, self._demand)
 

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 #: Interleaved workers of a deterministic run: fixed, so that machines of different size give the same bytes.
 DETERMINISTIC_WORKERS = 4
 OPTIMAL = cp_model.OPTIMAL
+#: Deterministic seconds that a model counts which is refused.
+REFUSED = 0.1
 #: (incumbent, bound) of a solve, in the model's own terms
 OnValue = Callable[[int, int], None]
 
@@ -111,6 +113,8 @@ class CpSat:
             return Answer(cp_model.UNKNOWN, None, None)
         status = result[0]
         self.deadline.spend(solver)
+        if status == cp_model.MODEL_INVALID:  # refused at once, of amounts that CP-SAT cannot add up: whoever asks again must end some day
+            self.deadline.charge(REFUSED)
         solved = status in (cp_model.OPTIMAL, cp_model.FEASIBLE)
         # Without a solution the response's bound may be an unset 0: only what was reported on the way counts then.
         maximise = model.proto.objective.scaling_factor < 0

@@ -60,6 +60,7 @@ class PreferenceSearch:
         self._peer: Peer = peer or SecondSearch(search_beside, self.cluster, limits, self.cpsat)
         self._told = 0  # the most points that either search told the other of
         self._heard = False  # of a placement of the other search
+        self._share_at = float("inf")  # when that much time is left groups are bounded together again
         self._waiting: set[int] = set()  # groups of which the other search found a placement alone
         self._made: tuple[PlacementModel, Points] | None = None
         self._encoded: dict[Strategy, Points] = {}
@@ -141,9 +142,17 @@ class PreferenceSearch:
                     self._waiting.add(message.index)
             else:
                 self._take(best, message)
+            best.bound = min(best.bound, max(best.value, components.bound))
+        self._share(best, components)
+        return (best.value, best.bound) != before
+
+    def _share(self, best: SoftOutcome, components: Components) -> None:
+        """Bound all groups together again, in a small part of the time."""
+        left = self._left()
+        if left <= self._share_at:
             components.share(self.cpsat)
             best.bound = min(best.bound, max(best.value, components.bound))
-        return (best.value, best.bound) != before
+            self._share_at = self._left() - self.parameters.share_every * (left - self._left())
 
     def _take(self, best: SoftOutcome, found: PlacementFound) -> None:
         """Take a placement of the other search over if it is better."""
@@ -221,10 +230,16 @@ class PreferenceSearch:
         """Anneal while pods are charged for room that groups compete for, so that those leave it that gain least by it."""
         search.soft.room_charge = prices.charges(self.parameters.charged)
         try:
-            anneal(search, self._clock.of(search, seconds, sweeps), hot=hot, cold=COLD)
+            clock = self._clock.of(search, seconds, sweeps)
+
+            def share() -> float:
+                self._peer.begin(best)
+                return clock()
+
+            anneal(search, share, hot=hot, cold=COLD)
         finally:
             search.soft.room_charge = None
-        if self._worth(best, search) < best.value:
+        if self._worth(best, search) < best.value or not self._adopt(best, search.counts):
             search.go_to(best.counts)
 
     def _worth(self, best: SoftOutcome, search: LocalSearch) -> int:

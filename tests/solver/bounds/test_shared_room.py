@@ -129,6 +129,15 @@ def test_room_that_no_integer_of_64_bits_holds_is_room(nodes: int) -> None:
     assert found[0].bound == found[2] == 30
 
 
+def test_no_classes_and_no_nodes_are_bounded_by_nothing() -> None:
+    for objects in ([node("n0")], [pod("p")]):
+        cluster = compiled(objects)
+        active = rules.build(cluster)
+        found = Components(cluster, Objective(cluster, active), possible(cluster, active), {})
+        found.share(cpsat())
+        assert (found.bound, found.prices) == (0, None)
+
+
 def test_pods_that_gain_least_are_charged_for_room_that_others_want() -> None:
     """Two pods to a node; the two nodes with ssd are worth 100 to four pods, 10 to four others: half of a pod's CPU costs 10 to 100."""
     objects = [node(f"n{i}", cpu="2", pods="10", labels={"disk": "ssd" if i < 2 else "hdd"}) for i in range(4)]
