@@ -14,7 +14,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import gcd
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,6 +39,7 @@ PATIENCE = 5.0
 NONZEROS_PER_SECOND = 200_000
 
 Floats = NDArray[np.float64]
+_Array = TypeVar("_Array", Ints, Bools)
 
 
 class GroupBound(NamedTuple):
@@ -77,35 +78,12 @@ class SharedRoom:
 
     def __init__(self, cluster: Cluster, rows: Sequence[Ints], limits: Ints, left: dict[int, int]) -> None:
         self.prices: RoomPrices | None = None
-        self._small = False
-        if not len(rows):
-            return
-        self._cluster, self._left = cluster, left
-        self._fit = np.minimum(cluster.count, limits.sum(axis=1))
-        points, self._row = _distinct(rows)
-        possible, self._where = _distinct(limit > 0 for limit in limits)
-        self._kinds = numbered([*points, *possible]).astype(np.int32)
-        first = np.unique(self._kinds, return_index=True)[1]
-        size = len(first)
-        demand = np.concatenate([cluster.demand, np.ones((cluster.n_classes, 1), dtype=np.int64)], axis=1)
-        units = np.array([gcd(*column) or 1 for column in demand.T.tolist()])
-        self._demand = demand // units
-        total = [sum(d * k for d, k in zip(column, self._fit.tolist(), strict=True)) for column in self._demand.T.tolist()]
-        self._small = 0 < cluster.n_classes * size <= MOST_PAIRS and max(total) < MOST_DEMAND
-        if not self._small:
-            return
-        self._points = [row[first] for row in points]
-        self._most = [np.minimum(domain_sum(self._kinds, size, limit), n) for limit, n in zip(limits, self._fit.tolist(), strict=True)]
-        free = np.maximum(np.concatenate([cluster.free, cluster.slots[:, None]], axis=1), 0) // units
-        sums = [[0] * len(total) for _ in first]
-        for k, row in zip(self._kinds.tolist(), free.tolist(), strict=True):
-            sums[k] = [a + b for a, b in zip(sums[k], row, strict=True)]  # Python's integers, which do not overflow
-        self._room = np.array([[min(a, most) for a, most in zip(row, total, strict=True)] for row in sums], dtype=np.int64)
+        self._table = _table(cluster, rows, limits, left)
 
     def bound(self, groups: Sequence[GroupBound], cpsat: CpSat) -> int | None:
         """Return points that all groups cannot exceed together; None if room limits none of them, or there are too many kinds of classes
         and nodes."""
-        made = _Columns(self, groups) if self._small else None
+        made = None if self._table is None else _Columns(self._table, groups)
         if made is None or made.size > MOST_COLUMNS or not made.tight:
             return None
         program, worth = made.program()
@@ -118,21 +96,58 @@ class SharedRoom:
         if found is None:
             return None
         _, multipliers = found
-        self._price(made, multipliers)
+        self.prices = made.prices(multipliers) or self.prices
         return beside + program.bound(worth, multipliers)
 
-    def _price(self, made: _Columns, multipliers: Floats) -> None:
-        each = np.zeros(self._room.shape)
-        for row, (k, r) in enumerate(made.tight):
-            each[k, r] = np.nan_to_num(max(0.0, float(multipliers[row])), posinf=0.0)
-        if each.any():
-            self.prices = RoomPrices(self._kinds, each, self._demand)
+
+@dataclass(frozen=True)
+class _Table:
+    """A cluster by kinds of nodes, K of them, and of classes: ``kinds``: int32[N], the kind of each node. ``row``, ``where``: of each class
+    the same number where points, and nodes that are possible, are the same. ``points``: int64[K] by number of ``row``; ``most``: of each
+    class int64[K], pods of it that a kind takes. ``demand``: int64[G, R + 1] and ``room``: int64[K, R + 1], in units of which requests are
+    multiples, pod slots last; ``fit``, ``priority``: int64[G]; ``left``: of :class:`SharedRoom`."""
+
+    kinds: Ids
+    row: list[int]
+    where: list[int]
+    points: list[Ints]
+    most: list[Ints]
+    demand: Ints
+    room: Ints
+    fit: Ints
+    priority: Ints
+    left: dict[int, int]
 
 
-def _distinct(rows: Iterable[Ints | Bools]) -> tuple[list[Ints | Bools], list[int]]:
+def _table(cluster: Cluster, rows: Sequence[Ints], limits: Ints, left: dict[int, int]) -> _Table | None:
+    """Return what is the same on alike nodes, None where there is too much of it, or nothing."""
+    if not len(rows):
+        return None
+    fit = np.minimum(cluster.count, limits.sum(axis=1))
+    points, row = _distinct(rows)
+    possible, where = _distinct(limit > 0 for limit in limits)
+    kinds = numbered([*points, *possible]).astype(np.int32)
+    first = np.unique(kinds, return_index=True)[1]
+    size = len(first)
+    demand = np.concatenate([cluster.demand, np.ones((cluster.n_classes, 1), dtype=np.int64)], axis=1)
+    units = np.array([gcd(*column) or 1 for column in demand.T.tolist()])
+    demand //= units
+    total = [sum(d * k for d, k in zip(column, fit.tolist(), strict=True)) for column in demand.T.tolist()]
+    if not 0 < cluster.n_classes * size <= MOST_PAIRS or max(total) >= MOST_DEMAND:
+        return None
+    most = [np.minimum(domain_sum(kinds, size, limit), n) for limit, n in zip(limits, fit.tolist(), strict=True)]
+    free = np.maximum(np.concatenate([cluster.free, cluster.slots[:, None]], axis=1), 0) // units
+    sums = [[0] * len(total) for _ in first]
+    for k, each in zip(kinds.tolist(), free.tolist(), strict=True):
+        sums[k] = [a + b for a, b in zip(sums[k], each, strict=True)]  # Python's integers, which do not overflow
+    room = np.array([[min(a, b) for a, b in zip(each, total, strict=True)] for each in sums], dtype=np.int64)
+    return _Table(kinds, row, where, [r[first] for r in points], most, demand, room, fit, cluster.priority, left)
+
+
+def _distinct(rows: Iterable[_Array]) -> tuple[list[_Array], list[int]]:
     """Return the arrays that differ, and of each of all the index of the one that it equals."""
     numbers: dict[bytes, int] = {}
-    first: list[Ints | Bools] = []
+    first: list[_Array] = []
     which = []
     for row in rows:
         if (number := numbers.setdefault(row.tobytes(), len(numbers))) == len(first):
@@ -142,31 +157,40 @@ def _distinct(rows: Iterable[Ints | Bools]) -> tuple[list[Ints | Bools], list[in
 
 
 class _Columns:
-    """The columns: classes that are the same to the program, by kind of node. ``tight``: kind of node and resource
-    of the rows of room that may bind."""
+    """The columns: classes that are the same to the program, by kind of node. ``tight``: kind of node and resource of the rows of room that
+    may bind."""
 
-    def __init__(self, room: SharedRoom, groups: Sequence[GroupBound]) -> None:
-        self._room, self._groups = room, groups
+    def __init__(self, table: _Table, groups: Sequence[GroupBound]) -> None:
+        self._table, self._groups = table, groups
         merged: dict[Hashable, list[int]] = {}
+        cuts = []
         for i, group in enumerate(groups):
             cut = i if group.bound < group.nodes + group.beside else -1
             for g in group.classes:
-                key = cut, room._row[g], room._where[g], room._demand[g].tobytes(), int(room._cluster.priority[g])
+                key = cut, table.row[g], table.where[g], table.demand[g].tobytes(), int(table.priority[g])
+                if key not in merged:
+                    cuts.append(cut)
                 merged.setdefault(key, []).append(g)
-        self._cuts = [key[0] for key in merged if isinstance(key, tuple)]
-        self._members = list(merged.values())
-        self._upper = np.stack([sum((room._most[g] for g in classes), np.zeros_like(room._most[0])) for classes in self._members])
+        self._cuts, self._members = cuts, list(merged.values())
+        self._upper = np.stack([np.sum([table.most[g] for g in classes], axis=0) for classes in self._members])
         self.size = int(np.count_nonzero(self._upper))
         self._first = np.array([classes[0] for classes in self._members])
-        self._demand = room._demand[self._first]
-        self.tight: list[tuple[int, int]] = [(k, r) for k, r in np.argwhere(self._upper.T @ self._demand > room._room).tolist()]
+        self._demand = table.demand[self._first]
+        self.tight: list[tuple[int, int]] = [(k, r) for k, r in np.argwhere(self._upper.T @ self._demand > table.room).tolist()]
+
+    def prices(self, multipliers: Floats) -> RoomPrices | None:
+        """Return what room is worth by the multipliers of the program's rows, float64[M]; None: nothing."""
+        each = np.zeros(self._table.room.shape)
+        for row, (k, r) in enumerate(self.tight):
+            each[k, r] = np.nan_to_num(max(0.0, float(multipliers[row])), posinf=0.0)
+        return RoomPrices(self._table.kinds, each, self._table.demand) if each.any() else None
 
     def program(self) -> tuple[Program, Ints]:
         """Return the program and what its columns are worth: rows of room first."""
-        room, first = self._room, self._first
+        table, first = self._table, self._first
         which, kinds = np.nonzero(self._upper)
         columns = np.arange(self.size, dtype=np.int64)
-        points = np.stack([room._points[room._row[g]] for g in first.tolist()])[which, kinds]
+        points = np.stack([table.points[table.row[g]] for g in first.tolist()])[which, kinds]
         rows, cols, values = [], [], []
         limits: list[int] = []
 
@@ -179,21 +203,21 @@ class _Columns:
         for k, r in self.tight:
             here = columns[kinds == k]
             here = here[self._demand[which[here], r] > 0]
-            add(here, self._demand[which[here], r], int(room._room[k, r]))
-        fit = [int(room._fit[classes].sum()) for classes in self._members]
+            add(here, self._demand[which[here], r], int(table.room[k, r]))
+        fit = [int(table.fit[classes].sum()) for classes in self._members]
         starts = np.searchsorted(which, np.arange(len(self._members) + 1))
         own = [columns[a:b] for a, b in pairwise(starts.tolist())]
         staying: dict[int, list[int]] = {}
         for c, chosen in enumerate(own):
-            priority = int(room._cluster.priority[first[c]])
+            priority = int(table.priority[first[c]])
             add(chosen, np.ones(len(chosen), dtype=np.int64), fit[c])
-            if room._left.get(priority, 0):
+            if table.left.get(priority, 0):
                 staying.setdefault(priority, []).append(c)
             else:
                 add(chosen, np.full(len(chosen), -1, dtype=np.int64), -fit[c])
         for priority, classes in staying.items():
             chosen = np.concatenate([own[c] for c in classes])
-            add(chosen, np.full(len(chosen), -1, dtype=np.int64), room._left[priority] - sum(fit[c] for c in classes))
+            add(chosen, np.full(len(chosen), -1, dtype=np.int64), table.left[priority] - sum(fit[c] for c in classes))
         upper, worth = [self._upper[which, kinds]], [points]
         cut: dict[int, list[int]] = {}
         for c, i in enumerate(self._cuts):
