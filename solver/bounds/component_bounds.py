@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import copy
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,6 +18,8 @@ from models.cluster.cluster import Cluster, Ints, domain_sum
 from solver import rules
 from solver.bounds.alike_nodes import alike_nodes, break_symmetry, in_order
 from solver.bounds.class_groups import groups, parts
+from solver.bounds.component import Component
+from solver.bounds.shared_room import GroupBound, RoomPrices, SharedRoom
 from solver.cpsat.cells import Cells
 from solver.objective.preferences import Objective, PreferenceTerm
 from solver.objective.sparse_placement import Placed
@@ -28,17 +29,14 @@ from solver.rules.batch_quota import single
 if TYPE_CHECKING:  # ortools takes longer to import than these bounds without any search to find
     from solver.bounds.coarse_model import Coarse
     from solver.bounds.move_costs import MoveCosts
-    from solver.bounds.shared_room import RoomPrices, SharedRoom
-    from solver.cpsat.linear_sum import Points
-    from solver.cpsat.model import PlacementModel
     from solver.cpsat.run import CpSat
 
 #: Classes of a group for which a linear program comes before models: of few classes these are solved as soon.
 PROGRAM_FROM = 8
-#: Seconds that a group gets first; each time it comes up again, twice as many.
-GLANCE = 0.25
 #: While its coarse models have more to say, every so manieth look at a group is for its full model.
 FULL_EVERY = 3
+#: Groups are bounded together again after so many times as long as that took the last time.
+SHARE_EVERY = 30
 #: A pull towards more classes than this is not bounded by what a domain can hold.
 MANY = 50
 #: Seconds at most for the linear program over domains.
@@ -47,41 +45,6 @@ PATIENCE = 5.0
 NONZEROS_PER_SECOND = 200_000
 #: Larger groups are not solved alone: they are nearly the whole model.
 MOST_VARIABLES = 30_000
-
-
-@dataclass
-class Component:
-    """``classes``: indices into the cluster. ``bound``: weighted points that they cannot exceed; ``counts``: int64[len(classes), N], the
-    best placement found for them alone, and its ``value``; ``wished``: it is what the coarse model would like, which may break rules that
-    single nodes see; ``proved``: the bound is the value of one that breaks none, or nothing is left to be asked; ``slice``: seconds that it
-    gets next; ``looked``: models of it were asked for; ``turns``: how often it came up; ``beside``: points that the coarse model does not
-    see; ``coarse``: None once the finest has said all; ``fineness``: how many there were; ``large``: no full model is made; ``whole``:
-    index of the group that it is a part of; ``split``: it has parts."""
-
-    classes: list[int]
-    bound: int
-    whole: int | None = None
-    split: bool = False
-    counts: Ints | None = None
-    value: int | None = None
-    wished: bool = False
-    proved: bool = False
-    slice: float = GLANCE
-    looked: bool = False
-    turns: int = 0
-    large: bool = False
-    fineness: int = 0
-    beside: int = 0
-    kinds: list[Ints] = field(default_factory=list, repr=False)  # the nodes, in lists of alike ones
-    pools: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64), repr=False)
-    coarse: Coarse | None = field(default=None, repr=False)
-    encoding: PlacementModel | None = field(default=None, repr=False)
-    points: Points | None = field(default=None, repr=False)
-
-    @property
-    def fresh(self) -> bool:
-        """Whether it was not looked at yet."""
-        return not self.turns
 
 
 class Components:
@@ -101,6 +64,7 @@ class Components:
         self._paired, self._count = set(objective.pairs), np.minimum(cluster.count, limits.sum(axis=1))
         self._alone: dict[tuple[int, bool], int] = {}  # what node points alone give to a class, with and without the cost of moves
         self._room: SharedRoom | None = None
+        self._share_at = float("inf")  # when no more time is left groups are bounded together again
         self._shared: tuple[int, int] | None = None  # what groups added up to when they were bounded together, and that bound
         linking = active or rules.linking(cluster)
         self.found = [Component(classes, self._ceiling(classes)) for classes in groups(objective, linking)]
@@ -137,13 +101,10 @@ class Components:
     def share(self, cpsat: CpSat) -> None:
         """Bound all groups together, by the room that they share. Once it has found no prices nothing more is asked: where room limits
         nobody it does not later either, and of programs that are too large for simplex prices are not known."""
-        wholes = self._wholes()
+        wholes, left = self._wholes(), cpsat.deadline.left()
         total = sum(bound for _, bound in wholes)
-        if self._shared is not None and (total == self._shared[0] or self.prices is None):
+        if self._shared is not None and (total == self._shared[0] or self.prices is None or left > self._share_at):
             return
-        # OR-tools' linear solvers take longer to import than many a snapshot to solve
-        from solver.bounds.shared_room import GroupBound, SharedRoom
-
         if self._room is None:
             involved, classes = self.objective.containers.involved, range(self.cluster.n_classes)
             rows = [self._with_containers(g) if g in involved else self.objective.node_points(g) for g in classes]
@@ -152,6 +113,7 @@ class Components:
         found = self._room.bound(groups, cpsat)
         before = total if self._shared is None else self._shared[1]
         self._shared = total, before if found is None else min(before, found)
+        self._share_at = cpsat.deadline.left() - SHARE_EVERY * (left - cpsat.deadline.left())
 
     def loss(self, i: int, counts: Ints) -> int:
         """Return the points that a group has less than its bound in a placement int64[G, N]; of one with parts, that these lose by each

@@ -14,7 +14,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import gcd
-from typing import NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,8 +22,10 @@ from numpy.typing import NDArray
 from models.cluster.cluster import Cluster, Ids, Ints, domain_sum
 from models.kube.selectors import Bools
 from solver.bounds.alike_nodes import numbered
-from solver.bounds.safe_dual_bounds import SIMPLEX_LIMIT, Program, best_bound, optimum
-from solver.cpsat.run import CpSat
+
+if TYPE_CHECKING:  # OR-tools' linear solvers take longer to import than many a snapshot to solve
+    from solver.bounds.safe_dual_bounds import Program
+    from solver.cpsat.run import CpSat
 
 #: Columns of a program at most: larger ones take seconds.
 MOST_COLUMNS = 60_000
@@ -84,8 +86,10 @@ class SharedRoom:
         """Return points that all groups cannot exceed together; None if room limits none of them, or there are too many kinds of classes
         and nodes."""
         made = None if self._table is None else _Columns(self._table, groups)
-        if made is None or made.size > MOST_COLUMNS or not made.tight:
+        if made is None or made.size > MOST_COLUMNS or made.all_fit():
             return None
+        from solver.bounds.safe_dual_bounds import SIMPLEX_LIMIT, best_bound, optimum
+
         program, worth = made.program()
         cpsat.deadline.charge(len(program.rows) / NONZEROS_PER_SECOND)
         beside = sum(group.beside for group in groups)
@@ -178,6 +182,22 @@ class _Columns:
         self._demand = table.demand[self._first]
         self.tight: list[tuple[int, int]] = [(k, r) for k, r in np.argwhere(self._upper.T @ self._demand > table.room).tolist()]
 
+    def all_fit(self) -> bool:
+        """Return whether all pods have room where they get most points; False where that is not seen at once."""
+        table, room = self._table, self._table.room.astype(np.float64)
+        best = np.stack([table.points[table.row[g]] for g in self._first.tolist()]).astype(np.float64)
+        best[self._upper == 0] = -np.inf
+        top = (best == best.max(axis=1, keepdims=True)) & (self._upper > 0)
+        for c in np.argsort(top.sum(axis=1), kind="stable").tolist():  # those first that have least choice
+            asked = self._demand[c] > 0
+            pods = np.floor((room[:, asked] / self._demand[c][asked]).min(axis=1)) * top[c]
+            pods = np.minimum(pods, self._upper[c])
+            wanted = int(table.fit[self._members[c]].sum())
+            if pods.sum() < wanted:
+                return False
+            room -= np.outer(pods * (wanted / max(1.0, pods.sum())), self._demand[c])
+        return True
+
     def prices(self, multipliers: Floats) -> RoomPrices | None:
         """Return what room is worth by the multipliers of the program's rows, float64[M]; None: nothing."""
         each = np.zeros(self._table.room.shape)
@@ -187,6 +207,8 @@ class _Columns:
 
     def program(self) -> tuple[Program, Ints]:
         """Return the program and what its columns are worth: rows of room first."""
+        from solver.bounds.safe_dual_bounds import Program
+
         table, first = self._table, self._first
         which, kinds = np.nonzero(self._upper)
         columns = np.arange(self.size, dtype=np.int64)

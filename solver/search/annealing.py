@@ -10,11 +10,13 @@ Source: Geman and Geman, Gibbs sampling, doi:10.1109/TPAMI.1984.4767596; Kirkpat
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from itertools import islice
 
 import numpy as np
 
+from models.cluster.cluster import Ints
 from solver.search.ejections import Ejections
 from solver.search.local_search import TINY, LocalSearch
 from solver.search.unit_moves import UnitMoves
@@ -81,3 +83,13 @@ def anneal(
                 on_better(best)
     search.go_back()
     return best
+
+
+@contextmanager
+def charged(search: LocalSearch, charge: Callable[[int], Ints]) -> Iterator[None]:
+    """Have pods charged in here for the room that they take: ``charge`` gives int64[N], points by node, for a class."""
+    search.soft.room_charge = charge
+    try:
+        yield
+    finally:
+        search.soft.room_charge = None

@@ -1,4 +1,4 @@
-"""One CP-SAT model, priority tier after priority tier, each proved before the next: wiring only."""
+"""One CP-SAT model, priority tier after priority tier, each proved before the next: wiring only. And the one of the tiers below."""
 
 from __future__ import annotations
 
@@ -10,7 +10,12 @@ from ortools.sat.python import cp_model
 from models.cluster.cluster import Cluster, Ints
 from solver import rules
 from solver.bind_order.order import Sequence_, find_order
+from solver.cpsat.linear_sum import Points
+from solver.cpsat.model import PlacementModel
 from solver.cpsat.run import CpSat, OnValue, add_hint
+from solver.objective import encoding as objective_encoding
+from solver.objective.preferences import Objective
+from solver.objective.tie_break import Strategy
 from solver.rules.placement_model import build_model
 from solver.runtime.run_context import RunContext
 
@@ -128,3 +133,46 @@ class Exact:
             best.notes.append(note)
         self.encoding.forbid(counts, found.stuck, found.node)
         return False
+
+
+class SoftModel:
+    """The exact model with the placed tiers held and the soft objective, made when it is first asked for. ``left``: per priority, pods that
+    stay away; ``encoding``: the model of the placed tiers, if there is one. ``sound``: its bounds hold for all placements."""
+
+    def __init__(self, objective: Objective, left: dict[int, int], encoding: PlacementModel | None, *, seed: int) -> None:
+        self._objective, self._left, self._encoding, self._seed = objective, left, encoding, seed
+        self._made: tuple[PlacementModel, Points] | None = None
+        self._tiers: dict[Strategy, Points] = {}
+        self.sound = True
+
+    def made(self) -> tuple[PlacementModel, Points]:
+        """Return the model, and the points of preferences over it."""
+        if self._made is None:
+            cluster = self._objective.cluster
+            encoding = self._encoding or build_model(cluster, rules.build(cluster))
+            encoding.model.proto.clear_objective()
+            points = objective_encoding.encode(encoding, self._objective)
+            encoding.hold(self._left)
+            encoding.model.maximize(points.expression())
+            self.sound &= not encoding.zoneless  # containers that the model leaves without zones could gain more than it knows
+            self._made = encoding, points
+        return self._made
+
+    def points(self, tier: Strategy) -> Points:
+        """Return the value of a tier below over the model, made once.
+
+        Raises:
+            OverflowError: its costs are beyond what CP-SAT can sum.
+        """
+        if tier not in self._tiers:
+            self._tiers[tier] = tier.encode(self.made()[0])
+        return self._tiers[tier]
+
+    def cut(self, counts: Ints) -> bool:
+        """Forbid an assignment int64[G, N] that has no bind order; False: it has one."""
+        found = find_order(self._objective.cluster, counts, seed=self._seed)
+        if found.sequence is not None:
+            return False
+        self.sound &= found.exhausted
+        self.made()[0].forbid(counts, found.stuck, found.node)
+        return True

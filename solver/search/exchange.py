@@ -7,7 +7,7 @@ from typing import Protocol
 
 from models.cluster.cluster import Ints
 from solver.bind_order.order import Sequence_
-from solver.bounds.component_bounds import Component
+from solver.bounds.component import Component
 from solver.search.outcome import SoftOutcome
 
 

@@ -13,7 +13,8 @@ import numpy as np
 
 from models.cluster.cluster import Ints
 from solver import rules
-from solver.bounds.component_bounds import Component, Components
+from solver.bounds.component import Component
+from solver.bounds.component_bounds import Components
 from solver.cpsat.run import CpSat
 from solver.objective.preferences import Objective
 from solver.objective.sparse_placement import Placed

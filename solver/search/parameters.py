@@ -36,7 +36,6 @@ class PreferenceSearchParameters:
         taking: Until it has been seen, taking over the result of a turn counts as so many times as long as the first value and bounds take.
         near: Share of the temperature with which a group is annealed alone so that it stays near where it is.
         crowded_nodes: Nodes up to which a group that finds no room makes others give way.
-        share_every: Groups are bounded together again after so many times as long as that took the last time.
         tick: Seconds after which the other search is asked again where no pod can be moved here.
     """
 
@@ -62,7 +61,6 @@ class PreferenceSearchParameters:
     taking: float = 3.0
     near: float = 0.1
     crowded_nodes: int = 1_000
-    share_every: float = 30.0
     tick: float = 0.05
 
 

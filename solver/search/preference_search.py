@@ -17,20 +17,17 @@ from solver import rules
 from solver.bind_order.order import find_order
 from solver.bounds.component_bounds import Components
 from solver.bounds.shared_room import RoomPrices
-from solver.cpsat.linear_sum import Points
-from solver.cpsat.model import PlacementModel
 from solver.cpsat.run import CpSat, OnValue, add_hint
 from solver.executors.second_process import Channel
-from solver.objective import encoding as objective_encoding
 from solver.objective.assign_zones import value_of
 from solver.objective.preferences import Objective
 from solver.objective.tie_break import Strategy
 from solver.rules.eligibility import fits
-from solver.rules.placement_model import build_model
 from solver.runtime.options import Options
 from solver.runtime.run_context import RunContext
-from solver.search.annealing import COLD, HOT, anneal
+from solver.search.annealing import COLD, HOT, anneal, charged
 from solver.search.clock import SearchClock
+from solver.search.exact import SoftModel
 from solver.search.exchange import GroupFound, Peer, PlacementFound
 from solver.search.groups import Groups
 from solver.search.lns import Lns
@@ -54,16 +51,13 @@ class PreferenceSearch:
         self._left_out = self.cluster.per_priority(fits(self.cluster, limits) - start.counts.sum(axis=1))
         self._many = int(self.cluster.count.sum()) > self.parameters.many_pods
         self._start = start
-        self._sound = True
         self._clock = SearchClock(context, self.cluster.n_nodes, PARAMETERS.move)
         self._second = peer is not None
         self._peer: Peer = peer or SecondSearch(search_beside, self.cluster, limits, self.cpsat)
         self._told = 0  # the most points that either search told the other of
         self._heard = False  # of a placement of the other search
-        self._share_at = float("inf")  # when that much time is left groups are bounded together again
         self._waiting: set[int] = set()  # groups of which the other search found a placement alone
-        self._made: tuple[PlacementModel, Points] | None = None
-        self._encoded: dict[Strategy, Points] = {}
+        self._model = SoftModel(objective, self._left_out, start.encoding, seed=self.options.seed)
         self._taking = 0.0  # seconds that taking a result over takes, at most so far
 
     def improve(self, *, reserve: float = 0.0) -> SoftOutcome:
@@ -143,16 +137,10 @@ class PreferenceSearch:
             else:
                 self._take(best, message)
             best.bound = min(best.bound, max(best.value, components.bound))
-        self._share(best, components)
-        return (best.value, best.bound) != before
-
-    def _share(self, best: SoftOutcome, components: Components) -> None:
-        """Bound all groups together again, in a small part of the time."""
-        left = self._left()
-        if left <= self._share_at:
+        if (best.value, best.bound) != before:
             components.share(self.cpsat)
             best.bound = min(best.bound, max(best.value, components.bound))
-            self._share_at = self._left() - self.parameters.share_every * (left - self._left())
+        return (best.value, best.bound) != before
 
     def _take(self, best: SoftOutcome, found: PlacementFound) -> None:
         """Take a placement of the other search over if it is better."""
@@ -203,7 +191,7 @@ class PreferenceSearch:
         sweeps, hot = self.parameters.sweeps, HOT
         if components.prices is not None:
             seconds, sweeps = seconds / 2, sweeps // 2
-            self._anneal_charged(best, components.prices, search, seconds, sweeps, HOT)
+            self._anneal_charged(best, search, components.prices, self._clock.of(search, seconds, sweeps), HOT)
             hot = HOT / 10
         clock, base = self._clock.of(search, seconds, sweeps), self._worth(best, search)
         value = base
@@ -226,19 +214,17 @@ class PreferenceSearch:
         if not self._adopt(best, search.counts) and (search.counts != best.counts).any():
             search.go_to(best.counts)
 
-    def _anneal_charged(self, best: SoftOutcome, prices: RoomPrices, search: LocalSearch, seconds: float, sweeps: int, hot: float) -> None:
+    def _anneal_charged(
+        self, best: SoftOutcome, search: LocalSearch, prices: RoomPrices, progress: Callable[[], float], hot: float
+    ) -> None:
         """Anneal while pods are charged for room that groups compete for, so that those leave it that gain least by it."""
-        search.soft.room_charge = prices.charges(self.parameters.charged)
-        try:
-            clock = self._clock.of(search, seconds, sweeps)
 
-            def share() -> float:
-                self._peer.begin(best)
-                return clock()
+        def share() -> float:
+            self._peer.begin(best)
+            return progress()
 
+        with charged(search, prices.charges(self.parameters.charged)):
             anneal(search, share, hot=hot, cold=COLD)
-        finally:
-            search.soft.room_charge = None
         if self._worth(best, search) < best.value or not self._adopt(best, search.counts):
             search.go_to(best.counts)
 
@@ -251,7 +237,7 @@ class PreferenceSearch:
         search = self._local_search(best, components)
         seconds = min(self.parameters.settle_seconds, self._left() * self.parameters.anneal)
         if components.prices is not None:
-            self._anneal_charged(best, components.prices, search, seconds, sweeps, HOT / 10)
+            self._anneal_charged(best, search, components.prices, self._clock.of(search, seconds, sweeps), HOT / 10)
         anneal(search, self._clock.of(search, seconds, sweeps), hot=HOT / 10, cold=COLD)
         self._adopt(best, search.counts)
 
@@ -342,18 +328,6 @@ class PreferenceSearch:
 
     # --- the whole model ---------------------------------------------------------------------------------------------------------
 
-    def _model(self) -> tuple[PlacementModel, Points]:
-        """The exact model with the placed tiers held and the soft objective, made once."""
-        if self._made is None:
-            encoding = self._start.encoding or build_model(self.cluster, rules.build(self.cluster))
-            encoding.model.proto.clear_objective()
-            points = objective_encoding.encode(encoding, self.objective)
-            encoding.hold(self._left_out)
-            encoding.model.maximize(points.expression())
-            self._sound &= not encoding.zoneless  # containers that the model leaves without zones could gain more than it knows
-            self._made = encoding, points
-        return self._made
-
     def _whole(self, best: SoftOutcome, components: Components, seconds: float) -> None:
         def enough() -> bool:
             if self._peer.bounds:
@@ -367,31 +341,31 @@ class PreferenceSearch:
             self.cpsat.enough = None
 
     def _solve_whole(self, best: SoftOutcome, seconds: float) -> None:
-        encoding, points = self._model()
+        encoding, points = self._model.made()
         while not self.context.over():
             model = encoding.model.clone()
             add_hint(model, self.cpsat.assignment(encoding, best.counts, objective=True) or ())
             answer = self.cpsat.run(model, seconds, lambda value, bound: self._report(max(value, best.value), min(bound, best.bound)))
-            if answer.bound is not None and self._sound:
+            if answer.bound is not None and self._model.sound:
                 best.bound = min(best.bound, max(best.value, answer.bound))
             if answer.solution is None:
                 return
             counts = encoding.counts(answer.solution)
-            if points.value(answer.solution) <= best.value or self._adopt(best, counts) or not self._cut(best, encoding, counts):
+            if points.value(answer.solution) <= best.value or self._adopt(best, counts) or not self._model.cut(counts):
                 break
         best.bound = max(best.bound, best.value)
 
     def break_ties(self, strategy: Strategy, best: SoftOutcome, seconds: float, report: OnValue, *, above: Sequence[Strategy] = ()) -> int:
         """Improve what breaks ties in ``best`` in place, all its tiers and those ``above`` held; return an upper bound of its value."""
-        encoding, soft = self._model()
+        encoding, soft = self._model.made()
         model = encoding.model
         if soft.variables:
             model.add(soft.expression() >= best.value)
         held = [(tier, tier.value(best.counts)) for tier in above]
         try:
             for tier, value in held:
-                model.add(self._points(tier, encoding).expression() >= value)
-            points = self._points(strategy, encoding)
+                model.add(self._model.points(tier).expression() >= value)
+            points = self._model.points(strategy)
         except OverflowError:
             return 0  # no cost is below zero: as good a bound as none
         model.maximize(points.expression())
@@ -400,7 +374,7 @@ class PreferenceSearch:
         hinted = model.clone()
         add_hint(hinted, hint or ())
         answer = self.cpsat.run(hinted, seconds, report)
-        if answer.bound is not None and self._sound:
+        if answer.bound is not None and self._model.sound:
             bound = answer.bound
         if answer.solution is None:
             return bound
@@ -413,22 +387,6 @@ class PreferenceSearch:
                 best.adopt(counts, found.sequence)
                 best.zones, best.value = zones, value
         return bound
-
-    def _points(self, tier: Strategy, encoding: PlacementModel) -> Points:
-        """The value of a tier over the model, made once."""
-        if tier not in self._encoded:
-            self._encoded[tier] = tier.encode(encoding)
-        return self._encoded[tier]
-
-    def _cut(self, best: SoftOutcome, encoding: PlacementModel, counts: Ints) -> bool:
-        """Forbid an assignment that has no bind order."""
-        found = find_order(self.cluster, counts, seed=self.options.seed)
-        if found.sequence is not None:
-            return False
-        if not found.exhausted:
-            self._sound = False
-        encoding.forbid(counts, found.stuck, found.node)
-        return True
 
 
 def search_beside(channel: Channel, cluster: Cluster, limits: Ints, start: Start, options: Options) -> None:

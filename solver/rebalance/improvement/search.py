@@ -10,7 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from models.cluster.cluster import Ints
-from solver.bounds.component_bounds import Component, Components
+from solver.bounds.component import Component
+from solver.bounds.component_bounds import Components
 from solver.cpsat.run import CpSat
 from solver.rebalance.improvement.moving import MovingLns, MovingSearch
 from solver.rebalance.problem.end_state import state_of

@@ -19,7 +19,8 @@ from solver.bounds import node_patterns
 from solver.bounds.alike_nodes import alike_nodes
 from solver.bounds.class_groups import groups as class_groups
 from solver.bounds.coarse_model import Coarse
-from solver.bounds.component_bounds import Component, Components
+from solver.bounds.component import Component
+from solver.bounds.component_bounds import Components
 from solver.construction.greedy import construct
 from solver.cpsat.model import PlacementModel
 from solver.cpsat.run import CpSat

@@ -10,7 +10,7 @@ import pytest
 
 from models.snapshot.snapshot import from_objects
 from solver import rules
-from solver.bounds import shared_room
+from solver.bounds import safe_dual_bounds, shared_room
 from solver.bounds.component_bounds import Components
 from solver.construction.greedy import construct
 from solver.objective.preferences import Objective
@@ -95,7 +95,7 @@ def test_no_more_of_them() -> None:
 
 
 def test_a_program_that_is_too_large_for_simplex_is_no_less_safe(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shared_room, "SIMPLEX_LIMIT", 0)
+    monkeypatch.setattr(safe_dual_bounds, "SIMPLEX_LIMIT", 0)
     for seed in range(12):
         found = bounds(contended(seed))
         assert found is not None

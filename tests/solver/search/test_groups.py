@@ -9,7 +9,8 @@ from models.cluster.compile import compile_cluster
 from models.snapshot.scope import select
 from models.snapshot.snapshot import from_objects
 from solver import rules
-from solver.bounds.component_bounds import Component, Components
+from solver.bounds.component import Component
+from solver.bounds.component_bounds import Components
 from solver.cpsat.run import CpSat
 from solver.objective.container_affinity import Zones
 from solver.objective.preferences import Objective

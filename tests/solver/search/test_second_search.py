@@ -16,7 +16,7 @@ from models.documents.placement import Placement, TierResult
 from models.snapshot.scope import select
 from models.snapshot.snapshot import Snapshot, from_objects
 from solver import rules
-from solver.bounds.component_bounds import Component
+from solver.bounds.component import Component
 from solver.executors.second_process import Channel, SecondProcess
 from solver.objective.assign_zones import value_of
 from solver.objective.container_affinity import Zones
