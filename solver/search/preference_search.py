@@ -129,15 +129,14 @@ class PreferenceSearch:
 
     def _hear(self, best: SoftOutcome, components: Components) -> bool:
         """Take over what the other search has found; whether value or bound are others."""
-        before = best.value, best.bound
-        for message in self._peer.found():
+        before, messages = (best.value, best.bound), self._peer.found()
+        for message in messages:
             if isinstance(message, GroupFound):
                 if message.note(components.found[message.index]):
                     self._waiting.add(message.index)
             else:
                 self._take(best, message)
-            best.bound = min(best.bound, max(best.value, components.bound))
-        if (best.value, best.bound) != before:
+        if messages or components.prices is not None:  # what was heard before may still have to be bounded together
             components.share(self.cpsat)
             best.bound = min(best.bound, max(best.value, components.bound))
         return (best.value, best.bound) != before
