@@ -248,10 +248,10 @@ class _Scan:
     def _repeated(self, hashes: _Words) -> _Ints:
         """Return the places of the hashes that are there more than once. Those that share a cell with another one are few: only they are
         sorted."""
-        cells = (hashes >> _CELL).astype(np.int64)
-        self.last[cells] = np.arange(len(hashes), dtype=np.int32)
+        cells, own = (hashes >> _CELL).astype(np.int64), np.arange(len(hashes), dtype=np.int32)
+        self.last[cells] = own
         last = self.last[cells]
-        pushed = np.flatnonzero(last != np.arange(len(hashes), dtype=np.int32))
+        pushed = np.flatnonzero(last != own)
         sharing = np.union1d(pushed, last[pushed])
         _, number, count = np.unique(hashes[sharing], return_inverse=True, return_counts=True)
         repeated: _Ints = sharing[count[number] > 1]

@@ -35,8 +35,6 @@ if TYPE_CHECKING:  # ortools takes longer to import than these bounds without an
 PROGRAM_FROM = 8
 #: While its coarse models have more to say, every so manieth look at a group is for its full model.
 FULL_EVERY = 3
-#: Groups are bounded together again after so many times as long as that took the last time.
-SHARE_EVERY = 30
 #: A pull towards more classes than this is not bounded by what a domain can hold.
 MANY = 50
 #: Seconds at most for the linear program over domains.
@@ -49,7 +47,10 @@ MOST_VARIABLES = 30_000
 
 class Components:
     """The groups of a cluster. ``left``: per priority, how many pods that fit somewhere may stay unplaced; ``moves``: what running pods
-    cost that move; ``active``: the rules in any state, made here if there are none."""
+    cost that move; ``active``: the rules in any state, made here if there are none. ``share_every``: how many times as long as bounding all
+    together took it is not done again."""
+
+    share_every = 30
 
     def __init__(
         self,
@@ -64,6 +65,7 @@ class Components:
         self._paired, self._count = set(objective.pairs), np.minimum(cluster.count, limits.sum(axis=1))
         self._alone: dict[tuple[int, bool], int] = {}  # what node points alone give to a class, with and without the cost of moves
         self._room: SharedRoom | None = None
+        self._ceilings: list[tuple[int, int]] = []  # of each group what single nodes give at most, and what else does
         self._share_at = float("inf")  # when no more time is left groups are bounded together again
         self._shared: tuple[int, int] | None = None  # what groups added up to when they were bounded together, and that bound
         linking = active or rules.linking(cluster)
@@ -106,14 +108,13 @@ class Components:
         if self._shared is not None and (total == self._shared[0] or self.prices is None or left > self._share_at):
             return
         if self._room is None:
-            involved, classes = self.objective.containers.involved, range(self.cluster.n_classes)
-            rows = [self._with_containers(g) if g in involved else self.objective.node_points(g) for g in classes]
-            self._room = SharedRoom(self.cluster, rows, self.limits, self.left)
-        groups = [GroupBound(c.classes, bound, self._flat(c.classes, moves=False), self._beside(c.classes)) for c, bound in wholes]
+            self._room = SharedRoom(self.cluster, [self._node_points(g) for g in range(self.cluster.n_classes)], self.limits, self.left)
+            self._ceilings = [(self._flat(c.classes, moves=False), self._beside(c.classes)) for c, _ in wholes]
+        groups = [GroupBound(c.classes, bound, *ceiling) for (c, bound), ceiling in zip(wholes, self._ceilings, strict=True)]
         found = self._room.bound(groups, cpsat)
         before = total if self._shared is None else self._shared[1]
         self._shared = total, before if found is None else min(before, found)
-        self._share_at = cpsat.deadline.left() - SHARE_EVERY * (left - cpsat.deadline.left())
+        self._share_at = cpsat.deadline.left() - self.share_every * (left - cpsat.deadline.left())
 
     def loss(self, i: int, counts: Ints) -> int:
         """Return the points that a group has less than its bound in a placement int64[G, N]; of one with parts, that these lose by each
@@ -155,14 +156,12 @@ class Components:
         found, counted = 0, self.moves if moves else None
         for g in classes:
             key = g, counted is None
-            if key not in self._alone:
-                self._alone[key] = self._nodes_alone(g, counted)
-            found += self._alone[key]
+            found += self._alone[key] if key in self._alone else self._alone.setdefault(key, self._nodes_alone(g, counted))
         return found
 
     def _nodes_alone(self, g: int, moves: MoveCosts | None) -> int:
         """The most that node points alone give to the pods of a class that must be placed, best nodes first; or that all may stay away."""
-        points = self.objective.node_points(g) if g not in self.objective.containers.involved else self._with_containers(g)
+        points = self._node_points(g)
         if not points.any():
             return 0
         limits = self.limits[g]
@@ -184,8 +183,10 @@ class Components:
                 break
         return total
 
-    def _with_containers(self, g: int) -> Ints:
-        """Node points of a class with all its own hints met as well as can be."""
+    def _node_points(self, g: int) -> Ints:
+        """Node points of a class, with all its own hints between containers met as well as can be."""
+        if g not in self.objective.containers.involved:
+            return self.objective.node_points(g)
         found = self.objective.containers
         levels = found.levels
         inner = sum(max(w * levels.sameZone, w * levels.sameNode) for _, _, w in found.class_of(g).inner)

@@ -86,7 +86,7 @@ class SharedRoom:
         """Return points that all groups cannot exceed together; None if room limits none of them, or there are too many kinds of classes
         and nodes."""
         made = None if self._table is None else _Columns(self._table, groups)
-        if made is None or made.size > MOST_COLUMNS or made.all_fit():
+        if made is None or made.size > MOST_COLUMNS or not made.tight or made.all_fit():
             return None
         from solver.bounds.safe_dual_bounds import SIMPLEX_LIMIT, best_bound, optimum
 
@@ -180,12 +180,13 @@ class _Columns:
         self.size = int(np.count_nonzero(self._upper))
         self._first = np.array([classes[0] for classes in self._members])
         self._demand = table.demand[self._first]
+        self._points = np.stack([table.points[table.row[g]] for g in self._first.tolist()])
         self.tight: list[tuple[int, int]] = [(k, r) for k, r in np.argwhere(self._upper.T @ self._demand > table.room).tolist()]
 
     def all_fit(self) -> bool:
         """Return whether all pods have room where they get most points; False where that is not seen at once."""
         table, room = self._table, self._table.room.astype(np.float64)
-        best = np.stack([table.points[table.row[g]] for g in self._first.tolist()]).astype(np.float64)
+        best = self._points.astype(np.float64)
         best[self._upper == 0] = -np.inf
         top = (best == best.max(axis=1, keepdims=True)) & (self._upper > 0)
         for c in np.argsort(top.sum(axis=1), kind="stable").tolist():  # those first that have least choice
@@ -212,7 +213,7 @@ class _Columns:
         table, first = self._table, self._first
         which, kinds = np.nonzero(self._upper)
         columns = np.arange(self.size, dtype=np.int64)
-        points = np.stack([table.points[table.row[g]] for g in first.tolist()])[which, kinds]
+        points = self._points[which, kinds]
         rows, cols, values = [], [], []
         limits: list[int] = []
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from models.cluster.cluster import Ints
 from models.kube.selectors import Bools
-from solver.search.local_search import TINY, LocalSearch
+from solver.search.local_search import LocalSearch
 
 
 @dataclass(frozen=True)
@@ -40,12 +40,9 @@ class Ejections:
 
     def __init__(self, search: LocalSearch, only: Collection[int] | None) -> None:
         self._search = search
-        self._listed: dict[int, list[int]] = {}  # by class: its pods, by their indices in the list
-        for pod, (g, _) in enumerate(search.pairs):
-            if (only is None or g in only) and search.free_of_rules(g):
-                self._listed.setdefault(g, []).append(pod)
+        self._listed = search.pods_by_class()
         self._moves: Bools = np.zeros(search.cluster.n_classes, dtype=bool)
-        self._moves[list(self._listed)] = True
+        self._moves[[g for g in self._listed if (only is None or g in only) and search.free_of_rules(g)]] = True
 
     def draw(self, pod: int, temperature: float) -> tuple[int, int]:
         """Move a pod so if it is its turn; (moves that it counts as, points gained). No moves: the pod may move alone."""
@@ -54,7 +51,7 @@ class Ejections:
         if not self._moves[g] or rng.random() >= PARAMETERS.share:
             return 0, 0
         points = search.soft.away(g, home)
-        draws = np.where(search.possible(g), points + self._noise(len(points), temperature), -np.inf)
+        draws = np.where(search.possible(g), points + search.noise(temperature), -np.inf)
         target = int(np.argmax(draws))
         if target == home or search.fit.admits(g, target):
             return 0, 0
@@ -90,12 +87,8 @@ class Ejections:
             points = search.soft.away(h, target)
             roomy = search.possible(h) & ~search.fit.rejects(h)
             roomy[target] = False
-            draws = np.where(roomy, points + self._noise(len(points), temperature), -np.inf)
+            draws = np.where(roomy, points + search.noise(temperature), -np.inf)
             n = int(np.argmax(draws))
             if roomy[n]:
                 drawn = max(drawn, (float(draws[n]) - float(points[target]), h, n))
         return drawn[1:]
-
-    def _noise(self, size: int, temperature: float) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-        """Gumbel's distribution."""
-        return np.asarray(np.log(self._search.rng.standard_exponential(size) + TINY) * -temperature)

@@ -117,6 +117,17 @@ class LocalSearch:
         """Return whether room alone decides where a pod of the class may go."""
         return not self._dynamic[g]
 
+    def pods_by_class(self) -> dict[int, list[int]]:
+        """Return the pods of each class, by their indices in ``pairs``."""
+        found: dict[int, list[int]] = {}
+        for pod, (g, _) in enumerate(self.pairs):
+            found.setdefault(g, []).append(pod)
+        return found
+
+    def noise(self, temperature: float) -> NDArray[np.float64]:
+        """Return float64[N], Gumbel's distribution: the node with most points together with it is drawn by its points."""
+        return np.asarray(np.log(self.rng.standard_exponential(self.cluster.n_nodes) + TINY) * -temperature)
+
     def scale(self) -> int:
         """Return the largest weight that a single decision can turn on."""
         times = self.objective.multipliers

@@ -14,7 +14,7 @@ import numpy as np
 
 from models.cluster.cluster import Ids, Ints
 from models.kube.selectors import Bools
-from solver.search.local_search import TINY, LocalSearch
+from solver.search.local_search import LocalSearch
 
 
 @dataclass(frozen=True)
@@ -52,9 +52,7 @@ class UnitMoves:
     def __init__(self, search: LocalSearch, only: Collection[int] | None) -> None:
         self._search, self._only = search, only
         self._found: dict[int, list[Tie]] = {}
-        self._listed: dict[int, list[int]] = {}  # by class: its pods, by their indices in the list
-        for pod, (g, _) in enumerate(search.pairs):
-            self._listed.setdefault(g, []).append(pod)
+        self._listed = search.pods_by_class()
 
     def draw(self, pod: int, temperature: float) -> tuple[int, int]:
         """Move a unit of a pod if it is its turn; (pods of the unit, points gained). No pods: the pod may move alone."""
@@ -125,8 +123,7 @@ class UnitMoves:
 
     def _follow(self, points: Ints, mask: Bools, temperature: float) -> int:
         """Draw a node as for a single pod."""
-        noise = np.log(self._search.rng.standard_exponential(len(points)) + TINY) * -temperature
-        return int(np.argmax(np.where(mask, points + noise, -np.inf)))
+        return int(np.argmax(np.where(mask, points + self._search.noise(temperature), -np.inf)))
 
     def _note(self, cells: Mapping[tuple[int, int], int], put: Mapping[tuple[int, int], int]) -> None:
         come: dict[int, list[int]] = {}

@@ -25,6 +25,10 @@ def wish(label: str, value: str, weight: int) -> Object:
     return {"weight": weight, "preference": {"matchExpressions": [{"key": label, "operator": "In", "values": [value]}]}}
 
 
+def wishing(*wishes: Object) -> Object:
+    return {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": list(wishes)}}
+
+
 def contended(seed: int, *, whole: bool = False) -> list[Object]:
     """Few nodes that most pods want, with tainted ones among the others. ``whole``: pods of one size, of which nodes hold whole numbers."""
     rng = random.Random(f"contended-{seed}")
@@ -46,7 +50,7 @@ def contended(seed: int, *, whole: bool = False) -> list[Object]:
         affinity: Object = {} if whole else terms([near("a", rng.choice((ZONE, HOST)), 20)] if rng.random() < 0.2 else ())
         if not whole and rng.random() < 0.3:
             affinity |= terms(repels=[near("b", rng.choice((ZONE, HOST)), 20)])
-        affinity["nodeAffinity"] = {"preferredDuringSchedulingIgnoredDuringExecution": wishes}
+        affinity |= wishing(*wishes)
         shape: dict[str, Any] = {
             "cpu": "1" if whole else rng.choice(("250m", "500m", "700m", "1")),
             "memory": "64Mi" if whole else rng.choice(("64Mi", "700Mi")),
@@ -70,12 +74,13 @@ def bounds(objects: list[Object]) -> tuple[Components, int, int] | None:
         return None
     found = Components(cluster, Objective(cluster, rules.build(cluster)), limits, left)
     alone = found.bound
-    found.share(cpsat())
+    found.share_every, together = 0, cpsat()
+    found.share(together)
     assert optimum <= found.bound <= alone
     for component in found.found:
         if not component.proved:
             tighten(found, component, counts)
-            found.share(cpsat())
+            found.share(together)
             assert found.bound >= optimum
     return found, alone, optimum
 
@@ -122,8 +127,7 @@ def test_too_many_columns_say_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("nodes", [1, 2, 3, 4])
 def test_room_that_no_integer_of_64_bits_holds_is_room(nodes: int) -> None:
     objects = [node(f"n{i}", memory="4Ei", labels={"disk": "ssd"}) for i in range(nodes)] + [node("hdd", memory="1Gi")]
-    wishes = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [wish("disk", "ssd", 10)]}}
-    objects += [pod(f"p{i}", memory="1Gi", affinity=wishes) for i in range(3)]
+    objects += [pod(f"p{i}", memory="1Gi", affinity=wishing(wish("disk", "ssd", 10))) for i in range(3)]
     found = bounds(objects)
     assert found is not None
     assert found[0].bound == found[2] == 30
@@ -142,7 +146,7 @@ def test_pods_that_gain_least_are_charged_for_room_that_others_want() -> None:
     """Two pods to a node; the two nodes with ssd are worth 100 to four pods, 10 to four others: half of a pod's CPU costs 10 to 100."""
     objects = [node(f"n{i}", cpu="2", pods="10", labels={"disk": "ssd" if i < 2 else "hdd"}) for i in range(4)]
     for name, weight in (("little", 10), ("much", 100)):
-        wishes = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [wish("disk", "ssd", weight)]}}
+        wishes = wishing(wish("disk", "ssd", weight))
         objects += [pod(f"{name}-{i}", cpu="1", labels={"app": name}, affinity=wishes) for i in range(4)]
     found = bounds(objects)
     assert found is not None
@@ -164,7 +168,7 @@ def test_a_search_that_is_guided_by_prices_proves_what_it_finds(engine: Engine, 
     weights = []
     for c in range(40):
         weights.append(rng.randint(1, 100))
-        wishes = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [wish("disk", "ssd", weights[-1])]}}
+        wishes = wishing(wish("disk", "ssd", weights[-1]))
         objects += [pod(f"p{c}-{i}", cpu="1", labels={"app": f"a{c}"}, affinity=wishes) for i in range(10)]
     found = place(from_objects(objects), Options(engine=engine, deterministic=True, time_limit=20.0))
     soft = next(tier for tier in found.objective if tier.tier == "soft")

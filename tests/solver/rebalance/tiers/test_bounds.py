@@ -246,6 +246,7 @@ def test_brute_force_never_exceeds_what_groups_prove(kind: str) -> None:
             cpsat = CpSat(RunContext.start(Options(workers=1, deterministic=True)))
             for component in components.found if components is not None else ():
                 assert components is not None
+                components.share_every = 0
                 start = problem.start[component.classes]
                 for _ in range(4):
                     components.solve(component, cpsat, 1.0, start, components.worth(component.classes, start))
