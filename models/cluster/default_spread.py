@@ -19,11 +19,13 @@ class DefaultSpread:
 
     def __init__(self, snapshot: Snapshot, policy: Policy) -> None:
         self._constraints = policy.defaultConstraints if policy.multipliers.topologySpread else ()
-        self._services: dict[str, list[dict[str, str]]] = {}
+        #: By namespace and the first label that they ask for: only pods with that label can be selected.
+        self._services: dict[tuple[str, tuple[str, str]], list[dict[str, str]]] = {}
         for service in snapshot.services:
             selector = service.spec.selector if service.spec is not None else None
             if selector:
-                self._services.setdefault(service.metadata.namespace or "default", []).append(selector)
+                key = service.metadata.namespace or "default", next(iter(selector.items()))
+                self._services.setdefault(key, []).append(selector)
         self._owners: dict[tuple[str, str, str], objects.LabelSelector] = {}
         for kind in _OWNERS:
             for found in snapshot.workloads.get(kind, ()):
@@ -69,9 +71,10 @@ class DefaultSpread:
 
     def _joined(self, labels: dict[str, str], namespace: str, owner: objects.OwnerReference | None) -> objects.LabelSelector | None:
         wanted: dict[str, str] = {}
-        for selector in self._services.get(namespace, ()):
-            if all(labels.get(k) == v for k, v in selector.items()):
-                wanted.update(selector)
+        for label in sorted(labels.items()):
+            for selector in self._services.get((namespace, label), ()):
+                if all(labels.get(k) == v for k, v in selector.items()):
+                    wanted.update(selector)
         owning = self._owners.get((owner.kind, namespace, owner.name)) if owner is not None else None
         expressions: list[objects.LabelSelectorRequirement] = []
         if owning is not None:

@@ -211,7 +211,7 @@ class _Builder:
 
     def burst(self, g: int, wanted: int) -> int:
         """Place as many pods of a class at once as can be chosen without asking the rules again; how many."""
-        nodes = self._order.chosen(self.mask(g))  # the emptiest or fullest first, where nothing else decides
+        nodes = admitted = self._order.chosen(self.mask(g))  # the emptiest or fullest first, where nothing else decides
         if not len(nodes):
             return 0
         cls = self.cluster.classes[g]
@@ -234,13 +234,14 @@ class _Builder:
         if soft is not None and soft.crowds:
             nodes = _sorted(nodes, soft.crowding(g))
         quotas = BatchQuota(
-            self.spread.levels(g), soft.levels(g) if soft else (), self.pods.exclusive(g), soft.shy(g) if soft else ()
+            self.spread.levels(g), soft.levels(g) if soft else (), self.pods.exclusive(g), soft.shy(g) if soft else (),
+            flocks=soft is not None and soft.flocks(g),
         )  # fmt: skip
         per_node = quotas.per_node or bool(cls.ports) or cls.containers is not None or self.devices.concerned(g)
         several = not per_node and (not self.even or (soft is not None and soft.gregarious(g)))
         if several:
             nodes = np.repeat(nodes, np.minimum(np.minimum(self.fit.room(g), self.limits[g] - self.counts[g])[nodes], wanted))
-        nodes = quotas.choose(nodes, wanted)
+        nodes = quotas.choose(nodes, wanted, admitted)
         if not several or len(np.unique(nodes)) == len(nodes):
             self.put_many(g, nodes, np.ones_like(nodes))
         else:

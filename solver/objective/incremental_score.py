@@ -211,6 +211,10 @@ class SoftState:
         placed = {layer.key: layer for layer in self._layers[g]}
         return list(dict.fromkeys(t.key for t in self._own(g) if t.own[g] > 0 and not placed[t.key].met(g, nodes)))
 
+    def flocks(self, g: int) -> bool:
+        """Return whether pods of the class attract each other over some key."""
+        return any(t.own[g] > 0 for t in self._own(g))
+
     def gregarious(self, g: int) -> bool:
         """Return whether pods of the class attract each other to one node."""
         return any(t.own[g] > 0 and single(t.codes, t.size) for t in self._own(g))

@@ -84,23 +84,31 @@ def ranks(domains: Ids) -> Ints:
 
 class BatchQuota:
     """What the current state admits for a class. ``hard``, ``soft``: the levels of its DoNotSchedule and ScheduleAnyway constraints;
-    ``exclusive``, ``shy``: (codes, domains) of the keys over which pods of the class exclude or repel each other. ``per_node``: pods of
-    the class on one node concern each other."""
+    ``exclusive``, ``shy``: (codes, domains) of the keys over which pods of the class exclude or repel each other; ``flocks``: there are
+    keys over which they attract each other. ``per_node``: pods of the class on one node concern each other."""
 
     def __init__(
-        self, hard: Sequence[Level], soft: Sequence[Level], exclusive: Sequence[tuple[Ids, int]], shy: Sequence[tuple[Ids, int]]
+        self,
+        hard: Sequence[Level],
+        soft: Sequence[Level],
+        exclusive: Sequence[tuple[Ids, int]],
+        shy: Sequence[tuple[Ids, int]],
+        *,
+        flocks: bool = False,
     ) -> None:
         self._hard, self._soft = [v for v in hard if not v.single], [v for v in soft if not v.single]
         self._alone = [pair for pair in (*shy, *exclusive) if not single(*pair)]
+        self._turns = len(self._alone) == 1 and any(not single(*pair) for pair in shy) and not flocks
         self.per_node = len(self._hard) + len(self._soft) + len(self._alone) < len(hard) + len(soft) + len(exclusive) + len(shy)
 
-    def choose(self, nodes: Ints, wanted: int) -> Ints:
+    def choose(self, nodes: Ints, wanted: int, admitted: Ints | None = None) -> Ints:
         """Of candidates (in order of preference, each of which would be accepted now; without ``per_node`` a node may come several times)
-        those that can be bound one after the other in the order given."""
+        those that can be bound one after the other in the order given. ``admitted``: where else they could go, with fewer points."""
         for level in self._soft:
             nodes = self._levelled(level, nodes, wanted, later=True)
         for codes, size in self._alone:
-            nodes = _take(nodes, codes[nodes], np.ones(size, dtype=np.int64))
+            turns = _turns(codes.take(nodes), codes.take(admitted), size) if self._turns and admitted is not None else 1
+            nodes = _in_turns(nodes, codes.take(nodes), size, min(turns, wanted))
         rising = len(self._hard) == 1 and self._hard[0].own and self._hard[0].counts_all(nodes)
         for level in self._hard:
             nodes = self._levelled(level, nodes, wanted, later=rising)
@@ -119,6 +127,25 @@ class BatchQuota:
 def single(codes: Ids, size: int) -> bool:
     """Return whether every domain is one node."""
     return bool(size >= np.count_nonzero(codes >= 0))
+
+
+def _turns(domains: Ids, admitted: Ids, size: int) -> int:
+    """How many pods can go to each domain in turn, until another would have the most points: each turn costs all domains the same, but
+    those where no candidate is (left), and nodes without a domain. ``admitted``: the domain of each node that takes a pod."""
+    if not len(domains) or int(admitted.min()) < 0:
+        return 1
+    here, there = _count(domains, size), _count(admitted, size)
+    return int(here[there > 0].min(initial=len(domains))) or 1
+
+
+def _in_turns(nodes: Ints, domains: Ids, size: int, turns: int) -> Ints:
+    """The first candidates of each domain, then the second ones, and so on."""
+    if turns == 1:
+        return _take(nodes, domains, np.ones(size, dtype=np.int64))
+    rank = ranks(domains)
+    order = np.argsort(rank, kind="stable")
+    chosen: Ints = nodes.take(order[: int(np.count_nonzero(rank < turns))])
+    return chosen
 
 
 def _count(domains: Ids, size: int) -> Ints:

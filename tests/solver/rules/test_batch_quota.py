@@ -14,6 +14,8 @@ from models.cluster.compile import compile_cluster
 from models.snapshot.scope import select
 from models.snapshot.snapshot import from_objects
 from solver import rules
+from solver.objective.incremental_score import SoftState
+from solver.objective.preferences import Objective
 from solver.rules.batch_quota import FREE, BatchQuota, pour, ranks, single
 from solver.rules.inter_pod_affinity import InterPodAffinity
 from solver.rules.pod_topology_spread import PodTopologySpread
@@ -229,3 +231,63 @@ def test_a_burst_fills_unequal_zones_in_one_go() -> None:
     assert quotas.per_node
     chosen = quotas.choose(np.arange(8), 8)
     assert sorted(zones[n] for n in chosen) == ["x", "y", "y", "z", "z"]
+
+
+# --- preferences --------------------------------------------------------------------------------------------------------------
+
+
+def shy_instance(seed: int) -> list[Object]:
+    """Workloads whose pods rather keep apart over zones or racks, with other preferences beside that, and pods that run."""
+    rng = random.Random(seed)
+    objects: list[Object] = []
+    for i in range(rng.randint(3, 12)):
+        labels = {"rack": f"r{rng.randrange(3)}"} | ({"zone": rng.choice("xyz")} if rng.random() < 0.95 else {})
+        objects.append(node(f"n{i}", labels=labels | ({"disk": "ssd"} if rng.random() < 0.5 else {})))
+    for app in "ab":
+        terms = [
+            {
+                "weight": rng.choice([1, 10, 50]),
+                "podAffinityTerm": {"topologyKey": key, "labelSelector": {"matchLabels": {"app": rng.choice(["a", app, app])}}},
+            }
+            for key in rng.sample(KEYS, rng.choice([1, 1, 2]))
+        ]
+        affinity: Object = {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": terms}}
+        if rng.random() < 0.4:
+            term = {"matchExpressions": [{"key": "disk", "operator": "In", "values": ["ssd"]}]}
+            preferred = [{"weight": rng.choice([1, 20]), "preference": term}]
+            affinity["nodeAffinity"] = {"preferredDuringSchedulingIgnoredDuringExecution": preferred}
+        for i in range(rng.randint(2, 9)):
+            at = f"n{rng.randrange(3)}" if rng.random() < 0.1 else None
+            objects.append(pod(f"{app}{i}", labels={"app": app}, affinity=affinity, node_name=at))
+    return objects
+
+
+def turns(seed: int) -> int:
+    """Choose at once until no pod is left; the pods that went beyond the first of each domain. Each goes, when its turn comes, where
+    most points are."""
+    snapshot = from_objects(shy_instance(seed))
+    cluster = compile_cluster(snapshot, select(snapshot))
+    active = rules.build(cluster)
+    soft, pods = SoftState(Objective(cluster, active)), InterPodAffinity.of(active)
+    beyond = 0
+    for g, wanted in enumerate(cluster.count.tolist()):
+        left = wanted
+        while left:
+            admitted = np.arange(cluster.n_nodes)
+            gain = soft.gain(g)
+            quotas = BatchQuota((), (), pods.exclusive(g), soft.shy(g), flocks=soft.flocks(g))
+            once = BatchQuota((), (), pods.exclusive(g), soft.shy(g), flocks=True)
+            nodes = np.flatnonzero(gain == gain.max())
+            chosen = quotas.choose(nodes, left, admitted)
+            assert 1 <= len(chosen) <= left
+            for n in chosen.tolist():
+                assert soft.gain(g)[n] == soft.gain(g).max(), f"seed {seed} class {g} node {n}"
+                soft.place(g, n)
+            beyond += len(chosen) - len(once.choose(nodes, left, admitted))
+            left -= len(chosen)
+    return beyond
+
+
+@pytest.mark.parametrize("batch", sampled(range(5), every=5))
+def test_pods_that_repel_each_other_go_to_domains_in_turn(batch: int) -> None:
+    assert sum(turns(seed) for seed in range(batch * 60, batch * 60 + 60)) >= 20
