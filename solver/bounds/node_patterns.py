@@ -28,7 +28,7 @@ from solver.rules.graph import connected
 
 #: Variables of a part at most, in models of a group made one after the other: nodes are merged until there are no more. Small models are
 #: solved in a moment, and mostly lose nothing.
-MOST = (1_200, 5_000)
+MOST = (1_200, 5_000, 20_000)
 #: Unless fewer do not do for nodes merged as far as they can be: what single nodes see is most of what attraction is worth.
 LARGEST = 20_000
 #: Longer sums are not written in unary.

@@ -256,7 +256,7 @@ class PreferenceSearch:
         rates = dict.fromkeys(kinds, float("inf"))
         began, bounding, turn = self._left(), 0.0, 0
         while rates and not self._finished(best) and (rest := self._left() - until - self._taking) > 0:
-            others = sorted(rates.keys() - {"groups"}, key=lambda name: (-rates[name], name))
+            others = sorted((name for name in rates if name != "groups"), key=lambda name: -rates[name])
             unknown = groups.worth_bounding(best)
             if self._second:  # from a placement that is only constructed nothing is known of the gap; what gains nothing can wait
                 unknown = (unknown or not self._heard) and rates.get("groups", 0.0) > 0
@@ -315,8 +315,9 @@ class PreferenceSearch:
 
         found: dict[str, Turn] = {"groups": bound}
         if self.engine == "lns" and search.pairs:
+            found["neighbourhoods"] = neighbourhoods  # the first: a search that has annealed has done what single pods can
             found |= {} if self._many else {"moves": lambda seconds, _: groups.move_again(best, seconds)}
-            found |= {"anneal": lambda seconds, _: settle(seconds, HOT / 10), "neighbourhoods": neighbourhoods}
+            found["anneal"] = lambda seconds, _: settle(seconds, HOT / 10)
         return found
 
     def _left(self) -> float:
