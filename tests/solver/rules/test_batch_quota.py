@@ -191,12 +191,13 @@ def rounds(seed: int) -> int:
             idle += 1
             continue
         idle = 0
-        quotas = BatchQuota(state.spread.levels(g), (), state.pods.exclusive(g), ())
+        shy = [state.cluster.domains(rng.choice(KEYS))] if rng.random() < 0.5 else []  # as if pods rather kept apart there
+        quotas = BatchQuota(state.spread.levels(g), (), state.pods.exclusive(g), shy)
         nodes = np.array(rng.sample(fine.tolist(), len(fine)), dtype=np.int64)
         if not quotas.per_node:
             nodes = np.repeat(nodes, rng.randint(1, 4))
         wanted = rng.randint(1, left[g])
-        chosen = quotas.choose(nodes, wanted)
+        chosen = quotas.choose(nodes, wanted, fine)
         assert 1 <= len(chosen) <= wanted, where
         assert (np.unique(chosen, return_counts=True)[1] <= np.count_nonzero(nodes == nodes[0])).all(), where
         for i, n in enumerate(chosen.tolist()):
