@@ -26,11 +26,12 @@ from solver.objective.preferences import Objective
 from solver.rules.batch_quota import single
 from solver.rules.graph import connected
 
-#: Variables of a part at most, in models of a group made one after the other: nodes are merged until there are no more. Small models are
-#: solved in a moment, and mostly lose nothing.
-MOST = (1_200, 5_000, 20_000)
-#: Unless fewer do not do for nodes merged as far as they can be: what single nodes see is most of what attraction is worth.
+#: Variables of a part at most, also where its nodes are merged as far as they can be: what single nodes see is most of what attraction is
+#: worth.
 LARGEST = 20_000
+#: Variables of a part at most, in models of a group made one after the other: nodes are merged until there are no more, or no further.
+#: Small models are solved in a moment, and mostly lose nothing.
+MOST = (1_200, 5_000, LARGEST)
 #: Longer sums are not written in unary.
 LADDER = 200
 

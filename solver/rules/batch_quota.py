@@ -98,17 +98,18 @@ class BatchQuota:
     ) -> None:
         self._hard, self._soft = [v for v in hard if not v.single], [v for v in soft if not v.single]
         self._alone = [pair for pair in (*shy, *exclusive) if not single(*pair)]
-        self._turns = len(self._alone) == 1 and any(not single(*pair) for pair in shy) and not flocks
+        self._in_turns = len(self._alone) == 1 and any(not single(*pair) for pair in shy) and not flocks
         self.per_node = len(self._hard) + len(self._soft) + len(self._alone) < len(hard) + len(soft) + len(exclusive) + len(shy)
 
-    def choose(self, nodes: Ints, wanted: int, admitted: Ints | None = None) -> Ints:
+    def choose(self, nodes: Ints, wanted: int, admitted: Ints) -> Ints:
         """Of candidates (in order of preference, each of which would be accepted now; without ``per_node`` a node may come several times)
-        those that can be bound one after the other in the order given. ``admitted``: where else they could go, with fewer points."""
+        those that can be bound one after the other in the order given. ``admitted``: they, and where pods could go for fewer points."""
         for level in self._soft:
             nodes = self._levelled(level, nodes, wanted, later=True)
         for codes, size in self._alone:
-            turns = _turns(codes.take(nodes), codes.take(admitted), size) if self._turns and admitted is not None else 1
-            nodes = _in_turns(nodes, codes.take(nodes), size, min(turns, wanted))
+            domains = codes.take(nodes)
+            turns = min(wanted, _turns(domains, codes.take(admitted), size)) if self._in_turns else 1
+            nodes = _in_turns(nodes, domains, size, turns)
         rising = len(self._hard) == 1 and self._hard[0].own and self._hard[0].counts_all(nodes)
         for level in self._hard:
             nodes = self._levelled(level, nodes, wanted, later=rising)

@@ -20,6 +20,8 @@ from solver.rules.batch_quota import FREE, BatchQuota, pour, ranks, single
 from solver.rules.inter_pod_affinity import InterPodAffinity
 from solver.rules.pod_topology_spread import PodTopologySpread
 from tests.objects import Object, node, pod
+from tests.solver.bounds.test_coarse_model import near, terms
+from tests.solver.bounds.test_shared_room import wish, wishing
 from tests.solver.rules.test_agreement import accepted
 from tests.tiers import sampled
 
@@ -230,7 +232,7 @@ def test_a_burst_fills_unequal_zones_in_one_go() -> None:
     state = _Bound(compile_cluster(snapshot, select(snapshot)))
     quotas = BatchQuota(state.spread.levels(0), (), state.pods.exclusive(0), ())
     assert quotas.per_node
-    chosen = quotas.choose(np.arange(8), 8)
+    chosen = quotas.choose(np.arange(8), 8, np.arange(8))
     assert sorted(zones[n] for n in chosen) == ["x", "y", "y", "z", "z"]
 
 
@@ -245,18 +247,11 @@ def shy_instance(seed: int) -> list[Object]:
         labels = {"rack": f"r{rng.randrange(3)}"} | ({"zone": rng.choice("xyz")} if rng.random() < 0.95 else {})
         objects.append(node(f"n{i}", labels=labels | ({"disk": "ssd"} if rng.random() < 0.5 else {})))
     for app in "ab":
-        terms = [
-            {
-                "weight": rng.choice([1, 10, 50]),
-                "podAffinityTerm": {"topologyKey": key, "labelSelector": {"matchLabels": {"app": rng.choice(["a", app, app])}}},
-            }
-            for key in rng.sample(KEYS, rng.choice([1, 1, 2]))
-        ]
-        affinity: Object = {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": terms}}
+        keys = rng.sample(KEYS, rng.choice([1, 1, 2]))
+        drawn = [(key, rng.choice([1, 10, 50]), rng.choice(["a", app, app])) for key in keys]
+        affinity = terms(repels=[near(other, key, weight) for key, weight, other in drawn])
         if rng.random() < 0.4:
-            term = {"matchExpressions": [{"key": "disk", "operator": "In", "values": ["ssd"]}]}
-            preferred = [{"weight": rng.choice([1, 20]), "preference": term}]
-            affinity["nodeAffinity"] = {"preferredDuringSchedulingIgnoredDuringExecution": preferred}
+            affinity |= wishing(wish("disk", "ssd", rng.choice([1, 20])))
         for i in range(rng.randint(2, 9)):
             at = f"n{rng.randrange(3)}" if rng.random() < 0.1 else None
             objects.append(pod(f"{app}{i}", labels={"app": app}, affinity=affinity, node_name=at))
