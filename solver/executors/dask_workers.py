@@ -162,6 +162,8 @@ def _fit(client: Any, target: str) -> None:
         told = client.sync(client._run, eval, dask_tasks.VERSIONS, on_error="return", callback_timeout=_TIMEOUT)
     except OSError as error:
         raise WorkersError(f"{target}: the scheduler or a worker does not answer within {_TIMEOUT} s") from error
+    if not threads:  # the last one went after it had been waited for
+        raise WorkersError(f"{target}: the scheduler has no workers")
     for worker, number in sorted(threads.items()):
         if number != 1:
             raise WorkersError(f"worker {worker} has {number} threads: kubestow's tasks need workers with one (dask worker --nthreads 1)")

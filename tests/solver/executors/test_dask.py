@@ -271,6 +271,18 @@ def test_workers_that_are_not_fit_are_named(elsewhere: Elsewhere, monkeypatch: p
         _patiently(str(elsewhere.file))
 
 
+@pytest.mark.full
+def test_workers_that_go_right_after_they_were_waited_for_are_missed(elsewhere: Elsewhere, monkeypatch: pytest.MonkeyPatch) -> None:
+    import distributed
+
+    monkeypatch.setattr(distributed.Client, "wait_for_workers", lambda client, n_workers, timeout: None)
+    until = time.monotonic() + 60
+    while not elsewhere.file.exists() and time.monotonic() < until:
+        time.sleep(0.1)
+    with pytest.raises(WorkersError, match="the scheduler has no workers"):
+        open_dask(str(elsewhere.file))
+
+
 def _patiently(target: str) -> DaskWorkers:
     """Connect when the worker that was just started is there."""
     until = time.monotonic() + 60
