@@ -181,6 +181,8 @@ class DaskWorkers:
     """Workers of a Dask scheduler, one thread each.
 
     A worker's death is the scheduler's to mend: it gives the task to others, as often as ``distributed.scheduler.allowed-failures`` says.
+    It charges all tasks that wait at a worker which dies (``Scheduler.remove_worker``, https://github.com/dask/distributed): what it gives
+    up is tried once more, one task at a time (:func:`solver.executors.run.run`).
 
     Attributes:
         sent: Bytes of files that were sent to workers.

@@ -59,8 +59,9 @@ def run(
     After ``stop`` nothing new begins, what is done is yielded, what waits is left out, and this ends; ``workers.close(now=True)`` ends
     tasks that are at work.
 
-    A task whose worker dies is tried again, as often as the workers say. Where one death takes the tasks of other workers with it, as in a
-    pool of processes, these are then run one at a time, so that only the task that kills its worker is charged with it.
+    A task whose worker dies is tried again, as often as the workers say. Others are lost with it: in a pool of processes those of all
+    workers, at a scheduler those that waited at the same worker. All of them are then run one at a time, so that only the task that kills
+    its worker is charged with it.
 
     Args:
         work: Called with ``arguments(task)`` by a worker; picklable.
@@ -143,7 +144,7 @@ class _Crew(Generic[_T, _R]):
             WorkersError: the workers say so; after what is done.
         """
         finished, gone = self._finished(), None
-        guilty = not self._workers.shared_fate or len(self.running) == 1
+        only = len(self.running) == 1
         lost = False
         for future in finished:
             held = self.running.pop(future, None)
@@ -159,8 +160,8 @@ class _Crew(Generic[_T, _R]):
                 yield Done(held.task, error=error)
             else:
                 lost = True
-                held.deaths += guilty
-                held.suspect = self._workers.shared_fate
+                held.deaths += held.suspect or (only and self._workers.shared_fate)  # a scheduler's may have waited behind another one
+                held.suspect = True
                 if held.deaths < self._workers.tries:
                     self._again.append(held)
                 else:

@@ -31,7 +31,7 @@ class Workers(Protocol):
 
     Attributes:
         shared_fate: Whether a worker that dies takes the tasks of all others with it.
-        tries: How often a task is tried whose worker dies.
+        tries: How often a task is tried whose worker dies, and nothing else was there.
     """
 
     shared_fate: bool

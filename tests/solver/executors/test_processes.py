@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from solver.executors.run import run
+from solver.executors.run import Done, run
 from solver.executors.workers import Processes, SchedulerGone, interrupts_held, jobs_and_share
 from tests.solver.executors import work
 
@@ -92,6 +92,37 @@ class Later(Inline):
     def finish(self, number: int) -> None:
         future, value = self._waiting[number]
         future.set_result(value)
+
+
+class Charging(Inline):
+    """Workers of a scheduler that gives up all that waits at a worker when it dies of one task."""
+
+    width = 4
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._there: list[tuple[Future[Any], Any]] = []
+        self.most_beside = list[int]()
+
+    def submit(self, work: Callable[..., Any], *arguments: Any) -> Future[Any]:
+        self.handed_out += 1
+        future: Future[Any] = Future()
+        self._there.append((future, arguments[0]))
+        return future
+
+    def is_lost(self, error: BaseException) -> bool:
+        return isinstance(error, ConnectionError)
+
+    def die_of(self, killer: int) -> None:
+        """End what is there: all of it if the killer is."""
+        there, self._there = self._there, []
+        self.most_beside.append(len(there))
+        died = any(number == killer for _, number in there)
+        for future, number in there:
+            if died:
+                future.set_exception(ConnectionError("killed"))
+            else:
+                future.set_result(number)
 
 
 @pytest.fixture
@@ -289,3 +320,13 @@ def test_a_signal_while_processes_start_is_heard_once_they_have_been_told_what_t
         signal.signal(number, before)
         end.set()
         other.join()
+
+
+def test_who_waited_at_a_worker_that_died_is_tried_alone_before_it_is_charged() -> None:
+    workers, done = Charging(), dict[int, Done[int, int]]()
+    workers.check = lambda: workers.die_of(9)  # type: ignore[method-assign]
+    for each in run(workers, work.square, range(20)):
+        done[each.task] = each
+    assert done.keys() == set(range(20))
+    assert [task for task, each in done.items() if each.lost] == [9]
+    assert workers.most_beside == [8, *[8], *[1] * 8, 4]
