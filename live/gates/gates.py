@@ -57,6 +57,17 @@ class Outcome:
     undone: list[str] = field(default_factory=list)
 
 
+@dataclass(frozen=True)
+class _Choice:
+    """``beyond``: held pods that no node is planned for; ``accepted``: what may go, by ``fitting``; ``behind``: pods of no gang that no
+    planned node takes."""
+
+    beyond: list[Object]
+    accepted: list[Release] = field(default_factory=list)
+    behind: list[Release] = field(default_factory=list)
+    fitting: Fitting | None = None
+
+
 @dataclass
 class Gates:
     """Carries out a placement of manifests. ``templates``: :func:`models.execution.template_nodes.template_nodes` of it. ``ending``: when
@@ -132,23 +143,15 @@ class Gates:
         """Let go what may go now; return whether anything did. ``free_after``: so many seconds after it came a pod that no planned node
         takes goes without one, and at once where none of its nodes exists; None: such pods stay behind the gate."""
         await self._see()
-        found = ready(self.cluster, self.templates)
-        self._why = found.waiting
-        asked = [*found.together, *found.alone]
+        chosen = await self._choose()
+        if chosen.accepted:  # a gate cannot come back, and each kind is watched by itself: a node may have gone before a pod came
+            await self.cluster.refresh()
+            chosen = await self._choose()
         went: list[Object] = []
-        freed = list(found.beyond)
-        if asked:
-            fitting = await Fitting(self.cluster, self.placement, self.templates, self.judge).look()
-            accepted = fitting.accepted(asked)
-            keys = {release.key for release in accepted}
-            behind = [release for release in found.alone if release.key not in keys]
-            for release in behind:
-                accepted += self._elsewhere(fitting, release, accepted)
-            keys = {release.key for release in accepted}
-            accepted = fitting.in_turn(accepted)
-            self._why = [*found.waiting, *dict.fromkeys(fitting.why.values())]
-            went = await self._let_go(accepted, fitting)
-            freed += [each.pod for each in behind if each.key not in keys and free_after is not None and self._is_late(each, free_after)]
+        freed = list(chosen.beyond)
+        if chosen.fitting is not None:
+            went = await self._let_go(chosen.accepted, chosen.fitting)
+            freed += [each.pod for each in chosen.behind if free_after is not None and self._is_late(each, free_after)]
         for pod in freed:
             if free_after is None:
                 self.say(f"Pod {key_of(pod)} is more than the placement has nodes for, and stays behind the gate")
@@ -160,6 +163,24 @@ class Gates:
         if went:
             await self.cluster.refresh()
         return bool(went)
+
+    async def _choose(self) -> _Choice:
+        """Return what may go as the cluster is known to be."""
+        found = ready(self.cluster, self.templates)
+        self._why = found.waiting
+        asked = [*found.together, *found.alone]
+        if not asked:
+            return _Choice(found.beyond)
+        fitting = await Fitting(self.cluster, self.placement, self.templates, self.judge).look()
+        accepted = fitting.accepted(asked)
+        keys = {release.key for release in accepted}
+        behind = [release for release in found.alone if release.key not in keys]
+        for release in behind:
+            accepted += self._elsewhere(fitting, release, accepted)
+        keys = {release.key for release in accepted}
+        accepted = list(fitting.in_turn(accepted))
+        self._why = [*found.waiting, *dict.fromkeys(fitting.why.values())]
+        return _Choice(found.beyond, accepted, [each for each in behind if each.key not in keys], fitting)
 
     async def news(self, seconds: float) -> None:
         """Wait for a change of the cluster, so long at most, and a little more for what comes with it."""
