@@ -37,6 +37,7 @@ class FullNodesParameters:
         waste: Times as many are looked at, of which some leave more of all resources together unused than can be spared.
         kinds: Kinds of nodes at most.
         largest: Pods that are asked about, one after the other, whether they are in any pattern.
+        few: Patterns of few pods that are listed at most.
         nothing: Part of a node that counts as nothing: where more can be spared, large pods find company.
     """
 
@@ -47,6 +48,7 @@ class FullNodesParameters:
     waste: int = 3
     kinds: int = 64
     largest: int = 4
+    few: int = 20_000
     nothing: float = 1e-4
 
 
@@ -87,11 +89,18 @@ class FullNodes:
                 spare[w] += int(sizes[len(sizes) - min(most, len(sizes)) :].sum())
         return np.asarray(spare)
 
+    @property
+    def next_to_nothing(self) -> bool:
+        """Return whether some pods must be placed, and next to nothing can be spared. Else there are many patterns of any kind."""
+        room = self.demands.room
+        share = (self.spare[: room.shape[1]] / np.maximum(room.max(axis=0, initial=1), 1)).min(initial=1.0)
+        return not self.may_stay_out.all() and bool(share <= PARAMETERS.nothing) and len(self.kinds) <= PARAMETERS.kinds
+
     def impossible(self, cpsat: CpSat, seconds: float) -> bool:
         """Return whether the room of all nodes together refutes it, or that some pod is in no set that fills a node well enough."""
         if (self.spare < 0).any() or self._short(cpsat, seconds):
             return True
-        return not self.may_stay_out.all() and self._hopeless()
+        return self.next_to_nothing and self._hopeless()
 
     def _short(self, cpsat: CpSat, seconds: float) -> bool:
         """Whether no choice of pods that stay out leaves room for the others, all nodes taken together: whole pods say more than the
@@ -110,12 +119,8 @@ class FullNodes:
         return cpsat.run(model, seconds, workers=1).status == cp_model.INFEASIBLE
 
     def _hopeless(self) -> bool:
-        """Whether one of the largest pods that must be placed, by all resources together, is in no pattern. Asked only where next to
-        nothing can be spared: else there are many patterns, and the answer is known."""
+        """Whether one of the largest pods that must be placed, by all resources together, is in no pattern."""
         demands = self.demands
-        share = (self.spare[: demands.room.shape[1]] / np.maximum(demands.room.max(axis=0, initial=1), 1)).min(initial=1.0)
-        if share > PARAMETERS.nothing or len(self.kinds) > PARAMETERS.kinds:
-            return False
         must = np.flatnonzero(~self.may_stay_out)
         for k in must[np.argsort(-demands.sizes[must], kind="stable")][: PARAMETERS.largest].tolist():
             company = self._company(k)
@@ -131,6 +136,34 @@ class FullNodes:
                 if exist is not False:
                     return exist
         return False
+
+    def crowded(self, cpsat: CpSat, seconds: float) -> bool:
+        """Return whether too few nodes can have so few pods that the others need not have more than there are.
+
+        Every node is to have one pod more than its share, rounded down. That is more than all pods: patterns of no more than the share have
+        to make up for it. They are few, have pods in common, and leave more unused, all together, than can be spared. Where pods are much
+        alike, or shares large, they are too many to list in some part of so many seconds.
+        """
+        demands, found = self.demands, list[Ints]()
+        pods, size = int(demands.count.sum()), demands.room.shape[1]
+        room = demands.room[:, int((self.spare[:size] / np.maximum(demands.room.sum(axis=0), 1)).argmin())]
+        share = np.array([pods * int(room[nodes[0]]) // max(1, int(room.sum())) for nodes in self.kinds])
+        for nodes, few in zip(self.kinds, share.tolist(), strict=True):
+            patterns = NodePatterns(self._node(int(nodes[0])), self.stopped).of_few_pods(few, seconds)
+            if patterns is None or sum(map(len, found)) + len(patterns) > PARAMETERS.few:
+                return False
+            found.append(patterns)
+        kind, patterns = np.repeat(np.arange(len(found)), [len(p) for p in found]), np.concatenate(found)
+        nodes_of = np.array([len(nodes) for nodes in self.kinds])
+        unused = np.array([demands.room[nodes[0]] for nodes in self.kinds])[kind] - patterns @ demands.demand
+        model = cp_model.CpModel()
+        used = [model.new_int_var(0, int(n), "") for n in nodes_of[kind]]
+        columns = [*(patterns.T), *unused.T, *(kind == k for k in range(len(found)))]
+        for column, most in zip(columns, [*demands.count, *self.spare[:size], *nodes_of], strict=True):
+            model.add(cp_model.LinearExpr.weighted_sum(used, column.astype(np.int64).tolist()) <= int(most))
+        fewer = cp_model.LinearExpr.weighted_sum(used, (share[kind] + 1 - patterns.sum(axis=1)).tolist())
+        model.add(fewer >= int(nodes_of @ (share + 1)) - pods)
+        return cpsat.run(model, seconds, workers=1).status == cp_model.INFEASIBLE
 
     def patterns(self, seconds: float) -> list[Ints] | None:
         """Return int64[P, K] per kind of nodes: every set of pods that a node may have. None where they are too many to list in some part

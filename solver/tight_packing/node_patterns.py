@@ -1,7 +1,8 @@
 """Sets of pods that fit one node and leave little of it unused, listed by meeting in the middle.
 
-The classes are cut in two halves. Every set of pods of a half that fits is one integer: what the node has left of each resource in a
-field of its own, with a bit above it that a pod too large borrows. One list is sorted and searched for what the sets of the other lack.
+The classes are cut in two halves; or, where only patterns of few pods are asked for, the pods of a pattern. Every set of pods of a half
+that fits is one integer: what the node has left of each resource in a field of its own, with a bit above it that a pod too large borrows.
+One list is sorted and searched for what the sets of the other lack.
 
 Source: Horowitz and Sahni, doi:10.1145/321812.321823.
 """
@@ -13,6 +14,7 @@ from dataclasses import dataclass, field
 from math import gcd
 
 import numpy as np
+from numpy.typing import NDArray
 
 from models.cluster.cluster import Ints
 from models.kube.selectors import Bools
@@ -31,6 +33,8 @@ class PatternParameters:
         most_states: ... however long there is, ...
         states_per_second: ... and for each second.
         pairs: Pairs of such sets whose first resource is right, at most.
+        few_states: Sets of half as many pods as patterns of few pods may have, for each second, ...
+        most_few_states: ... and at most.
     """
 
     states: int = 4_000_000
@@ -38,6 +42,8 @@ class PatternParameters:
     most_states: int = 400_000
     states_per_second: int = 150_000
     pairs: int = 2_000_000
+    few_states: int = 4_000_000
+    most_few_states: int = 6_000_000
 
 
 PARAMETERS = PatternParameters()
@@ -77,6 +83,17 @@ class _Half:
         return found
 
 
+@dataclass
+class _Level:
+    """Every set of so many pods that fits, ordered by the last class in it. ``load``: int64[S], packed; ``run``: int64[S], pods of the last
+    class; ``before``: int32[S], the set without its last pod; ``ends``: int64[K' + 1], the sets whose last class is one before each."""
+
+    load: Ints
+    run: Ints
+    before: NDArray[np.int32]
+    ends: Ints
+
+
 class NodePatterns:
     """The patterns of a node. ``None`` from a method: there are too many sets to list, or ``stopped`` said so."""
 
@@ -101,6 +118,21 @@ class NodePatterns:
         size = len(self.node.count)
         return np.asarray(found[2].pods(found[0], size) + found[3].pods(found[1], size))
 
+    def of_few_pods(self, pods: int, seconds: float) -> Ints | None:
+        """Return int64[P, K], every pattern of at most so many pods, if to list them is a matter of some part of so many seconds."""
+        if not self.fit or not self.fields:
+            return None
+        levels = self._levels(-(-pods // 2), min(PARAMETERS.most_few_states, int(PARAMETERS.few_states * seconds)))
+        if levels is None:
+            return None
+        found = [np.zeros((0, len(self.node.count)), dtype=np.int64)]
+        for size in range(pods + 1):
+            patterns = self._of_size(levels, size)
+            if patterns is None:
+                return None
+            found.append(patterns)
+        return np.concatenate(found)
+
     # --- packing --------------------------------------------------------------------------------------------------------
 
     def _fields(self) -> list[tuple[int, int, int]] | None:
@@ -118,6 +150,10 @@ class NodePatterns:
         for r, unit, shift in self.fields:
             found += (amounts[..., r] // unit) << shift
         return found
+
+    def _guards(self) -> int:
+        """The bits above the fields."""
+        return sum(1 << (shift + (int(self.node.room[r]) // unit).bit_length()) for r, unit, shift in self.fields)
 
     # --- search ---------------------------------------------------------------------------------------------------------
 
@@ -142,7 +178,7 @@ class NodePatterns:
 
     def _half(self, classes: list[int], most: int, *, keep: bool) -> _Half | None:
         """Every set of pods of these classes that fits into the room."""
-        guards = sum(1 << (shift + (int(self.node.room[r]) // unit).bit_length()) for r, unit, shift in self.fields)
+        guards = self._guards()
         half = _Half(self._packed(self.node.room)[None])
         for k in classes:
             demand = int(self._packed(self.node.demand[k]))
@@ -165,6 +201,65 @@ class NodePatterns:
             if keep:
                 half.steps.append((k, np.concatenate(pods), np.concatenate(sources)))
         return half
+
+    def _levels(self, pods: int, most: int) -> list[_Level] | None:
+        """Every set of no pods, of one, and so on; None where these are more than ``most``."""
+        none, size = np.zeros(1, dtype=np.int64), len(self.classes)
+        found = [_Level(none, none, none.astype(np.int32), np.ones(size + 1, dtype=np.int64))]
+        for _ in range(pods):
+            parts, sets = [], 0
+            for place in range(size):
+                parts.append(self._with_one_more(found[-1], place))
+                sets += len(parts[-1][0])
+                if sets > most or self.stopped():
+                    return None
+            ends = np.cumsum([0, *(len(load) for load, _, _ in parts)])
+            loads, runs, sources = zip(*parts, strict=True)
+            found.append(_Level(np.concatenate(loads), np.concatenate(runs), np.concatenate(sources), ends))
+        return found
+
+    def _with_one_more(self, level: _Level, place: int) -> tuple[Ints, Ints, NDArray[np.int32]]:
+        """Load, run and source of the sets to which a pod of a class was added, of those that have no later class."""
+        first, end = level.ends[place : place + 2].tolist()
+        k, guards = int(self.classes[place]), self._guards()
+        again = first + np.flatnonzero(level.run[first:end] < self.node.count[k])
+        load = np.concatenate([level.load[:first], level.load[again]]) + int(self._packed(self.node.demand[k]))
+        run = np.concatenate([np.ones(first, dtype=np.int64), level.run[again] + 1])
+        source = np.concatenate([np.arange(first, dtype=np.int32), again.astype(np.int32)])
+        fits = ((int(self._packed(self.node.room)) | guards) - load) & guards == guards
+        return (load, run, source) if fits.all() else (load[fits], run[fits], source[fits])
+
+    def _of_size(self, levels: list[_Level], size: int) -> Ints | None:
+        """int64[P, K], the patterns of so many pods: the half that takes less of the topmost resource, and the other one."""
+        less, more = -(-size // 2), size // 2
+        top, unit, shift = self.fields[-1]
+        room, spare = int(self.node.room[top]) // unit, int(self.node.spare[top]) // unit
+        light, heavy, all_ = levels[less].load, levels[more].load, int(self._packed(self.node.room))
+        light = light[light >> shift <= less * room // max(1, size)]
+        heavy = heavy[heavy >> shift >= -(-more * (room - spare) // max(1, size))]
+        left, load = np.sort(all_ - light), np.sort(heavy)  # numbers are sorted much faster than indices
+        pairs = self._meet(left, load)
+        if pairs is None:
+            return None
+        one, other = all_ - left[pairs[0]], load[pairs[1]]
+        here, there = self._of_loads(levels[: less + 1], one), self._of_loads(levels[: more + 1], other)
+        found = [np.zeros((0, len(self.node.count)), dtype=np.int64)]
+        found += [here[a][:, None] + there[b] for a, b in set(zip(one.tolist(), other.tolist(), strict=True))]
+        chosen = np.concatenate([each.reshape(-1, len(self.node.count)) for each in found])
+        return np.unique(chosen[(chosen <= self.node.count).all(axis=1)], axis=0)
+
+    def _of_loads(self, levels: list[_Level], loads: Ints) -> dict[int, Ints]:
+        """By load, int64[S, K]: pods of each class in the sets of the last level that have one of these loads."""
+        wanted, all_ = np.unique(loads), levels[-1].load
+        if not len(wanted):
+            return {}
+        sets = np.flatnonzero(wanted[np.minimum(np.searchsorted(wanted, all_), len(wanted) - 1)] == all_)
+        found, rows, chosen = np.zeros((len(sets), len(self.node.count)), dtype=np.int64), np.arange(len(sets)), sets
+        for level in levels[:0:-1]:
+            last = np.searchsorted(level.ends, chosen, "right") - 1
+            np.add.at(found, (rows, self.classes[last]), 1)
+            chosen = level.before[chosen].astype(np.int64)
+        return {value: found[all_[sets] == value] for value in wanted.tolist()}
 
     def _meet(self, left: Ints, load: Ints) -> tuple[Ints, Ints] | None:
         """The pairs of a set of the one half, by what it leaves, and one of the other, by its load, that leave no more than may be left;

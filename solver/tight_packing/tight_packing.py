@@ -31,6 +31,8 @@ class TightParameters:
         filling: ... and deterministic seconds that each step of it counts.
         listing: Deterministic seconds that listing patterns counts, ...
         pricing: ... and a linear program over some of them.
+        crowd: Share for patterns of few pods, ...
+        crowding: ... and deterministic seconds that these count.
         pods: Pods above which the repacking has no chance to end.
     """
 
@@ -42,6 +44,8 @@ class TightParameters:
     filling: float = 3e-4
     listing: float = 0.05
     pricing: float = 0.03
+    crowd: float = 0.4
+    crowding: float = 0.5
     pods: int = 5_000
 
 
@@ -66,7 +70,7 @@ class TightPacking:
             wanted = {p: n for p, n in placed.items() if p > priority} | {priority: bound}
             proof = self._proof(wanted, over)
             self.context.deadline.charge(PARAMETERS.listing)
-            if not proof.impossible(self.cpsat, seconds * PARAMETERS.choose):
+            if not (proof.impossible(self.cpsat, seconds * PARAMETERS.choose) or self._crowded(proof, seconds)):
                 patterns = None if over() else proof.patterns(seconds)
                 if patterns is None:
                     return bound, None
@@ -112,6 +116,12 @@ class TightPacking:
         demands = self.all.only(np.isin(self.all.priority, list(wanted)))
         fit = {p: int(demands.count[demands.priority == p].sum()) for p in wanted}
         return FullNodes(demands, {p: max(0, fit[p] - n) for p, n in wanted.items()}, over)
+
+    def _crowded(self, proof: FullNodes, seconds: float) -> bool:
+        if not proof.next_to_nothing:
+            return False
+        self.context.deadline.charge(PARAMETERS.crowding)
+        return proof.crowded(self.cpsat, seconds * PARAMETERS.crowd)
 
     def _whole(self, demands: Demands, counts: Ints) -> Ints:
         """int64[G, N] of int64[K, N]."""

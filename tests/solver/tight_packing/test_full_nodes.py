@@ -37,6 +37,7 @@ def test_refutes_only_what_is_impossible_and_dives_to_what_has_room(seed: int) -
         cpsat = CpSat(context())
         real = possible(demands, out)
         assert not (proof.impossible(cpsat, 1.0) and real)
+        assert not (proof.crowded(cpsat, 1.0) and real)
         patterns = proof.patterns(1.0)
         if patterns is None:
             continue
@@ -63,6 +64,18 @@ def test_tight_packings_that_the_linear_program_refutes_or_a_dive_finds() -> Non
     assert counts is not None
     assert counts.sum(axis=1).tolist() == [13, 2]
     assert fits(demands, counts)
+
+
+def test_nodes_of_few_pods_that_leave_too_much() -> None:
+    """Three nodes of 100 take 45 + 35 + 20 and twice 26 + 26 + 24 + 24. With 45 twice more in place of four of these, nodes of 97, 97 and
+    96 are full as well, all together; but no three pods fill one of 97, nor two that of 96."""
+    demand, free = np.array([[45], [35], [20], [26], [24]], dtype=np.int64), np.ones((5, 3), dtype=bool)
+    one = Demands(np.arange(5), np.array([1, 1, 1, 4, 4]), demand, np.zeros(5, dtype=np.int64), np.full((3, 1), 100), free)
+    other = Demands(np.arange(5), np.array([3, 1, 1, 2, 2]), demand, np.zeros(5, dtype=np.int64), np.array([[97], [97], [96]]), free)
+    for demands, crowded in ((one, False), (other, True)):
+        proof = FullNodes(demands, {0: 0})
+        assert proof.spare[0] == 0
+        assert proof.crowded(CpSat(context()), 1.0) is crowded
 
 
 def test_a_pod_that_finds_no_company() -> None:

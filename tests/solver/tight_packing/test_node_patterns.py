@@ -43,6 +43,13 @@ def test_as_brute_force_lists_them(seed: int) -> None:
     assert len(set(listed)) == len(listed)
     assert set(listed) == brute(one)
     assert NodePatterns(one).exist() is (len(listed) > 0)
+    for pods in range(5):
+        few = NodePatterns(one).of_few_pods(pods, 1.0)
+        if few is not None:
+            assert len({tuple(row) for row in few.tolist()}) == len(few)
+            assert {tuple(row) for row in few.tolist()} == {row for row in listed if sum(row) <= pods}
+        else:
+            assert not NodePatterns(one).fields
 
 
 def test_too_many_are_not_listed(monkeypatch: pytest.MonkeyPatch) -> None:
