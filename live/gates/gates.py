@@ -178,7 +178,7 @@ class Gates:
         for release in behind:
             accepted += self._elsewhere(fitting, release, accepted)
         keys = {release.key for release in accepted}
-        accepted = list(fitting.in_turn(accepted))
+        accepted = fitting.in_turn(accepted)
         self._why = [*found.waiting, *dict.fromkeys(fitting.why.values())]
         return _Choice(found.beyond, accepted, [each for each in behind if each.key not in keys], fitting)
 

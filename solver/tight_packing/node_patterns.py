@@ -125,9 +125,10 @@ class NodePatterns:
         levels = self._levels(-(-pods // 2), min(PARAMETERS.most_few_states, int(PARAMETERS.few_states * seconds)))
         if levels is None:
             return None
+        loads = [np.sort(level.load) for level in levels]  # numbers are sorted much faster than indices
         found = [np.zeros((0, len(self.node.count)), dtype=np.int64)]
         for size in range(pods + 1):
-            patterns = self._of_size(levels, size)
+            patterns = self._of_size(levels, loads, size)
             if patterns is None:
                 return None
             found.append(patterns)
@@ -229,15 +230,15 @@ class NodePatterns:
         fits = ((int(self._packed(self.node.room)) | guards) - load) & guards == guards
         return (load, run, source) if fits.all() else (load[fits], run[fits], source[fits])
 
-    def _of_size(self, levels: list[_Level], size: int) -> Ints | None:
-        """int64[P, K], the patterns of so many pods: the half that takes less of the topmost resource, and the other one."""
+    def _of_size(self, levels: list[_Level], loads: list[Ints], size: int) -> Ints | None:
+        """int64[P, K], the patterns of so many pods: the half that takes less of the topmost resource, and the other one. ``loads``: those
+        of each level, sorted."""
         less, more = -(-size // 2), size // 2
         top, unit, shift = self.fields[-1]
         room, spare = int(self.node.room[top]) // unit, int(self.node.spare[top]) // unit
-        light, heavy, all_ = levels[less].load, levels[more].load, int(self._packed(self.node.room))
-        light = light[light >> shift <= less * room // max(1, size)]
-        heavy = heavy[heavy >> shift >= -(-more * (room - spare) // max(1, size))]
-        left, load = np.sort(all_ - light), np.sort(heavy)  # numbers are sorted much faster than indices
+        all_, light = int(self._packed(self.node.room)), np.searchsorted(loads[less], (less * room // max(1, size) + 1) << shift)
+        heavy = np.searchsorted(loads[more], -(-more * (room - spare) // max(1, size)) << shift)
+        left, load = all_ - loads[less][:light][::-1], loads[more][heavy:]
         pairs = self._meet(left, load)
         if pairs is None:
             return None

@@ -48,10 +48,13 @@ class Elsewhere:
             )
         return self.started[-1]
 
-    def worker(self, *arguments: str) -> None:
+    def await_scheduler(self) -> None:
         until = time.monotonic() + 60
         while not self.file.exists() and time.monotonic() < until:
             time.sleep(0.1)
+
+    def worker(self, *arguments: str) -> None:
+        self.await_scheduler()
         self._start("worker", "--scheduler-file", str(self.file), "--host", "127.0.0.1", "--no-nanny", *arguments)
 
 
@@ -276,9 +279,7 @@ def test_workers_that_go_right_after_they_were_waited_for_are_missed(elsewhere: 
     import distributed
 
     monkeypatch.setattr(distributed.Client, "wait_for_workers", lambda client, n_workers, timeout: None)
-    until = time.monotonic() + 60
-    while not elsewhere.file.exists() and time.monotonic() < until:
-        time.sleep(0.1)
+    elsewhere.await_scheduler()
     with pytest.raises(WorkersError, match="the scheduler has no workers"):
         open_dask(str(elsewhere.file))
 
