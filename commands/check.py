@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     type=options.READ,
     help="A chart that was rendered to standard input: findings name its templates in DIR; repeatable.",
 )
+@click.option("--allow-unknown-kinds", is_flag=True, help="Let pod templates in kinds that are not read through (KS809).")
 @click.option("--show-known", is_flag=True, help="List findings that --base or --baseline knows, too.")
 @selecting.fail_on
 @selecting.codes
@@ -60,6 +61,7 @@ def check(
     namespace: str | None,
     *,
     charts: tuple[str, ...],
+    allow_unknown_kinds: bool,
     show_known: bool,
 ) -> None:
     """Say whether manifests fit a cluster, and what is wrong with them.
@@ -87,6 +89,8 @@ def check(
     policy = inputs.read_policy(choices)
     run = searching.Run(streams)
     request, where = _request(streams, policy, namespace, charts, base)
+    if allow_unknown_kinds:
+        request.manifests.unread.clear()
     looked = AuditOptions(policy, choices.daemon_namespaces, time_limit=search.time_limit, chosen=picked)
     asked = GateOptions(searching.search_options(search, choices, policy), looked, show_known)
     checked = run.search(partial(judge, request, asked))

@@ -18,6 +18,7 @@ import msgspec
 from models.kube import device_objects, kinds, objects, storage_objects, workload_objects
 from models.kube.closed_nodes import CLOSED_BY
 from models.numa.annotations import AFFINITY, ANTI_AFFINITY, PREFIXES
+from models.snapshot.api_types import Unread
 from models.snapshot.decode import JSON_ERRORS, Reader
 from models.snapshot.unknown_fields import FieldCheck, NotUnderstood
 
@@ -161,7 +162,7 @@ class Keeper:
     def found(self, kind: kinds.Kind, obj: Any, source: str, *, known: bool = False) -> bool:
         """Keep an object of a kind that is read. Returns that it is not to be taken for others: it is changed."""
         if kind.name != self._kind.name:
-            self.ignore(kind.name, None)
+            self._refuse(kind.name)
             return False
         _conceal(obj)
         if isinstance(obj, workload_objects.PodGroup):
@@ -172,8 +173,11 @@ class Keeper:
     def listed(self, metadata: object) -> None:
         """Metadata of lists have nothing to keep."""
 
-    def ignore(self, kind: str, api_version: str | None) -> None:
+    def ignore(self, unread: Unread) -> None:
         """Note an object of another kind than was asked for."""
+        self._refuse(unread.kind)
+
+    def _refuse(self, kind: str) -> None:
         self.problem("", kind, f"expected a {self._kind.name}")
 
     def problem(self, source: str, where: str, message: str) -> None:

@@ -12,6 +12,7 @@ from typing import Final
 
 import msgspec
 
+from audit.checks.rollouts import DEADLOCK, HALT, PREEMPTS
 from audit.gate.changes import Change, as_applied, changes, put_in_place
 from audit.gate.fields import blamed, in_template, without_places
 from audit.gate.placing import Outcome, Placing, Verdict
@@ -35,6 +36,8 @@ _OF_NODES: Final = "KS9"
 _JUDGED: Final = "KS1"
 #: ... and where exactly replicas would run is the scheduler's choice.
 _CHOSEN_HERE: Final = ("KS511", "KS512", "KS513", "KS514")
+#: Of the rollout after the one that the manifests bring about.
+_OF_NEXT_ROLLOUT: Final = tuple(code.code for code in (DEADLOCK, HALT, PREEMPTS))
 #: Judged by what else there is, which manifests alone do not tell.
 _OF_OTHERS: Final = "KS201"
 _NO_CLUSTER: Final = "whether the pods fit, and all that depends on nodes and on what runs: no cluster is given (--cluster)"
@@ -194,7 +197,19 @@ def _side(cluster: Snapshot | None, manifests: Snapshot, run: _Run, *, compared:
         outcome.after, persistent_volume_claims=start.persistent_volume_claims, storage_classes=start.storage_classes
     )
     found, audit = _audited(after, run, outcome.newcomers | created)
-    return _Side(outcome.verdicts, found, audit, own, known, outcome)
+    return _Side(outcome.verdicts, _next_rollouts(found, outcome.verdicts), audit, own, known, outcome)
+
+
+def _next_rollouts(found: Sequence[_Located], verdicts: Sequence[Verdict]) -> list[_Located]:
+    """Say of a finding about the next rollout that the rollout of the change itself completes, if it does."""
+    complete = {verdict.change.ref for verdict in verdicts if verdict.fit == "fits" and verdict.change.rolls}
+    told = []
+    for each in found:
+        if each.ref in complete and each.finding.code in _OF_NEXT_ROLLOUT:
+            message = f"the rollout of this change completes; {each.finding.message}"
+            each = replace(each, finding=msgspec.structs.replace(each.finding, message=message))
+        told.append(each)
+    return told
 
 
 def _no_namespaces(merged: Snapshot, manifests: Snapshot) -> list[str]:

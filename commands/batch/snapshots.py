@@ -13,8 +13,11 @@ from models.snapshot.snapshot import InputError
 def expand(named: Sequence[str], *, each_directory: bool, without: str | None = None) -> list[str]:
     """Return the paths of all snapshots, each once, in the order in which they are named and by name within.
 
-    A folder stands for the files in it, at any depth, or is one snapshot with ``each_directory``. ``without``: a folder whose files are
-    none unless they are named themselves, that of the results. A file that is named and is not there is a snapshot all the same, for its row to say so.
+    A folder stands for the files in it, at any depth, or is one snapshot with ``each_directory``. A file that is named and is not there is
+    a snapshot all the same, for its row to say so.
+
+    Args:
+        without: The folder of the results. Its files are no snapshots, unless they are named themselves.
 
     Raises:
         InputError: a pattern matches nothing, or a folder holds nothing.
