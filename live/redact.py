@@ -21,6 +21,7 @@ from models.numa.annotations import AFFINITY, ANTI_AFFINITY, PREFIXES
 from models.snapshot.api_types import Unread
 from models.snapshot.decode import JSON_ERRORS, Reader
 from models.snapshot.unknown_fields import FieldCheck, NotUnderstood
+from models.workloads.template import DIGESTS, annotation_digests, written_digests
 
 _encode: Final = msgspec.json.Encoder().encode
 
@@ -164,7 +165,10 @@ class Keeper:
         if kind.name != self._kind.name:
             self._refuse(kind.name)
             return False
+        digests = _template_digests(obj)
         _conceal(obj)
+        if digests is not None:
+            obj.metadata.annotations = {**(obj.metadata.annotations or {}), DIGESTS: digests}
         if isinstance(obj, workload_objects.PodGroup):
             obj.apiVersion = None  # said by the head
         self._found.append(self._head + _encode(obj)[1:])
@@ -190,6 +194,12 @@ def _decoded(decoder: msgspec.json.Decoder[Any], data: bytes, what: str) -> Any:
         return decoder.decode(data)
     except JSON_ERRORS as error:
         raise ValueError(f"got no API {what}: {error}") from None
+
+
+def _template_digests(obj: Any) -> str | None:
+    """Return digests of the annotations of a workload's template, by which a change of them is seen; None of other kinds."""
+    found = kinds.pod_template(obj)
+    return None if found is None else written_digests(annotation_digests(found[1]))
 
 
 def _conceal(obj: Any) -> None:

@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from audit.checks.rollouts import DEADLOCK, HALT, PREEMPTS
-from audit.gate.changes import Change, as_applied, changes, put_in_place
+from audit.gate.changes import Change, as_applied, changes, not_compared, put_in_place
 from audit.gate.fields import blamed, in_template, without_places
 from audit.gate.placing import Outcome, Placing, Verdict
 from audit.run import AuditOptions, examine
@@ -191,6 +191,7 @@ def _side(cluster: Snapshot | None, manifests: Snapshot, run: _Run, *, compared:
         f"namespace {name} is in neither the cluster nor the manifests: it has to be made first"
         for name in _no_namespaces(start, manifests)
     ]
+    outcome.notes += not_compared(found_changes)
     there = {pod_key(pod) for pod in cluster.pods}
     created = {key for pod in outcome.after.pods if (key := pod_key(pod)) not in there}
     after = replace(  # without the claims and classes that were supposed, to place pods

@@ -65,7 +65,7 @@ def _pod_specs(value: Any, path: str) -> Iterator[str]:
             if _has_containers(found):
                 yield where
                 continue
-            waiting += [(below, f"{where}.{plain(str(key))}") for key, below in reversed(found.items())]
+            waiting += [(below, f"{where}.{plain(str(key))}") for key, below in reversed(list(found.items()))]
         elif isinstance(found, list | tuple):
             waiting += [(below, f"{where}[{i}]") for i, below in reversed(list(enumerate(found)))]
 
