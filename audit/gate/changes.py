@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -94,9 +94,14 @@ def put_in_place(merged: Snapshot, manifests: Snapshot) -> None:
     merged.priority_classes.update(manifests.priority_classes)
 
 
-def changes(snapshot: Snapshot, manifests: Snapshot, merged: Snapshot) -> list[Change]:
-    """Return the workloads and pods of manifests, in the order of the input. ``merged``: the cluster with the manifests' objects."""
-    found = [_workload(obj, snapshot, merged) for obj in map(labelled, listed(manifests)) if not made_by_another(obj, merged)]
+def changes(snapshot: Snapshot, manifests: Snapshot, merged: Snapshot, differing: Collection[str] = ()) -> list[Change]:
+    """Return the workloads and pods of manifests, in the order of the input.
+
+    Args:
+        merged: The cluster with the manifests' objects.
+        differing: Workloads whose templates differ in fields that placement does not read (:mod:`audit.gate.unread_fields`).
+    """
+    found = [_workload(obj, snapshot, merged, differing) for obj in map(labelled, listed(manifests)) if not made_by_another(obj, merged)]
     there = {pod_key(pod) for pod in snapshot.pods}
     return found + [_pod(pod, pod_key(pod) in there, merged) for pod in manifests.pods]
 
@@ -105,15 +110,16 @@ def _name(obj: Any) -> tuple[str, str, str]:
     return type(obj).__name__, obj.metadata.namespace or "default", obj.metadata.name or ""
 
 
-def _workload(obj: Any, cluster: Snapshot, merged: Snapshot) -> Change:
+def _workload(obj: Any, cluster: Snapshot, merged: Snapshot, differing: Collection[str]) -> Change:
     kind, namespace, name = _name(obj)
+    alike = f"{kind} {namespace}/{name}" not in differing
     previous = named(cluster, kind, namespace, name)
     refused = [*checks.problems(obj, merged)]
     new, old = view(obj), view(labelled(previous)) if previous is not None else None
     action: Action = "new"
     unknown = ""
     if new is not None and old is not None:
-        action = _action(new, old)
+        action = _action(new, old, alike=alike)
         if kind == "Deployment" and action in ("unchanged", "scaled") and _under_way(old, cluster):
             action = "rolling update"
         refused += _immutable(new, old, action)
@@ -121,8 +127,8 @@ def _workload(obj: Any, cluster: Snapshot, merged: Snapshot) -> Change:
     return Change(f"{kind} {namespace}/{name}", obj, action, tuple(refused), unknown)
 
 
-def _action(new: Workload, old: Workload) -> Action:
-    if templates.same(new, old):
+def _action(new: Workload, old: Workload, *, alike: bool) -> Action:
+    if alike and templates.same(new, old):
         return "unchanged" if new.kind == "DaemonSet" or replicas.asked(new) == replicas.asked(old) else "scaled"
     if new.kind not in _ROLLING:
         return "changed"

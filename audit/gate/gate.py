@@ -49,7 +49,8 @@ _BEFORE: Final = 0.4
 @dataclass(frozen=True)
 class Request:
     """``cluster``: None where there is none, and only the manifests are judged. ``base``: the manifests as they were, None: no comparison.
-    ``files``, ``base_files``: as they were named."""
+    ``files``, ``base_files``: as they were named. ``differing``, ``base_differing``: workloads of the manifests, and of these as they were,
+    whose templates differ from the cluster's in a field that placement does not read, by the field."""
 
     manifests: Snapshot
     positions: Positions
@@ -57,6 +58,13 @@ class Request:
     cluster: Snapshot | None = None
     base: Snapshot | None = None
     base_files: Sequence[str] = ()
+    differing: Mapping[str, str] = field(default_factory=dict)
+    base_differing: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def before(self) -> Request | None:
+        """Return what is asked about the manifests as they were."""
+        return None if self.base is None else replace(self, manifests=self.base, differing=self.base_differing)
 
 
 @dataclass(frozen=True)
@@ -133,8 +141,8 @@ def check(
     started, limit = time.monotonic() if began is None else began, options.search.time_limit or 60.0
     run = _Run(options, stop or threading.Event(), started + limit, on_progress)
     first = run if request.base is None else replace(run, until=started + limit / 2)
-    side = _side(request.cluster, request.manifests, first, compared=request.base is None)
-    base = _side(request.cluster, request.base, run, compared=False) if request.base is not None else None
+    side, before = _side(request, first, compared=request.base is None), request.before
+    base = _side(before, run, compared=False) if before is not None else None
     known = base.known + Counter(each.fingerprint for each in base.found) if base is not None else side.known
     faults: list[Fault] = []
     places = _Places(request, {verdict.change.ref: verdict.change for verdict in side.verdicts})
@@ -165,8 +173,9 @@ def check(
 # --- one side of the comparison ------------------------------------------------------------------------------------------
 
 
-def _side(cluster: Snapshot | None, manifests: Snapshot, run: _Run, *, compared: bool) -> _Side:
+def _side(request: Request, run: _Run, *, compared: bool) -> _Side:
     """``compared``: with the cluster as it is."""
+    cluster, manifests = request.cluster, request.manifests
     own = set(manifests.sources)
     if cluster is None:
         alone = manifests.copy()
@@ -182,7 +191,7 @@ def _side(cluster: Snapshot | None, manifests: Snapshot, run: _Run, *, compared:
     put_in_place(start, manifests)
     known = _before(cluster, run) if compared else Counter[str]()
     until = time.monotonic() + run.left() * _PLACING
-    found_changes = changes(cluster, manifests, start)
+    found_changes = changes(cluster, manifests, start, request.differing)
     outcome = Placing(start, manifests, found_changes, run.options.search, until, run.stop, run.on_progress).run()
     outcome.warnings = list(dict.fromkeys([*start.warnings[len(cluster.warnings) :], *outcome.warnings]))
     if waiting:

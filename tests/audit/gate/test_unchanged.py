@@ -9,7 +9,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+import yaml
 
+from audit.gate import unread_fields
 from audit.gate.changes import Change, as_applied, changes, not_compared
 from live.redact import Keeper
 from models.kube import kinds
@@ -55,7 +57,9 @@ def change_of(there: Object, manifest: Object) -> Change:
     problems: list[str] = []
     merged = merge(cluster, brought, problems)
     assert problems == []
-    (change,) = changes(cluster, as_applied(cluster, brought), merged)
+    files = [{"x.json": json.dumps(obj).encode()} for obj in (manifest, there)]
+    stated, stored_there = (unread_fields.templates(each, brought.sources, "default") for each in files)
+    (change,) = changes(cluster, as_applied(cluster, brought), merged, unread_fields.differing(stated, stored_there))
     return change
 
 
@@ -114,6 +118,21 @@ SEEN: dict[str, Callable[[Object], object]] = {
     ),
     "host users": lambda obj: _spec(obj).update(hostUsers=True),
 }
+#: Changes of fields that placement does not read, which a capture does not have.
+UNREAD: dict[str, Callable[[Object], object]] = {
+    "image": lambda obj: _spec(obj)["containers"][0].update(image="registry.example/web:2"),
+    "environment": lambda obj: _spec(obj)["containers"][0].update(env=[{"name": "A", "value": "2"}]),
+    "environment gone": lambda obj: _spec(obj)["containers"][0].pop("env"),
+    "command": lambda obj: _spec(obj)["containers"][0].update(command=["other"]),
+    "port's name": lambda obj: _spec(obj)["containers"][0]["ports"][0].update(name="other"),
+    "probe": lambda obj: _spec(obj)["containers"][0].update(readinessProbe={"httpGet": {"path": "/ready", "port": "http"}}),
+    "probe's period": lambda obj: _spec(obj)["containers"][0]["livenessProbe"].update(periodSeconds=11),
+    "grace period": lambda obj: _spec(obj).update(terminationGracePeriodSeconds=31),
+    "config map": lambda obj: _spec(obj)["volumes"][0]["configMap"].update(name="other"),
+    "size limit": lambda obj: _spec(obj)["volumes"][1]["emptyDir"].update(sizeLimit="2Gi"),
+    "service account": lambda obj: _spec(obj).update(serviceAccountName="other"),
+    "security": lambda obj: _spec(obj).update(securityContext={"runAsUser": 7}),
+}
 _TEMPLATES = [kind for kind in KINDS if kind != "Pod"]
 
 
@@ -130,6 +149,35 @@ def test_a_change_of_the_template_is_one(kind: str, what: str, form: Callable[[O
         expected = "rolling update" if kind in ("Deployment", "StatefulSet", "DaemonSet") else "changed"
         assert change.action == expected, (seed, what)
         assert bool(change.refused) == (kind == "Job")
+
+
+@pytest.mark.parametrize("what", UNREAD)
+def test_a_change_of_what_placement_does_not_read_is_one_where_it_is_known(what: str) -> None:
+    obj = stored("Deployment", random.Random("unread"))
+    probe = {"httpGet": {"path": "/", "port": 80, "scheme": "HTTP"}, "periodSeconds": 10, "failureThreshold": 3}
+    _spec(obj)["containers"][0] |= {
+        "env": [{"name": "A", "value": "1"}], "ports": [{"containerPort": 80, "protocol": "TCP"}], "livenessProbe": probe,
+    }  # fmt: skip
+    _spec(obj)["volumes"] = [{"name": "c", "configMap": {"name": "a"}}, {"name": "s", "emptyDir": {"sizeLimit": "1Gi"}}]
+    manifest = copy.deepcopy(obj)
+    _spec(manifest)["volumes"][1]["emptyDir"]["sizeLimit"] = "1024Mi"
+    assert change_of(obj, manifest).action == "unchanged"
+    UNREAD[what](manifest)
+    assert change_of(obj, manifest).action == "rolling update"
+    assert change_of(captured(obj), manifest).action == "unchanged"
+
+
+def test_templates_are_found_in_lists_of_every_form() -> None:
+    items = [stored(kind, random.Random(kind)) for kind in KINDS]
+    refs = {f"{kind} shop/web" for kind in KINDS}
+    listed = {"apiVersion": "v1", "kind": "List", "items": [{"kind": "List", "items": items}]}
+    typed = {"apiVersion": "apps/v1", "kind": "DeploymentList", "items": [{k: v for k, v in items[0].items() if k != "kind"}]}
+    expected = unread_fields.templates({f"{i}.json": json.dumps(each).encode() for i, each in enumerate(items)}, refs, "default")
+    assert list(expected) == [f"{kind} shop/web" for kind in KINDS if kind != "Pod"]
+    assert unread_fields.templates({"a.json": json.dumps(listed).encode()}, refs, "default") == expected
+    assert unread_fields.templates({"a.yaml": yaml.safe_dump(listed).encode()}, refs, "default") == expected
+    for data in (json.dumps(typed), yaml.safe_dump(typed)):
+        assert unread_fields.templates({"a": data.encode()}, refs, "default") == {"Deployment shop/web": expected["Deployment shop/web"]}
 
 
 def test_removed_annotations_count_but_for_those_of_other_tools() -> None:
