@@ -8,10 +8,13 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+import msgspec
+
 from models.kube import defaults, objects
 from models.kube.feature_gates import DEFAULT_VERSION, FeatureGates, GateError, feature_gates, nearest, newest
 from models.kube.lenient_decode import plain, shorten, some
 from models.kube.storage_objects import PersistentVolumeClaim, StorageClass
+from models.snapshot.api_types import Unread
 from models.snapshot.capture_info import Capture
 
 #: Lists of containers in a pod spec; ``steps``: those of Tekton's tasks.
@@ -42,8 +45,12 @@ class UnreadTemplates(NamedTuple):
     stored: bool
 
 
-def unread_templates(kind: str, api_version: str | None, value: Any, source: str, namespace: str) -> UnreadTemplates | None:
-    """Return an object of a kind that is not read if it has pod templates, wherever they are in it. ``value``: plain data."""
+def unread_templates(unread: Unread) -> UnreadTemplates | None:
+    """Return an object of a kind that is not read if it has pod templates, wherever they are in it."""
+    try:
+        value = unread.value()
+    except (msgspec.DecodeError, RecursionError, ValueError):  # numbers of no type, absurd nesting: no pod template of any API
+        return None
     if not isinstance(value, Mapping):
         return None
     paths = tuple(path for key, below in value.items() if key not in _NO_PODS for path in _pod_specs(below, plain(str(key))))
@@ -52,8 +59,8 @@ def unread_templates(kind: str, api_version: str | None, value: Any, source: str
     given = value.get("metadata")
     metadata = given if isinstance(given, Mapping) else {}
     name = metadata.get("name") or metadata.get("generateName") or "(no name)"
-    ref = plain(f"{kind} {metadata.get('namespace') or namespace}/{name}")
-    return UnreadTemplates(ref, plain(api_version or ""), paths, source, stored=bool(metadata.get("uid")))
+    ref = plain(f"{unread.kind} {metadata.get('namespace') or unread.namespace}/{name}")
+    return UnreadTemplates(ref, plain(unread.api_version or ""), paths, unread.source, stored=bool(metadata.get("uid")))
 
 
 def _pod_specs(value: Any, path: str) -> Iterator[str]:

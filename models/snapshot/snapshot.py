@@ -285,7 +285,7 @@ class _Intake:
             self.warn(f"a {shorten(kind)} of kubestow is no part of a snapshot and was ignored{option}")
         elif not api_types.is_kubernetes(api_version, kind):
             self._foreign[api_version or "", kind] += 1
-            found = settling.unread_templates(kind, api_version, unread.value(), unread.source, unread.namespace)
+            found = settling.unread_templates(unread)
             self._snapshot.unread += [found] if found is not None and (self._manifests or not found.stored) else []
         self._snapshot.ignored[kind] = self._snapshot.ignored.get(kind, 0) + 1
 
