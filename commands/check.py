@@ -90,7 +90,7 @@ def check(
     run = searching.Run(streams)
     request, where = _request(streams, policy, namespace, charts, base)
     if allow_unknown_kinds:
-        request.manifests.unread.clear()
+        _let_through(request)
     looked = AuditOptions(policy, choices.daemon_namespaces, time_limit=search.time_limit, chosen=picked)
     asked = GateOptions(searching.search_options(search, choices, policy), looked, show_known)
     checked = run.search(partial(judge, request, asked))
@@ -108,6 +108,13 @@ def check(
     )
     code = VIOLATED if failing(found, fail_on) else INCOMPLETE if unfit(found) else DONE
     selecting.end(run, chosen, checked, code, terminal.summary(found))
+
+
+def _let_through(request: Request) -> None:
+    """Forget the pod templates of kinds that are not read."""
+    for manifests in (request.manifests, request.base):
+        if manifests is not None:
+            manifests.unread.clear()
 
 
 def _add_notes(checked: Checked, request: Request, streams: Streams) -> None:
