@@ -17,6 +17,7 @@ from audit.checks import (
     schedulers,
     selectors,
     topology_spread,
+    unread_kinds,
 )
 from audit.checks.control_plane import check as control_plane
 from audit.checks.unsatisfiable import check as unsatisfiable
@@ -41,6 +42,7 @@ _MODULES: Final = (
     disruption_budgets,
     pod_annotations,
     hygiene,
+    unread_kinds,
     control_plane,
 )
 #: Each check, with the codes of what it may find.

@@ -146,7 +146,7 @@ class Halt:
         assert code is not None
         return code.found(
             self.subject.name,
-            f"with {how}: {placed} of {steps.replicas} new pods placed{left}",
+            f"its next rollout, with {how}: {placed} of {steps.replicas} new pods placed{left}",
             field="spec.strategy",
             rule=self.rejected[0][0] if self.rejected else None,
             pods=view.keys(self.subject.pods),
