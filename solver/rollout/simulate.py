@@ -89,7 +89,7 @@ def problem_of(found: Revision, options: Options) -> RolloutProblem:
     with_new = replace(found.snapshot, pods=[*found.snapshot.pods, *found.new])
     new = tuple(range(first, first + len(found.new)))
     others = bystanders(with_new, [*(entry.index for entry in found.old), *found.going, *new])
-    return RolloutProblem(with_new, found.pace, tuple(found.old), new, others, options.exempt, options.policy)
+    return RolloutProblem(with_new, found.pace, tuple(found.old), new, others, options.exempt, options.policy, tuple(found.going))
 
 
 def _replayed(search: RolloutSearch, course: Course) -> tuple[RolloutState, dict[int, list[doc.DeviceResult]]]:
@@ -121,7 +121,9 @@ def _document(snapshot: Snapshot, name: str, revision: Revision, search: Rollout
         waves.append(doc.Wave(number, create, [keys[i] for i in step.waiting], [problem.old[k].key for k in step.deletes]))
     waiting = state.waiting()
     stuck = [doc.Unplaced(keys[i], _reasons(state, i)) for i in waiting]
-    why = _not_created(problem.pace, stopped=search.context.stop.is_set())
+    refused = state.refusal() if not course.complete else None
+    refusal = doc.Reason(refused[0], 0, f"cannot be created: {refused[1]}") if refused is not None else None
+    why = refusal or _not_created(problem.pace, stopped=search.context.stop.is_set())
     never = [doc.Unplaced(keys[i], [why]) for i in range(state.created, len(keys))]
     tiers = [_tier(problem, len(assignments), course)]
     status: doc.Status = "optimal" if course.complete else "feasible"
@@ -149,6 +151,7 @@ def _document(snapshot: Snapshot, name: str, revision: Revision, search: Rollout
             proved=course.proved,
             waves=waves,
             stuck=stuck,
+            refused=refusal,
         ),
         unmodelled=[
             *unmodelled.find(problem.snapshot, (problem.snapshot.pods[i] for i in problem.new), tiers=options.policy.networkTiers),
