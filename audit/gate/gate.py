@@ -12,6 +12,7 @@ from typing import Final
 
 import msgspec
 
+from audit.gate.admission import waiting as sorted_waiting
 from audit.gate.changes import Change, as_applied, changes, put_in_place
 from audit.gate.fields import blamed, in_template, without_places
 from audit.gate.placing import Outcome, Placing, Verdict
@@ -180,7 +181,9 @@ def _side(cluster: Snapshot | None, manifests: Snapshot, run: _Run, *, compared:
     known = _before(cluster, run) if compared else Counter[str]()
     until = time.monotonic() + run.left() * _PLACING
     found_changes = changes(cluster, manifests, start)
-    outcome = Placing(start, manifests, found_changes, run.options.search, until, run.stop, run.on_progress).run()
+    aside = sorted_waiting(cluster, waiting, found_changes)
+    start.left_out = aside.others
+    outcome = Placing(start, manifests, found_changes, run.options.search, until, run.stop, run.on_progress, aside).run()
     outcome.warnings = list(dict.fromkeys([*start.warnings[len(cluster.warnings) :], *outcome.warnings]))
     if waiting:
         outcome.notes.append(f"{len(waiting)} pod{'s' * (len(waiting) > 1)} that wait{'s' * (len(waiting) == 1)} in the cluster: left out")

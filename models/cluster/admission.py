@@ -130,7 +130,8 @@ def _item_faults(item: LimitRangeItem, requests: _Amounts, limits: _Amounts, whe
         if asked is None:
             yield f"{where}: states no request of {name}, the LimitRange asks for at least {amount(name, least)}"
         elif asked < least or (most is not None and most < least):
-            yield f"{where}: {amount(name, min(asked, least if most is None else most))} {name} is below the minimum of {amount(name, least)}"
+            less = amount(name, min(asked, least if most is None else most))
+            yield f"{where}: {less} {name} is below the minimum of {amount(name, least)}"
     for name, highest in _amounts(item.max).items():
         asked, most = requests.get(name), limits.get(name)
         if most is None:

@@ -119,9 +119,9 @@ class RolloutRemedies:
         def works(fewer: int) -> bool:
             number = replicas - fewer
             kept = _kept(problem, number)
-            gone = [entry.index for entry in problem.old if entry not in kept]
-            left = {"gone": (*problem.gone, *problem.new[number:], *gone), "new": problem.new[:number]}
-            return self._through(replace(problem, pace=self.paced(number), old=kept, **left))
+            scaled_down = [entry.index for entry in problem.old if entry not in kept]
+            gone = (*problem.gone, *problem.new[number:], *scaled_down)
+            return self._through(replace(problem, pace=self.paced(number), old=kept, new=problem.new[:number], gone=gone))
 
         fewer = least(1, replicas - 1, works)
         if fewer is None:

@@ -42,7 +42,7 @@ def test_a_gang_that_cannot_be_created_whole_waits_whole() -> None:
     assert {pod for pod, rules in left(found).items() if "GangScheduling" in rules} == {f"shop/web-{i}" for i in range(6)}
     (cause,) = [cause for cause in found.causes if cause.gang]
     assert [fact.rule for fact in cause.facts] == ["ResourceQuota"]
-    assert "exceeded quota team: 500m requests.cpu asked for, 4 of 4 used" in cause.facts[0].message
+    assert "exceeded quota: team, requested: requests.cpu=500m, used: requests.cpu=4, limited: requests.cpu=4" in cause.facts[0].message
     assert place(case(partial=False, replicas=5), Options(time_limit=5, workers=1)).unplaced[0].pod == "shop/report"
 
 
