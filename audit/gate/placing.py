@@ -28,7 +28,7 @@ from models.workloads.expand import expand, owned
 from models.workloads.rollout_input import read
 from models.workloads.view import view
 from solver.rollout.quota_flow import halts
-from solver.rollout.simulate import problem_of, roll_out
+from solver.rollout.simulate import OVERTAKEN, problem_of, roll_out
 from solver.runtime.options import OnProgress, Options
 from solver.solve import place
 
@@ -192,6 +192,9 @@ class Placing:
             self._note(found)
             rollout = found.rollout
             assert rollout is not None
+            if rollout.complete and OVERTAKEN in found.notes:
+                course.halts[change.ref] = _Rolled(0, False, OVERTAKEN)
+                continue
             if rollout.complete:
                 state = replace(self._rolled(begun, name, found), left_out=state.left_out)
                 course.settled.add(change.ref)

@@ -128,6 +128,19 @@ class Book:
         for d, dimension in enumerate(self.admission.dimensions):
             self._used[d] += number * dimension.each
 
+    def again(self, number: int) -> int:
+        """Count old pods that are made again, at most ``number``, as long as they are admitted; return how many."""
+        uses = [max(each.old, default=0) for each in self.admission.dimensions]
+        listed = zip(uses, self.limits, self._used, strict=True)
+        found = max(0, min([number, *((limit - used) // use for use, limit, used in listed if use)]))
+        self.give_back(-found)
+        return found
+
+    def give_back(self, number: int) -> None:
+        """Count old pods that were made again as gone."""
+        for d, dimension in enumerate(self.admission.dimensions):
+            self._used[d] -= number * max(dimension.old, default=0)
+
     def room(self) -> int:
         """Return how many more new pods are admitted."""
         if self.admission.never is not None:

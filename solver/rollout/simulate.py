@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Final
 
 import numpy as np
 
@@ -20,6 +21,7 @@ from models.snapshot.snapshot import Snapshot
 from models.workloads.deployment_rollout import Pace, pace
 from models.workloads.rollout_input import Revision, read
 from solver.devices.result import devices
+from solver.rollout import quota_flow
 from solver.rollout.remedies import RolloutRemedies
 from solver.rollout.search import RolloutSearch
 from solver.rollout.state import Course, RolloutProblem, RolloutState, bystanders
@@ -29,6 +31,11 @@ from solver.runtime.options import OnProgress, Options
 from solver.runtime.progress_trace import ProgressReporter
 from solver.runtime.run_context import RunContext
 
+#: A note on rollouts that complete only if new pods are created before those by which the old ReplicaSet is scaled up.
+OVERTAKEN: Final = (
+    "replicas are raised together with the template: the old ReplicaSet is scaled up first, and with what its pods take of the quotas"
+    " the rollout may come to a halt; raise the replicas afterwards"
+)
 #: The share of the time limit after which the search is over; the rest is for remedies and the check.
 SEARCHING = 0.6
 
@@ -158,8 +165,12 @@ def _document(snapshot: Snapshot, name: str, revision: Revision, search: Rollout
             *revision.unmodelled,
         ],
         policy=options.policy if options.policy != DEFAULT else None,
-        notes=_notes(search, revision.going) + _paused(revision),
+        notes=_notes(search, revision.going) + _paused(revision) + _overtaken(problem, course),
     )  # fmt: skip
+
+
+def _overtaken(problem: RolloutProblem, course: Course) -> list[str]:
+    return [OVERTAKEN] if course.complete and quota_flow.overtaken(problem) else []
 
 
 def _paused(revision: Revision) -> list[str]:
