@@ -25,8 +25,8 @@ def verify_rollout(snapshot: Snapshot, placement: Placement, manifests: Snapshot
     """Return every violation of a rollout. ``manifests``: what holds the Deployment's new template, as it was given to the rollout.
 
     In each wave quotas and LimitRanges admit the new pods, and each passes every filter in turn, with the old pods there that have
-    not gone; pods do not exceed replicas + maxSurge; available ones do not fall below replicas - maxUnavailable; only old pods go. A halt has to be one: the controller can
-    do nothing, and no node takes the first waiting pod. Kubelets' NUMA zones are not replayed.
+    not gone; pods do not exceed replicas + maxSurge; available ones do not fall below replicas - maxUnavailable; only old pods go. A
+    halt has to be one: the controller can do nothing, and no node takes the first waiting pod. Kubelets' NUMA zones are not replayed.
 
     Raises:
         QuantityError: a quantity in the snapshot is malformed or beyond 64 bits.

@@ -1,6 +1,6 @@
-"""Quotas and LimitRanges along the way of a change: pods that wait, rollouts that are refused new pods, and updates of DaemonSets.
+"""Quotas and LimitRanges along the way of a change: pods that wait, refused rollouts, updates pod by pod, other orders of changes.
 
-Source of the latter: pkg/controller/daemon/update.go (rollingUpdate) and pkg/controller/daemon/util (SurgeCount, UnavailableCount).
+Source of DaemonSets: pkg/controller/daemon/update.go (rollingUpdate) and pkg/controller/daemon/util (SurgeCount, UnavailableCount).
 """
 
 from __future__ import annotations
@@ -10,13 +10,15 @@ from dataclasses import dataclass, replace
 
 from audit.gate.changes import Change
 from models.cluster import rollout_admission
-from models.cluster.rollout_admission import Book, Limits
+from models.cluster.admission import QUOTA, Refusal
+from models.cluster.rollout_admission import Book, RolloutAdmission
 from models.documents.placement import Reason, Rollout
 from models.kube.objects import Pod, pod_key
 from models.kube.workload_objects import DeploymentStrategy, RollingUpdate
 from models.snapshot.snapshot import Snapshot
-from models.workloads.deployment_rollout import Old, old_pods, scaled
+from models.workloads.deployment_rollout import Old, old_pods, pace, scaled
 from models.workloads.expand import owned
+from solver.rollout.quota_flow import halts, raised
 
 Blame = tuple[str, str]  # a rule, and its sentence
 
@@ -68,14 +70,18 @@ def rejected(rollout: Rollout) -> tuple[str, list[Reason]]:
     return f"{words}; {refused}" if words else refused, [*reasons, rollout.refused]
 
 
-# --- updates of DaemonSets ------------------------------------------------------------------------------------------------
+# --- updates, one pod after the other --------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Halt:
-    """An update of a DaemonSet that comes to a halt: new pods created by then, the cause, the rule, and what would help."""
+    """An update that quotas or LimitRanges bring to a halt: new pods created by then, the cause, the rule, and what would help.
+
+    ``proved``: it does so in whatever order other workloads change.
+    """
 
     placed: int
+    proved: bool
     cause: str
     blame: tuple[Blame, ...]
     fix: str | None
@@ -83,7 +89,7 @@ class Halt:
 
 @dataclass(frozen=True)
 class _Update:
-    """``old``: pods of the old revision; ``wanted``: nodes that get a pod; ``surge``, ``unavailable``: of the strategy, in pods."""
+    """``old``: pods of the old revision; ``wanted``: pods to be; ``surge``, ``unavailable``: of the strategy, in pods."""
 
     old: Sequence[Old]
     wanted: int
@@ -122,39 +128,93 @@ class _Update:
         return created
 
 
-def daemon_halt(change: Change, start: Snapshot, after: Snapshot) -> Halt | None:
-    """Return where quotas or LimitRanges stop the update of a DaemonSet, which replaces pods node by node.
+@dataclass(frozen=True)
+class Clusters:
+    """``start``: the cluster before a change; ``after``: with all that was placed; ``changes``: of the manifests."""
 
-    Args:
-        change: The DaemonSet, with its new template.
-        start: The cluster before.
-        after: The cluster with all changes.
-    """
-    strategy = change.obj.spec.updateStrategy or DeploymentStrategy()
-    if strategy.type == "OnDelete" or not (start.resource_quotas or start.limit_ranges):
+    start: Snapshot
+    after: Snapshot
+    changes: Sequence[Change]
+
+    def halt(self, change: Change) -> Halt | None:
+        """Return where quotas or LimitRanges stop an update whose pods find places in the end.
+
+        A Deployment and a StatefulSet were followed on their own. What matters here is what other workloads of the namespace take
+        before: they change at the same time, in an order that is open.
+        """
+        if not change.renews or not (self.start.resource_quotas or self.start.limit_ranges):
+            return None
+        others = [each for each in self.changes if each is not change and self._competes(each, change.namespace)]
+        if change.kind == "Deployment" and change.rolls and others:
+            return self._rollout(change, others)
+        if (change.kind == "StatefulSet" and others) or change.kind == "DaemonSet":
+            return self._stepwise(change, others)
         return None
-    before = owned(start, change.kind, change.namespace, change.name)
-    there = set(owned(after, change.kind, change.namespace, change.name))
-    if not there or not before:
+
+    def _competes(self, other: Change, namespace: str) -> bool:
+        return not other.refused and other.namespace == namespace and (other.renews or other.action in ("new", "scaled"))
+
+    def _limits(self, change: Change, others: Sequence[Change]) -> tuple[list[Old], int, RolloutAdmission]:
+        """Return the old pods of a workload, how many new ones there are in the end, and what limits these with other workloads at their
+        largest: as they are before, or after."""
+        before = self._pods(self.start, change)
+        made = self._pods(self.after, change)
+        rest = [pod for pod in self.after.pods if pod_key(pod) not in made]
+        places = range(len(rest), len(rest) + len(before))
+        now = replace(self.after, pods=[*rest, *before.values()])
+        old, _ = old_pods(now, places)
+        admission = rollout_admission.read(now, places, next(iter(made.values()), None), ())
+        for other in (each for each in others if each.renews):
+            mine = self._pods(self.after, other)
+            shrunk = [pod for pod in now.pods if pod_key(pod) not in mine]
+            places = range(len(shrunk) - len(before), len(shrunk))
+            there = replace(now, pods=[*shrunk, *self._pods(self.start, other).values()])
+            admission = admission.beside(rollout_admission.read(there, places, next(iter(made.values()), None), ()))
+        return old, len(made), admission
+
+    def _pods(self, state: Snapshot, change: Change) -> dict[str, Pod]:
+        if change.kind == "Pod":
+            return {pod_key(pod): pod for pod in state.pods if pod_key(pod) == f"{change.namespace}/{change.name}"}
+        return {pod_key(state.pods[i]): state.pods[i] for i in owned(state, change.kind, change.namespace, change.name)}
+
+    def _rollout(self, change: Change, others: Sequence[Change]) -> Halt | None:
+        old, wanted, admission = self._limits(change, others)
+        steps = pace(change.obj)
+        if steps.recreate or not old or wanted < steps.replicas or not halts(admission, steps, old):
+            return None
+        fixes = []
+        if not steps.unavailable and not halts(admission, replace(steps, unavailable=1), old):
+            fixes.append("maxUnavailable 1 instead of 0")
+        limits = raised(admission, steps, old)
+        fixes += [rollout_admission.sentence(self.start, limits)] if limits else []
+        refusal = Book(admission).refusal() or (QUOTA, "a quota has no room for its surge")
+        return self._late(0, refusal, fixes)
+
+    def _late(self, placed: int, refusal: Refusal, fixes: Sequence[str]) -> Halt:
+        cause = f"it comes to a halt if other workloads of the manifests take what is left of the quota first: {refusal[1]}; not proved"
+        return Halt(placed, False, cause, (refusal,), "; or ".join(fixes) or None)
+
+    def _stepwise(self, change: Change, others: Sequence[Change]) -> Halt | None:
+        """Pods are replaced one by one, or as many at a time as a DaemonSet's strategy has it."""
+        strategy = change.obj.spec.updateStrategy or DeploymentStrategy()
+        old, wanted, admission = self._limits(change, others)
+        if strategy.type == "OnDelete" or not old or not wanted or not admission.limits:
+            return None
+        rolling = strategy.rollingUpdate or RollingUpdate()
+        update = _paced(old, wanted, rolling) if change.kind == "DaemonSet" else _Update(old, wanted, 0, 1)
+        for order in _orders(admission):
+            book = Book(admission)
+            created = update.followed(book, order)
+            refusal = book.refusal() if created < wanted else None
+            if refusal is not None:
+                fixes = _fixes(update, self.start, admission)
+                if others:
+                    return self._late(created, refusal, fixes)
+                text = f"cannot be created: {refusal[1]}"
+                steps = f"maxSurge {update.surge}" if update.surge else f"maxUnavailable {update.unavailable}"
+                cause = f"its rolling update comes to a halt with {created} of {wanted} new pods ({steps}): the next one {text}"
+                return Halt(created, True, cause, ((refusal[0], text),), "; or ".join(fixes) or None)
         return None
-    new, old = after.pods[min(there)], [start.pods[i] for i in before]
-    others = [pod for i, pod in enumerate(after.pods) if i not in there]
-    now = replace(after, pods=[*others, *old])
-    places = range(len(others), len(now.pods))
-    admission = rollout_admission.read(now, places, new, ())
-    found, _ = old_pods(now, places)
-    update = _paced(found, len(there), strategy.rollingUpdate or RollingUpdate())
-    orders = _orders(admission)
-    for order in orders if admission.limits else ():
-        book = Book(admission)
-        created = update.followed(book, order)
-        refusal = book.refusal() if created < update.wanted else None
-        if refusal is not None:
-            text = f"cannot be created: {refusal[1]}"
-            pace = f"maxSurge {update.surge}" if update.surge else f"maxUnavailable {update.unavailable}"
-            cause = f"its rolling update comes to a halt with {created} of {update.wanted} new pods ({pace}): the next one {text}"
-            return Halt(created, cause, ((refusal[0], text),), "; or ".join(_fixes(update, now, admission)) or None)
-    return None
 
 
 def _paced(old: Sequence[Old], wanted: int, rolling: RollingUpdate) -> _Update:
@@ -163,14 +223,14 @@ def _paced(old: Sequence[Old], wanted: int, rolling: RollingUpdate) -> _Update:
     return _Update(old, wanted, surge, 0 if surge else max(1, unavailable))
 
 
-def _orders(admission: rollout_admission.RolloutAdmission) -> list[list[int]]:
+def _orders(admission: RolloutAdmission) -> list[list[int]]:
     """The orders in which old pods go: one where it does not matter, else those that free least and most at first."""
     number = len(admission.dimensions[0].old) if admission.dimensions else 0
     by_use = sorted(range(number), key=lambda k: [each.old[k] for each in admission.dimensions])
     return [by_use] if admission.uniform else [by_use, by_use[::-1]]
 
 
-def _fixes(update: _Update, now: Snapshot, admission: rollout_admission.RolloutAdmission) -> list[str]:
+def _fixes(update: _Update, start: Snapshot, admission: RolloutAdmission) -> list[str]:
     """What would help: old pods go first, or quotas are raised by what is missing; both are followed to their end."""
     orders, fixes = _orders(admission), []
     first = replace(update, surge=0, unavailable=1)
@@ -182,6 +242,6 @@ def _fixes(update: _Update, now: Snapshot, admission: rollout_admission.RolloutA
             book = Book(admission)
             update.followed(book, order, raising=True)
             limits = [max(pair) for pair in zip(limits, book.limits, strict=True)]
-        raised: Limits = admission.raised(limits)
-        fixes += [rollout_admission.sentence(now, raised)] if raised else []
+        found = admission.raised(limits)
+        fixes += [rollout_admission.sentence(start, found)] if found else []
     return fixes

@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from audit.gate.admission import Blame, Waiting, daemon_halt, rejected
+from audit.gate.admission import Blame, Clusters, Waiting, rejected
 from audit.gate.changes import Change, placeable
 from audit.gate.states import bound, mounted, ordinal, without
 from audit.view.usable_nodes import INDIFFERENT
@@ -130,7 +130,8 @@ class Placing:
                 other = self._newcomers_first(good, rolling)
                 course = other if other.whole else course
         after = self._after(course)
-        verdicts = [self._stepped(self._verdict(change, course, end), after) for change in self.changes]
+        clusters = Clusters(self.start, after, self.changes)
+        verdicts = [_halted(self._verdict(change, course, end), clusters) for change in self.changes]
         newcomers = frozenset(self.newcomers)
         return Outcome(verdicts, after, newcomers, self.unmodelled, self.notes, list(dict.fromkeys(self.warnings)))
 
@@ -246,7 +247,7 @@ class Placing:
         if not goes_on or not ranked_alike(read(state, name, None).old):
             return False
         problem = problem_of(read(state, name, None), self._limited())
-        return not (problem.admission.uniform and halts(problem))
+        return not (problem.admission.uniform and halts(problem.admission, problem.pace, problem.old))
 
     def _step(self, state: Snapshot, good: Sequence[Change], course: _Course) -> Snapshot:
         """Return the cluster after StatefulSets have replaced their pods, from the highest ordinal down, one by one."""
@@ -333,14 +334,6 @@ class Placing:
             return last
         return replace(found, fit="does not fit" if halt is None and _most(end.placement) else "unproved")
 
-    def _stepped(self, found: Verdict, after: Snapshot) -> Verdict:
-        """The verdict on a DaemonSet whose pods find places in the end, with how quotas let its pods be replaced."""
-        change = found.change
-        if found.fit != "fits" or change.kind != "DaemonSet" or not change.renews:
-            return found
-        halt = daemon_halt(change, self.start, after)
-        return found if halt is None else Verdict(change, "does not fit", found.replicas, halt.placed, halt.cause, halt.blame, halt.fix)
-
     def _unplaced(self, change: Change, course: _Course) -> Verdict:
         """The verdict by the placement of a course."""
         pods, placement = _pods(course.before, change), course.placement
@@ -359,6 +352,16 @@ class Placing:
         text = "; ".join(f"{r.rule} on {r.nodes} node{'s' * (r.nodes != 1)}: {r.message}" for r in reasons) or "no place was found for it"
         text = text if fit != "unproved" else f"{text}; not proved: the time was up (--time-limit)"
         return Verdict(change, fit, asked, placed, text, tuple((reason.rule, reason.message) for reason in reasons))
+
+
+def _halted(found: Verdict, clusters: Clusters) -> Verdict:
+    """Return the verdict on an update, with how quotas let its pods be replaced where they find places in the end."""
+    halt = clusters.halt(found.change) if found.fit == "fits" else None
+    if halt is None:
+        return found
+    return Verdict(
+        found.change, "does not fit" if halt.proved else "unproved", found.replicas, halt.placed, halt.cause, halt.blame, halt.fix
+    )
 
 
 def _most(placement: Placement | None) -> bool:

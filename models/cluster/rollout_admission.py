@@ -47,6 +47,15 @@ class Dimension:
     each: int
     old: tuple[int, ...]
 
+    def crowded(self, others: Fraction) -> Dimension:
+        """Return the same with ``others`` as what other pods use, if that is more."""
+        unit = math.lcm(self.unit, others.denominator)
+        by = unit // self.unit
+        most = max(self.others * by, int(others * unit))
+        return replace(
+            self, unit=unit, limit=self.limit * by, others=most, each=self.each * by, old=tuple(value * by for value in self.old)
+        )
+
     def shown(self, value: int) -> str:
         return amount(self.resource, Fraction(value, self.unit))
 
@@ -66,6 +75,11 @@ class RolloutAdmission:
     def uniform(self) -> bool:
         """Return whether it does not matter which of the old pods are gone."""
         return all(len(set(each.old)) <= 1 for each in self.dimensions)
+
+    def beside(self, other: RolloutAdmission) -> RolloutAdmission:
+        """Return the same with what the pods that stay use where that is more in ``other``, which is of the same workload."""
+        more = {(each.quota, each.resource): Fraction(each.others, each.unit) for each in other.dimensions}
+        return replace(self, dimensions=tuple(each.crowded(more[each.quota, each.resource]) for each in self.dimensions))
 
     def raised(self, limits: Sequence[int]) -> Limits:
         """Return by quota the resources whose limit in ``limits``, one of each dimension, is above the quota's, as quantities."""

@@ -6,28 +6,32 @@ pods use the same of every quota: then it does not matter which of them go.
 
 from __future__ import annotations
 
-from models.cluster.rollout_admission import Book, Limits
-from models.workloads.deployment_rollout import Old, creations, deletions
+from collections.abc import Sequence
+
+from models.cluster.rollout_admission import Book, Limits, RolloutAdmission
+from models.workloads.deployment_rollout import Old, Pace, creations, deletions
 from solver.rollout.state import RolloutProblem
 
 
-def halts(problem: RolloutProblem, lacking: int = 0) -> bool:
-    """Return True if a quota or a LimitRange stops the rollout before all new pods are created.
+def halts(admission: RolloutAdmission, pace: Pace, old: Sequence[Old], lacking: int = 0) -> bool:
+    """Return True if a quota or a LimitRange stops a rollout before all new pods are created.
 
     Args:
-        problem: The rollout.
+        admission: What limits its pods.
+        pace: Its strategy.
+        old: Its old pods.
         lacking: Pods that the old ReplicaSet is to have and has not. Its controller makes them as soon as quotas admit them, and the
             Deployment's takes them back first.
     """
-    return problem.admission.limits and _followed(problem, Book(problem.admission), lacking=lacking) is None
+    return admission.limits and _followed(Book(admission), pace, old, lacking=lacking) is None
 
 
-def raised(problem: RolloutProblem) -> Limits:
+def raised(admission: RolloutAdmission, pace: Pace, old: Sequence[Old]) -> Limits:
     """Return the least limits of quotas above those there are with which the rollout goes on, step by step; none where they do not help."""
-    if problem.admission.never is not None:
+    if admission.never is not None or not admission.limits:
         return {}
-    found = _followed(problem, Book(problem.admission), raising=True)
-    return {} if found is None else problem.admission.raised(found.limits)
+    found = _followed(Book(admission), pace, old, raising=True)
+    return {} if found is None else admission.raised(found.limits)
 
 
 def overtaken(problem: RolloutProblem) -> bool:
@@ -37,15 +41,17 @@ def overtaken(problem: RolloutProblem) -> bool:
     one (pkg/controller/deployment/sync.go, scale).
     """
     lacking = problem.pace.replicas - len(problem.old)
-    return bool(problem.old) and lacking > 0 and not problem.pace.recreate and halts(problem, lacking)
+    if not problem.old or lacking <= 0 or problem.pace.recreate:
+        return False
+    return halts(problem.admission, problem.pace, problem.old, lacking)
 
 
-def _followed(problem: RolloutProblem, book: Book, *, raising: bool = False, lacking: int = 0) -> Book | None:
+def _followed(book: Book, pace: Pace, old: Sequence[Old], *, raising: bool = False, lacking: int = 0) -> Book | None:
     """Return the book at the end of the rollout; None if it comes to a halt. ``raising``: its limits are raised where one is in the way."""
-    pace, created, made = problem.pace, 0, 0
-    places = {entry.index: k for k, entry in enumerate(problem.old)}
-    family = max((entry.family for entry in problem.old), default=0)
-    alive = [*problem.old, *(Old(-1 - k, "", None, False, family, (0, 0, 0, 0), (0, "")) for k in range(lacking))]
+    created, made = 0, 0
+    places = {entry.index: k for k, entry in enumerate(old)}
+    family = max((entry.family for entry in old), default=0)
+    alive = [*old, *(Old(-1 - k, "", None, False, family, (0, 0, 0, 0), (0, "")) for k in range(lacking))]
     while alive or created < pace.replicas:
         number = book.again(lacking - made)
         made += number

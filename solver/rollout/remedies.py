@@ -71,7 +71,7 @@ class RolloutRemedies:
 
     def _quotas(self, problem: RolloutProblem) -> list[Remedy]:
         """Return the quotas raised by what is missing, all those that need it at a time."""
-        raised = quota_flow.raised(problem) if problem.admission.dimensions else {}
+        raised = quota_flow.raised(problem.admission, problem.pace, problem.old)
         if not raised or not self._through(replace(problem, snapshot=with_quotas(problem.snapshot, raised))):
             return []
         return [Remedy("raiseQuota", sentence(problem.snapshot, raised), arguments(raised))]

@@ -202,9 +202,9 @@ class RolloutSearch:
         Old pods can only help new ones to pass required affinity, or spread whose selector counts them: then these are left out.
         Where it does not matter to quotas which old pods go, these are followed as if every new pod had a node at once.
         """
-        if self.problem.admission.uniform and quota_flow.halts(self.problem):
-            return True
         problem, state = self.problem, RolloutState(self.problem, self.cluster)
+        if problem.admission.uniform and quota_flow.halts(problem.admission, problem.pace, problem.old):
+            return True
         old = {entry.index for entry in problem.old}
         helping = np.array([not old.isdisjoint(cls.pods) for cls in self.cluster.classes])
         new = [cls for cls in self.cluster.classes if old.isdisjoint(cls.pods)]

@@ -49,7 +49,14 @@ def case(seed: int, *, scaled: bool = False) -> Case:
         owner = _owner("Deployment", "web")
         labels = {**APP, "pod-template-hash": f"{number}old"}
         born = f"2026-01-0{number + 1}T00:00:00Z"
-        metadata = {"name": name, "namespace": "default", "uid": name, "ownerReferences": [owner], "creationTimestamp": born, "labels": labels}
+        metadata = {
+            "name": name,
+            "namespace": "default",
+            "uid": name,
+            "ownerReferences": [owner],
+            "creationTimestamp": born,
+            "labels": labels,
+        }
         template = {"metadata": {"labels": labels}, "spec": spec}
         replica_set = {"replicas": count, "selector": {"matchLabels": labels}, "template": template}
         objects.append({"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": metadata, "spec": replica_set})
@@ -91,7 +98,9 @@ def _quota(rng: random.Random, name: str, pods: list[Object], after: Object, wan
     for resource in rng.sample(_RESOURCES, rng.choice((1, 1, 2))):
         used = sum(_uses(pod["spec"]).get(resource, 0) for pod in pods)
         each = _uses(after).get(resource, 0)
-        number = max(0, rng.choice((used, used, used + each, used + 2 * each, wanted * each, (wanted + 1) * each)) + rng.choice((0, 0, 0, -1, 1)))
+        number = max(
+            0, rng.choice((used, used, used + each, used + 2 * each, wanted * each, (wanted + 1) * each)) + rng.choice((0, 0, 0, -1, 1))
+        )
         hard[resource] = f"{number}m" if resource.endswith("cpu") else f"{number}Mi" if resource.endswith("memory") else str(number)
     spec: Object = {"hard": hard}
     roll = rng.random()
@@ -263,7 +272,9 @@ class World:
             states[k] = replace(states[k], ready=states[k].ready + ready, ailing=states[k].ailing + (not ready))
         # Pods that run were admitted before there was a LimitRange; those that a ReplicaSet makes again are filled in.
         self.uses = [[_uses(each) if _concerns(quota, each) else {} for quota in self.quotas] for each in specs]
-        self.runs = [[_uses(each) if each and _concerns(quota, each) else {} for quota in self.quotas] for each in running] + [self.uses[-1]]
+        self.runs = [[_uses(each) if each and _concerns(quota, each) else {} for quota in self.quotas] for each in running] + [
+            self.uses[-1]
+        ]
         self.specs = specs
         active = [k for k, each in enumerate(states[:-1]) if each.wanted]
         if len(active) == 1:  # the Deployment controller scales first, then it rolls out
