@@ -16,7 +16,8 @@ from solver.rollout.quota_flow import halts
 def refused_by_quotas(view: ClusterView, subjects: Sequence[tuple[Subject, Pace]]) -> set[int]:
     """Return the places of Deployments that get no further where every new pod has a node at once. Pods that are being deleted are gone."""
     snapshot = view.snapshot
-    limited = {found.metadata.namespace or "default" for found in (*snapshot.resource_quotas.values(), *snapshot.limit_ranges.values())}
+    limited = {found.metadata.namespace or "default" for found in snapshot.resource_quotas.values()}
+    limited |= {found.metadata.namespace or "default" for found in snapshot.limit_ranges.values()}
     if not limited:
         return set()
     by_namespace: dict[str, list[int]] = {}

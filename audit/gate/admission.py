@@ -10,14 +10,16 @@ from dataclasses import dataclass, replace
 
 from audit.gate.changes import Change
 from models.cluster import rollout_admission
-from models.cluster.admission import QUOTA, Refusal
+from models.cluster.admission import QUOTA, Admission, Refusal, usage
 from models.cluster.rollout_admission import Book, RolloutAdmission
 from models.documents.placement import Reason, Rollout
-from models.kube.objects import Pod, pod_key
+from models.kube.objects import ObjectMeta, Pod, pod_key
 from models.kube.workload_objects import DeploymentStrategy, RollingUpdate
 from models.snapshot.snapshot import Snapshot
 from models.workloads.deployment_rollout import Old, old_pods, pace, scaled
 from models.workloads.expand import owned
+from models.workloads.pods import admitted
+from models.workloads.view import view
 from solver.rollout.quota_flow import halts, raised
 
 Blame = tuple[str, str]  # a rule, and its sentence
@@ -57,6 +59,24 @@ def waiting(cluster: Snapshot, indices: Collection[int], changes: Sequence[Chang
             del left[i]
         own[change.ref] = [cluster.pods[i] for i in mine]
     return Waiting(own, [cluster.pods[i] for i in left])
+
+
+def remaining(change: Change, start: Snapshot) -> list[Pod]:
+    """Return pods that use no more of any quota than those that a rollout always leaves: its available pods, as maxUnavailable has it.
+
+    None where its new pods use less than the old ones, or are counted by other quotas.
+    """
+    workload = view(change.obj)
+    if not change.rolls or workload is None or not start.resource_quotas:
+        return []
+    steps = pace(change.obj)
+    indices = owned(start, change.kind, change.namespace, change.name)
+    old = [start.pods[entry.index] for entry in old_pods(start, indices)[0] if entry.available][: 0 if steps.recreate else steps.least]
+    new = Pod(ObjectMeta(namespace=change.namespace), admitted(workload.spec, change.namespace, start))
+    admission, uses = Admission(start), usage(new)
+    quotas = admission.concerned(new)
+    least = (admission.concerned(pod) == quotas and all(uses.get(name, 0) >= used for name, used in usage(pod).items()) for pod in old)
+    return old if all(least) else []
 
 
 def rejected(rollout: Rollout) -> tuple[str, list[Reason]]:

@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from audit.gate.admission import Blame, Clusters, Waiting, rejected
+from audit.gate.admission import Blame, Clusters, Waiting, rejected, remaining
 from audit.gate.changes import Change, placeable
 from audit.gate.states import bound, mounted, ordinal, without
 from audit.view.usable_nodes import INDIFFERENT
@@ -224,14 +224,16 @@ class Placing:
         return state is self.start and not self._others(change)
 
     def _halts_anyway(self, change: Change) -> bool:
-        """Return whether a rollout comes to a halt, proved, without all pods of others that change. That is a proof for every order of the
-        changes where pods of others can only be in the way."""
+        """Return whether a rollout comes to a halt, proved, without all pods of others that change, but for what these always use of
+        quotas. That is a proof for every order of the changes where pods of others can only be in the way."""
         workload = view(change.obj)
         hard = any(c.whenUnsatisfiable == "DoNotSchedule" for c in (workload.spec.topologySpreadConstraints if workload else None) or ())
         if workload is None or hard or required_terms(objects.Pod(objects.ObjectMeta(), workload.spec), "podAffinity"):
             return False
         try:
-            freest = self.waiting.beside(without(self.start, self._others(change)), change, {other.ref for other in self.changes})
+            others = self._others(change)
+            freest = self.waiting.beside(without(self.start, others), change, {other.ref for other in self.changes})
+            freest.left_out += [pod for other in others for pod in remaining(other, self.start)]
             found = roll_out(
                 freest, f"{change.namespace}/{change.name}", None, self._limited(), on_progress=self.on_progress, stop=self.stop
             )

@@ -244,7 +244,7 @@ class World:
             kinds.setdefault(obj["kind"], []).append(obj)
         self.quotas, ranges = kinds.get("ResourceQuota", []), kinds.get("LimitRange", [])
         spec = found.manifest["spec"]
-        self.replicas = spec["replicas"]
+        self.replicas: int = spec["replicas"]
         self.recreate = spec["strategy"]["type"] == "Recreate"
         rolling = spec["strategy"].get("rollingUpdate", {})
         self.surge = self._scaled(rolling.get("maxSurge", 0), up=True)
@@ -280,7 +280,6 @@ class World:
         if len(active) == 1:  # the Deployment controller scales first, then it rolls out
             states[active[0]] = replace(states[active[0]], wanted=self.replicas)
         self.start: _State = tuple(states)
-        self.stopped = True
         self.outcomes = self._explored()
 
     def _scaled(self, value: int | str, *, up: bool) -> int:

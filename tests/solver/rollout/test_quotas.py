@@ -72,10 +72,7 @@ def test_a_quota_without_room_for_the_surge_stops_it_before_it_begins() -> None:
         ({"requests_cpu": "450m"}, "requested: requests.cpu=100m, used: requests.cpu=400m, limited: requests.cpu=450m"),
         ({"cpu": "400m"}, "requested: cpu=100m, used: cpu=400m, limited: cpu=400m"),
         ({"count__pods": "4"}, "requested: count/pods=1, used: count/pods=4, limited: count/pods=4"),
-        (
-            {"pods": "4", "requests_memory": "1"},
-            "requested: pods=1,requests.memory=128Mi, used: pods=4,requests.memory=512Mi, limited: pods=4,",
-        ),
+        ({"pods": "4", "memory": "1"}, "requested: memory=128Mi,pods=1, used: memory=512Mi,pods=4, limited: memory=1,pods=4"),
     ],
 )
 def test_resources_of_quotas(hard: Object, over: str) -> None:
