@@ -31,6 +31,8 @@ from solver.runtime.options import OnProgress, Options
 from solver.runtime.progress_trace import ProgressReporter
 from solver.runtime.run_context import RunContext
 
+#: The quota of ReplicaSets.
+REPLICA_SETS: Final = "count/replicasets.apps"
 #: A note on rollouts that complete only if new pods are created before those by which the old ReplicaSet is scaled up.
 OVERTAKEN: Final = (
     "replicas are raised together with the template: the old ReplicaSet is scaled up first, and with what its pods take of the quotas"
@@ -163,10 +165,22 @@ def _document(snapshot: Snapshot, name: str, revision: Revision, search: Rollout
         unmodelled=[
             *unmodelled.find(problem.snapshot, (problem.snapshot.pods[i] for i in problem.new), tiers=options.policy.networkTiers),
             *revision.unmodelled,
+            *_replica_set_quotas(problem),
         ],
         policy=options.policy if options.policy != DEFAULT else None,
         notes=_notes(search, revision.going) + _paused(revision) + _overtaken(problem, course),
     )  # fmt: skip
+
+
+def _replica_set_quotas(problem: RolloutProblem) -> list[doc.Unmodelled]:
+    """Quotas of ReplicaSets, of which a rollout makes one: a snapshot need not hold those without pods."""
+    namespace = problem.snapshot.pods[problem.new[0]].metadata.namespace or "default" if problem.new else None
+    quotas = [quota for quota in problem.snapshot.resource_quotas.values() if (quota.metadata.namespace or "default") == namespace]
+    named = [quota for quota in quotas if quota.spec is not None and REPLICA_SETS in (quota.spec.hard or {})]
+    effect = "not counted: it may refuse the ReplicaSet of the new revision"
+    return [
+        doc.Unmodelled(f"ResourceQuota/{namespace}/{quota.metadata.name}", f"spec.hard.{REPLICA_SETS}", effect) for quota in named
+    ]
 
 
 def _overtaken(problem: RolloutProblem, course: Course) -> list[str]:
