@@ -178,9 +178,7 @@ def _replica_set_quotas(problem: RolloutProblem) -> list[doc.Unmodelled]:
     quotas = [quota for quota in problem.snapshot.resource_quotas.values() if (quota.metadata.namespace or "default") == namespace]
     named = [quota for quota in quotas if quota.spec is not None and REPLICA_SETS in (quota.spec.hard or {})]
     effect = "not counted: it may refuse the ReplicaSet of the new revision"
-    return [
-        doc.Unmodelled(f"ResourceQuota/{namespace}/{quota.metadata.name}", f"spec.hard.{REPLICA_SETS}", effect) for quota in named
-    ]
+    return [doc.Unmodelled(f"ResourceQuota/{namespace}/{quota.metadata.name}", f"spec.hard.{REPLICA_SETS}", effect) for quota in named]
 
 
 def _overtaken(problem: RolloutProblem, course: Course) -> list[str]:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from checker.placement import verify
+from models.cluster.rollout_admission import with_quotas
 from models.documents.placement import Assignment, Placement
 from models.snapshot.snapshot import Snapshot, load
 from models.workloads.expand import expand
@@ -55,3 +56,22 @@ def test_a_placement_of_refused_pods_is_invalid() -> None:
     found.unplaced = []
     told = {(violation.pod, violation.rule) for violation in verify(snapshot, found)}
     assert {("shop/web-5", "ResourceQuota"), ("shop/report", "LimitRanger")} <= told
+
+
+def test_a_quota_is_raised_by_what_the_pods_lack_and_no_more() -> None:
+    snapshot = case(partial=False)
+    found = place(snapshot, Options(time_limit=10, workers=1))
+    (cause,) = [cause for cause in found.causes if cause.gang]
+    way = cause.waysOut[0]
+    assert (way.change, way.message) == ("raiseQuota", "raise quota team: requests.cpu 4500m instead of 4")
+    assert way.arguments == {"shop/team": "requests.cpu=4500m"}
+    for limit, fits in (("4500m", True), ("4499m", False)):
+        again = place(with_quotas(snapshot, {"shop/team": {"requests.cpu": limit}}), Options(time_limit=5, workers=1))
+        assert ("shop/web-5" not in left(again)) is fits
+
+
+def test_no_quota_helps_a_pod_that_a_limit_range_refuses() -> None:
+    found = place(case(), Options(time_limit=10, workers=1))
+    ways = {pod: [way.change for way in cause.waysOut] for cause in found.causes for pod in cause.pods}
+    assert "raiseQuota" in ways["shop/web-5"]
+    assert "raiseQuota" not in ways["shop/report"]
