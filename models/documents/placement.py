@@ -244,10 +244,10 @@ class Rollout(Doc):
     proved: Annotated[bool, Meta(description="Whether it comes to a halt whatever earlier waves choose.")]
     waves: Annotated[list[Wave], Meta(description="The waves, in their order.")] = []
     stuck: Annotated[list[Unplaced], Meta(description="New pods that fit nowhere when it halts.")] = []
+    waysOut: Annotated[list[Remedy], Meta(description="Single changes with which it completes.")] = []
     refused: Annotated[
         Reason | None, Meta(description="The ResourceQuota or LimitRange that keeps the next new pod from being created when it halts.")
     ] = None
-    waysOut: Annotated[list[Remedy], Meta(description="Single changes with which it completes.")] = []
 
 
 class Unmodelled(Doc):

@@ -185,7 +185,9 @@ def test_nodes_and_quotas_together() -> None:
 
 
 def test_a_quota_of_replica_sets_is_named() -> None:
-    found = solve([*web(1), quota(**{"count__replicasets.apps": "1"})])
+    limited = quota()
+    limited["spec"]["hard"] = {"count/replicasets.apps": "1"}
+    found = solve([*web(1), limited])
     assert verdict(found)[0]
     assert [(entry.pod, entry.field) for entry in found.unmodelled] == [("ResourceQuota/default/q", "spec.hard.count/replicasets.apps")]
     assert solve([*web(1), quota(pods="9")]).unmodelled == []
