@@ -10,6 +10,7 @@ from models.documents.findings.check import WorkloadFit
 from tests.audit.gate.test_changes import workload
 from tests.audit.gate.test_gate import codes, fits, gate, named, only, running
 from tests.objects import Object, node, pod
+from tests.solver.rollout.interleavings import World, case
 
 ROOM = [node(f"n{i}", cpu="64") for i in range(4)]
 SURGE: Object = {"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}
@@ -190,3 +191,21 @@ def test_the_next_rollout_of_what_is_new_is_a_finding() -> None:
     found = gate([*ROOM, quota(pods="2")], [workload(strategy=SURGE)])
     assert only(found).fit == "fits"
     assert ("KS501", "Deployment shop/web") in codes(found)
+
+
+# --- against every interleaving of controllers ------------------------------------------------------------------------------
+
+
+@pytest.mark.full
+def test_thirty_changes_fit_only_where_all_interleavings_of_controllers_complete() -> None:
+    """None fits that may halt, and none is said not to fit that may complete."""
+    expected = {frozenset({True}): "fits", frozenset({False}): "does not fit", frozenset({True, False}): "unproved"}
+    seen: dict[str, int] = {}
+    for seed in range(40):
+        drawn = case(seed, scaled=seed % 3 == 0)
+        verdict = only(gate(drawn.objects, [drawn.manifest]))
+        if verdict.change in ("rolling update", "recreated"):
+            assert verdict.fit == expected[frozenset(World(drawn).outcomes)], (seed, verdict.cause)
+            seen[verdict.fit] = seen.get(verdict.fit, 0) + 1
+    assert sum(seen.values()) >= 25
+    assert min(seen["fits"], seen["does not fit"]) >= 5
