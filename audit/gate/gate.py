@@ -13,6 +13,7 @@ from typing import Final
 import msgspec
 
 from audit.checks.rollouts import DEADLOCK, HALT, PREEMPTS
+from audit.gate.admission import waiting as sorted_waiting
 from audit.gate.changes import Change, as_applied, changes, not_compared, put_in_place
 from audit.gate.fields import blamed, in_template, without_places
 from audit.gate.placing import Outcome, Placing, Verdict
@@ -192,7 +193,9 @@ def _side(request: Request, run: _Run, *, compared: bool) -> _Side:
     known = _before(cluster, run) if compared else Counter[str]()
     until = time.monotonic() + run.left() * _PLACING
     found_changes = changes(cluster, manifests, start, request.differing)
-    outcome = Placing(start, manifests, found_changes, run.options.search, until, run.stop, run.on_progress).run()
+    aside = sorted_waiting(cluster, waiting, found_changes)
+    start.left_out = aside.others
+    outcome = Placing(start, manifests, found_changes, run.options.search, until, run.stop, run.on_progress, aside).run()
     outcome.warnings = list(dict.fromkeys([*start.warnings[len(cluster.warnings) :], *outcome.warnings]))
     if waiting:
         outcome.notes.append(f"{len(waiting)} pod{'s' * (len(waiting) > 1)} that wait{'s' * (len(waiting) == 1)} in the cluster: left out")

@@ -86,6 +86,7 @@ class Snapshot:
     assumed: list[str] = field(default_factory=list)  # what is taken otherwise than the objects have it, a sentence each
     capture: Capture | None = None
     sha256: str = ""
+    left_out: list[objects.Pod] = field(default_factory=list)  # pods of the cluster that are not placed, and count in quotas all the same
     to_create: list[str] = field(default_factory=list)  # pods that are no objects of the cluster yet, in the order of their creation
     sources: dict[str, str] = field(default_factory=dict)  # of manifests: "Kind namespace/name" -> file
     unscaled: set[str] = field(default_factory=set)  # of manifests: "Kind namespace/name" of those that state no replicas
