@@ -79,8 +79,9 @@ class Journal:
 
     @classmethod
     def open(cls, path: str, origin: Origin, *, resume: bool = False, clock: Callable[[], datetime] = _now) -> Self:
-        """Begin the journal of a new run, or go on with the one that is there (``resume``; if there is none, a new run begins). The finished
-        journal of another document is kept under another name.
+        """Begin the journal of a new run, or go on with the one that is there (``resume``; if there is none, a new run begins).
+
+        The finished journal of another document is kept under another name.
 
         Raises:
             InputError: it cannot be written, another run writes it, it is of something else, it is no journal, or a run is there and is not
