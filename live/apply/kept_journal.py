@@ -32,7 +32,9 @@ def unfinished(progress: Progress) -> str:
 
 
 def set_aside(path: str, run: str) -> str:
-    """Give the file of a journal another name, which has the id of its run and belongs to no other file; return the name.
+    """Give the file of a journal, or of a document of its run, another name, which has the run's id and belongs to no other file.
+
+    ``plan.json`` becomes ``plan.json.RUN``, and its journal the one of that name. Return the name.
 
     Raises:
         OSError: the folder does not allow it.
