@@ -59,7 +59,8 @@ async def until_done(asked: Reviewed) -> int:
                     outcome = await carrying_out.execute(asked, api, cluster, journal, lease, hold_drained=hold)
                     code = carrying_out.report(outcome, journal, streams)
                     moved |= {each.uid for each in journal.progress.steps.values() if each.uid is not None and each.gone}
-                again = outcome.state == "stopped" or (code == DONE and outcome.state == "done" and bool(_used_up(asked.snapshot, asked)))
+                reached = bool(outcome.done) or number == 1  # later rounds that reach nothing have waited for budgets already
+                again = outcome.state == "stopped" or (outcome.state == "done" and reached and bool(_used_up(asked.snapshot, asked)))
                 if not again or not hold:
                     return code if code != DONE else _told(asked.document)
                 number += 1
@@ -86,7 +87,12 @@ def _told(document: Placement | RebalancePlan) -> int:
 
 def _is_work(document: Placement | RebalancePlan) -> bool:
     """Return whether a run has something to do: nodes to be drained are at least cordoned."""
-    return bool(document.assignments if isinstance(document, Placement) else document.moves or document.evictions or document.drain)
+    return _moves_pods(document) or (isinstance(document, RebalancePlan) and bool(document.drain))
+
+
+def _moves_pods(document: Placement | RebalancePlan) -> bool:
+    """Return True if a run of the document binds, moves or evicts a pod."""
+    return bool(document.assignments if isinstance(document, Placement) else document.moves or document.evictions)
 
 
 async def _next(asked: Reviewed, cluster: LiveCluster, outcome: Outcome, number: int, stays: Collection[str]) -> Reviewed:
@@ -98,7 +104,7 @@ async def _next(asked: Reviewed, cluster: LiveCluster, outcome: Outcome, number:
         await way.arrived(max(0.0, deadline - time.monotonic()), lambda text: say(f"round {number}: {text}"))
         text, document, now = await _plan(asked, cluster, outcome, files, stays)
         found = replace(asked, document=document, path=files.document, snapshot=now)
-        closed = [] if _is_work(document) else _used_up(now, found, asked.snapshot)
+        closed = [] if _moves_pods(document) else _used_up(now, found, asked.snapshot)
         left = deadline - time.monotonic()
         if not closed or left <= 0:
             break

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from commands.applying import round_files
+from commands.applying import round_files, rounds
+from commands.common.exit_codes import say
 from models.documents.journal import Run
 from models.snapshot.snapshot import InputError
 from tests.api_server import Behaviour, Server
@@ -19,60 +20,111 @@ from tests.objects import Object
 ROUNDS = ("--yes", "--until-done", "--rounds", "4", "--timeout", "60")
 
 
+def ready(value: str) -> Object:
+    return {"status": {"conditions": [{"type": "Ready", "status": value}]}}
+
+
+class Hearing:
+    """Does something once when the rounds say a sentence with these words, so that no test depends on time."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, words: str, then: Callable[[], object]) -> None:
+        self.words, self.then, self.heard = words, then, False
+        monkeypatch.setattr(rounds, "say", self)
+
+    def __call__(self, text: str) -> None:
+        say(text)
+        if self.words in text and not self.heard:
+            self.heard = True
+            self.then()
+
+
 @pytest.fixture
-def starting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
-    """A cluster in which pods are Ready after 1.5 s, so that their budget refuses evictions meanwhile."""
-    found = Cluster(tmp_path, Behaviour(seed=1, ready=1.5))
+def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
+    """A cluster in which the replacement of web-0 does not become Ready by itself."""
+    first: list[str] = []
+
+    def unready(made: Object) -> bool:
+        name = made["metadata"]["name"]
+        if not first and name not in {f"web-{i}" for i in range(6)}:
+            first.append(name)
+        return name in first
+
+    found = Cluster(tmp_path, Behaviour(seed=1, unready=unready))
     with Server(found.world) as server:
         monkeypatch.setenv("KUBECONFIG", str(server.kubeconfig(tmp_path / "kubeconfig")))
         yield found
 
 
+def make_ready(cluster: Cluster) -> None:
+    for each in cluster.world.all("Pod"):
+        cluster.world.patch("Pod", f"default/{each['metadata']['name']}", ready("True"), sub="status")
+
+
 @pytest.mark.full
-def test_a_round_is_planned_once_replacements_are_ready(starting: Cluster) -> None:
-    starting.planned()
-    starting.world.delete("Pod", "default/web-0", grace=0)  # the plan's own pod: round 1 stops at once
-    done = starting.apply(*ROUNDS)
-    assert "round 2: waiting for what is on its way, for 60 s at most: " in done.stderr
+def test_a_round_is_planned_once_replacements_are_ready(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster.planned()
+    cluster.world.delete("Pod", "default/web-0", grace=0)  # the plan's own pod: round 1 stops at once
+    waits = Hearing(monkeypatch, "round 2: waiting for what is on its way, for 60 s at most: ", lambda: make_ready(cluster))
+    done = cluster.apply(*ROUNDS)
+    assert waits.heard
     assert "round 3" not in done.stderr
-    assert starting.on("n1") == []
-    assert not starting.world.budget_violations()
-
-
-def ready(value: str) -> Object:
-    return {"status": {"conditions": [{"type": "Ready", "status": value}]}}
+    assert cluster.on("n1") == []
+    assert not cluster.world.budget_violations()
 
 
 @pytest.mark.full
-def test_a_plan_that_budgets_leave_nothing_to_do_is_searched_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    cluster = Cluster(tmp_path, Behaviour(seed=1, kubelets=True))
+def test_a_plan_that_budgets_leave_nothing_to_do_is_searched_again(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The budget's other pod was not Ready before either, so that nobody waits for it."""
     world = cluster.world
-    with Server(world) as server:
-        monkeypatch.setenv("KUBECONFIG", str(server.kubeconfig(tmp_path / "kubeconfig")))
-        world.patch("PodDisruptionBudget", "default/web", {"spec": {"maxUnavailable": 2}})
-        world.patch("Pod", "default/web-5", ready("False"), sub="status")  # before the snapshot: nobody waits for it
-        cluster.planned()
-        world.delete("Pod", "default/web-0", grace=0)
-        world.patch("PodDisruptionBudget", "default/web", {"spec": {"maxUnavailable": 1}})
-        world.later(6.0, lambda: world.patch("Pod", "default/web-5", ready("True"), sub="status"))
-        done = cluster.apply(*ROUNDS)
-    assert "nothing can be evicted: PodDisruptionBudget default/web allows no disruption; next try in 2 s" in done.stderr
+    world.patch("PodDisruptionBudget", "default/web", {"spec": {"maxUnavailable": 2}})
+    world.delete("Pod", "default/web-5", grace=0)  # its replacement does not become Ready
+    cluster.planned()
+    world.delete("Pod", "default/web-0", grace=0)
+    world.patch("PodDisruptionBudget", "default/web", {"spec": {"maxUnavailable": 1}})
+    words = "nothing can be evicted: PodDisruptionBudget default/web allows no disruption; next try in 2 s"
+    retries = Hearing(monkeypatch, words, lambda: make_ready(cluster))
+    done = cluster.apply(*ROUNDS)
+    assert retries.heard
     assert "round 3" not in done.stderr
     assert cluster.on("n1") == []
 
 
+def planned_in_vain(cluster: Cluster) -> None:
+    """Plan while a pod is not Ready, so that its budget allows no eviction."""
+    cluster.world.delete("Pod", "default/web-5", grace=0)
+    cluster.snapshot.write_text(json.dumps(cluster.world.snapshot()))
+    invoke("rebalance", cluster.snapshot, "--drain", "n1", "-q", "-o", cluster.plan, code=3)
+
+
 @pytest.mark.full
-def test_a_budget_that_never_allows_anything_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    cluster = Cluster(tmp_path, Behaviour(seed=1))
-    with Server(cluster.world) as server:
-        monkeypatch.setenv("KUBECONFIG", str(server.kubeconfig(tmp_path / "kubeconfig")))
-        cluster.planned()
-        cluster.world.delete("Pod", "default/web-0", grace=0)
-        cluster.world.patch("PodDisruptionBudget", "default/web", {"spec": {"maxUnavailable": 0}})
-        done = cluster.apply(*ROUNDS, code=3)
+def test_a_plan_that_was_made_while_a_budget_was_used_up_is_made_again(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    planned_in_vain(cluster)
+    assert json.loads(cluster.plan.read_text())["moves"] == []
+    retries = Hearing(monkeypatch, "nothing can be evicted: ", lambda: make_ready(cluster))
+    cluster.apply(*ROUNDS)
+    assert retries.heard
+    assert cluster.on("n1") == []
+
+
+@pytest.mark.full
+def test_a_budget_that_never_allows_anything_is_not_waited_for(cluster: Cluster) -> None:
+    cluster.planned()
+    cluster.world.delete("Pod", "default/web-0", grace=0)
+    make_ready(cluster)
+    cluster.world.patch("PodDisruptionBudget", "default/web", {"spec": {"maxUnavailable": 0}})
+    done = cluster.apply(*ROUNDS, code=3)
     assert "next try" not in done.stderr
-    assert "round 2: there is nothing more to be done" in done.stderr
+    assert "round 3" not in done.stderr
     assert "not reached: " in done.stderr
+
+
+@pytest.mark.full
+def test_no_budget_is_waited_for_longer_than_the_timeout(cluster: Cluster) -> None:
+    planned_in_vain(cluster)
+    done = cluster.apply("--yes", "--until-done", "--rounds", "4", "--timeout", "3", code=3)
+    assert "next try in " in done.stderr
+    assert "round 3" not in done.stderr
+    assert "PodDisruptionBudget default/web allows no disruption" in done.stderr.splitlines()[-1]
 
 
 @pytest.mark.full
