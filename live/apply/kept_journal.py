@@ -18,16 +18,14 @@ _RUN_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,63}", re.ASCII)
 def unfinished(progress: Progress) -> str:
     """Return why a run is not finished, as the end of a sentence about it; empty if it is.
 
-    A finished run has ended by itself, has no pod half moved, and has opened the nodes that it closed. Whether all steps of its document
-    are done does not matter: nothing in the cluster waits for the rest.
+    A finished run has ended by itself and has no pod half moved. Whether all steps of its document are done does not matter: nothing in
+    the cluster waits for the rest. Nor do nodes that it has left closed, between rounds of ``--until-done``, say: their marks tell.
     """
     if not progress.ended:
         return "was cut off"
     half_done = [step.pod for step in progress.steps.values() if not step.done and _may_be_begun(step.requests.values())]
     if half_done:
         return f"did not finish with {some(half_done)}"
-    if progress.closed:
-        return f"may have left nodes closed ({some(progress.closed)}; kubestow apply --open opens them)"
     return ""
 
 

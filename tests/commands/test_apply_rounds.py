@@ -198,3 +198,17 @@ def test_a_later_round_that_asked_for_nothing_is_in_nobodys_way(tmp_path: Path) 
 def test_the_files_of_a_round_are_called_like_the_first_document() -> None:
     assert round_files.of("p.json", 2).document == "p.json.round-2.json"
     assert round_files.of("p.json.round-2.json", 3) == round_files.RoundFiles(3, "p.json.round-3.json", "p.json.round-3.snapshot.json")
+
+
+@pytest.mark.full
+def test_the_journals_of_all_rounds_make_room_for_the_next_plan(cluster: Cluster) -> None:
+    """Round 1 leaves nodes closed for the next one, which opens them."""
+    cluster.planned()
+    cluster.world.delete("Pod", "default/web-0", grace=0)
+    make_ready(cluster)
+    cluster.apply(*ROUNDS)
+    cluster.world.patch("Node", "n1", {"spec": {"unschedulable": None}})
+    cluster.planned("--drain", "n2")
+    second = cluster.apply(*ROUNDS)
+    assert "is kept as" in second.stderr
+    assert cluster.on("n2") == []

@@ -103,7 +103,6 @@ def cut_off() -> Script:
     [
         (half_done(), "did not finish with a/p"),
         (unanswered(), "did not finish with a/p"),
-        (closed(), r"may have left nodes closed \(n1; kubestow apply --open opens them\)"),
         (cut_off(), "was cut off"),
     ],
 )
@@ -118,11 +117,16 @@ def test_an_unfinished_journal_stays_where_it_is(tmp_path: Path, script: Script,
     assert beside(tmp_path) == [path.name]
 
 
-def test_a_refused_eviction_leaves_nothing_half_done(tmp_path: Path) -> None:
-    path = tmp_path / "plan.json.journal.jsonl"
+def refused() -> Script:
     script = Script()
     script.evict(1, "a/p", code=429)
     script.fact("stopped")
+    return script
+
+
+@pytest.mark.parametrize("script", [refused(), closed()])
+def test_refused_evictions_and_nodes_that_are_held_for_another_round_leave_nothing_half_done(tmp_path: Path, script: Script) -> None:
+    path = tmp_path / "plan.json.journal.jsonl"
     path.write_bytes(script.text)
     asyncio.run(Journal.open(str(path), NEW).close())
     assert len(beside(tmp_path)) == 2
