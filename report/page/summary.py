@@ -263,7 +263,8 @@ def obstacles(result: Result) -> list[dict[str, Any]]:
 
 
 def search(result: Result) -> list[dict[str, Any]]:
-    """Return incumbent and bound over time, tier by tier."""
+    """Return incumbent and bound over time, tier by tier. Of a tier that is minimised (``fewer``) both are costs, and the bound is a lower
+    one."""
     found: dict[tuple[str, int | None], list[SearchPoint]] = {}
     for point in (each for each in (result.search if result is not None else ()) if math.isfinite(each.seconds)):
         found.setdefault((point.tier, point.priority), []).append(point)
@@ -273,5 +274,5 @@ def search(result: Result) -> list[dict[str, Any]]:
         sign = -1 if words.fewer else 1
         points.sort(key=lambda p: p.seconds)
         ends = [[p.seconds, sign * p.value, sign * p.bound if p.bound is not None else None] for p in points]
-        told.append({"label": words.name, "points": ends})
+        told.append({"label": words.name, "fewer": words.fewer, "points": ends})
     return told

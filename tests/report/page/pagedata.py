@@ -348,7 +348,7 @@ def hostile(text: str) -> Document:
     made["unplaced"] = [unplaced([text, text]), unplaced([text], gang=text)]
     made["unplaced"][0]["cause"]["waysOut"] = [{"message": text, "options": [text]}]
     made["obstacles"] = [{"goal": text, "message": text, "proved": False, "about": text}]
-    made["search"] = [{"label": text, "points": [[0.1, 1, 2]]}]
+    made["search"] = [{"label": text, "fewer": False, "points": [[0.1, 1, 2]]}]
     made["kind"] = "Placement"  # which says more of preferences than a plan
     made["preferences"] = {
         "families": [{"family": text, "value": 1, "best": 2, "multiplier": 1}],
