@@ -29,6 +29,7 @@ from solver import rules
 from solver.bind_order.gang_units import bundle
 from solver.devices.result import devices
 from solver.objective.domain_evenness import DOMAINS
+from solver.objective.gap_notes import gap_notes
 from solver.objective.preferences import Objective
 from solver.objective.tie_break import Strategy, choose
 from solver.placed_tiers import Answer, PlacedSearch
@@ -252,7 +253,7 @@ def document(cluster: Cluster, options: Options, answer: Answer) -> doc.Placemen
         ],
         preferences=answer.later.preferences if answer.later is not None else None,
         policy=options.policy if options.policy != DEFAULT else None,
-        notes=answer.notes,
+        notes=[*answer.notes, *gap_notes(tiers, open_, complete=int(placed.sum()) == len(cluster.scope.pending))],
     )  # fmt: skip
 
 
