@@ -20,6 +20,7 @@ from models.snapshot.snapshot import Snapshot
 from models.workloads.deployment_rollout import Pace, pace
 from models.workloads.rollout_input import Revision, read
 from solver.devices.result import devices
+from solver.explain.undecided import is_undecided
 from solver.rollout.remedies import RolloutRemedies
 from solver.rollout.search import RolloutSearch
 from solver.rollout.state import Course, RolloutProblem, RolloutState, bystanders
@@ -65,6 +66,8 @@ def roll_out(
     search = RolloutSearch(problem, context.until(searching))
     report("search", detail=f"{len(problem.new)} new pods beside {len(problem.old)} old ones")
     course = search.run()
+    if not course.complete and is_undecided(problem.snapshot, problem.new):
+        course = replace(course, proved=False, most=problem.pace.replicas)
     remedies: list[doc.Remedy] = []
     if not course.complete:
         report("search", detail="remedies")

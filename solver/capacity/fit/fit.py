@@ -10,6 +10,7 @@ import numpy as np
 
 from checker.capacity.fit import check_fit
 from checker.violation import insist
+from models.cluster.unknown_namespaces import SENTENCE, undecided
 from models.documents import fit as doc
 from models.documents.placement import Cause, Edits, Placement, Seconds, Unmodelled
 from models.kube.objects import is_terminal
@@ -18,6 +19,7 @@ from solver.capacity.fit.cause import cause_of, one_more
 from solver.capacity.fit.growth import growth
 from solver.capacity.fit.question import Ceiling, Question, read
 from solver.capacity.fit.units import SHORT, Most, most
+from solver.explain.undecided import is_undecided
 from solver.placed_tiers import Answer
 from solver.runtime.deadline import Deadline
 from solver.runtime.options import OnProgress, Options
@@ -71,6 +73,9 @@ def fit(
     report("fit", "units", found.units, found.bound)
     context.deadline.charge(limited.deadline.elapsed())
     cause, grown, notes = _beyond(question, ceiling, found, context)
+    probe = question.at(1)
+    if is_undecided(probe.snapshot, probe.scope.pending):
+        found.bound, grown = max(found.bound, Ceiling.of(question, ruled=False).units), []
     solved = time.monotonic()
     report("verify")
     edited, placement = _placement(replace(question, options=options), found)
@@ -143,7 +148,9 @@ def _unmodelled(placement: Placement) -> list[Unmodelled]:
 
 def _left_out(question: Question) -> list[str]:
     """What of the snapshot has no part in the answer."""
-    notes = []
+    probe = question.at(1).snapshot
+    unsure = undecided(probe)
+    notes = [] if unsure is None or any(text.startswith(SENTENCE) for text in probe.omissions) else [unsure.sentence(probe)]
     if question.edits.withoutPending:
         waiting = sum(not pod.spec.nodeName and not is_terminal(pod) for pod in question.snapshot.pods)
         if waiting:

@@ -22,6 +22,7 @@ from solver.explain.conflict.placement_question import PlacementQuestion
 from solver.explain.conflict.sentences import facts
 from solver.explain.conflict.subset_check import SubsetCheck
 from solver.explain.conflict.wording import listed
+from solver.explain.undecided import proves
 from solver.rules.gang_scheduling import GangScheduling
 from solver.rules.node_resources_fit import NodeResourcesFit
 from solver.runtime.run_context import RunContext
@@ -49,8 +50,9 @@ class Group:
 def minimal_cause(question: PlacementQuestion, context: RunContext) -> Cause | None:
     """Return a smallest-by-inclusion set of facts that make it impossible to place the needed pods together.
 
-    None: the rules together leave a placement (whether it can be bound in some order is not asked), or nothing is known in time. Every
-    cause that is returned is proved; ``minimal`` is not set where time ran out before each fact was shown to be needed.
+    None: the rules together leave a placement (whether it can be bound in some order is not asked), or nothing is known in time. A cause
+    that is returned is proved, unless it depends on labels of namespaces that the snapshot lacks. ``minimal`` is not set where time ran
+    out before each fact was shown to be needed.
     """
     seconds = context.deadline.left()
     pods = [pod_key(question.snapshot.pods[i]) for i in question.pods]
@@ -64,7 +66,8 @@ def minimal_cause(question: PlacementQuestion, context: RunContext) -> Cause | N
     found = reduction.run()
     if found is None:
         return None
-    return Cause(pods=pods, facts=facts(encoding, question.needed, [(g.tags, g.domain) for g in found]), minimal=reduction.exact)
+    reasons = facts(encoding, question.needed, [(g.tags, g.domain) for g in found])
+    return Cause(pods=pods, facts=reasons, minimal=reduction.exact, proved=proves(question.snapshot, question.pods, reasons))
 
 
 def _hopeless(question: PlacementQuestion) -> Fact | None:
