@@ -104,7 +104,8 @@ def _term(
             spaces -= set(view.exempt)
     elif required and kind == "anti-affinity" and view.exempt:
         spaces = frozenset(view.audience.namespaces(term, subject.namespace)) - set(view.exempt)
+    unsure = undecided_namespaces(term, view.unknown_namespaces)
     return PodTerm(
-        kind, path, required, term.topologyKey, canonical(term.labelSelector, extra), spaces,
-        tuple(term.namespaces or ()), chosen, undecided_namespaces(term, view.unknown_namespaces),
+        kind, path, required, term.topologyKey, canonical(term.labelSelector, extra), spaces if spaces is None else spaces - unsure,
+        tuple(term.namespaces or ()), chosen, unsure,
     )  # fmt: skip

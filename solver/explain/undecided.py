@@ -6,10 +6,8 @@ from collections.abc import Iterable, Sequence
 
 from models.cluster.cluster import Cluster, Ints
 from models.cluster.unknown_namespaces import undecided
-from models.documents.placement import Fact
 from models.snapshot.snapshot import Snapshot
 from solver.rules.eligibility import fits
-from solver.rules.inter_pod_affinity import InterPodAffinity
 
 
 def is_undecided(snapshot: Snapshot, pods: Iterable[int]) -> bool:
@@ -17,11 +15,6 @@ def is_undecided(snapshot: Snapshot, pods: Iterable[int]) -> bool:
     proves nothing about them then."""
     found = undecided(snapshot)
     return found is not None and not found.required.isdisjoint(pods)
-
-
-def proves(snapshot: Snapshot, pods: Sequence[int], facts: Sequence[Fact]) -> bool:
-    """Return whether facts that leave no placement of pods prove that there is none, whatever labels namespaces have that are not known."""
-    return not any(fact.rule == InterPodAffinity.name for fact in facts) or not is_undecided(snapshot, pods)
 
 
 def most_placed(cluster: Cluster, limits: Ints, hopeless: Sequence[int] = ()) -> dict[int, int]:
