@@ -36,11 +36,11 @@ def instance(rng: random.Random) -> list[Object]:
     objects = [node(f"n{i}", cpu="1", labels={"zone": "xy"[i % 2]}) for i in range(rng.randint(1, 3))]
     for i in range(rng.randint(2, 4)):
         runs = rng.random() < 0.4
-        more = {"affinity": affinity(rng)} if rng.random() < 0.6 else {}
+        wants = affinity(rng) if rng.random() < 0.6 else None
         objects.append(
             pod(
                 f"p{i}", namespace=rng.choice(("s", "t")), labels={"app": rng.choice("ab")}, cpu=rng.choice(("300m", "600m")),
-                node_name=f"n{rng.randrange(len(objects) if i == 0 else 1)}" if runs else None, **more,
+                node_name=f"n{rng.randrange(len(objects) if i == 0 else 1)}" if runs else None, affinity=wants,
             )
         )  # fmt: skip
     return objects

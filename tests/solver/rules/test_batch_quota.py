@@ -105,7 +105,8 @@ def test_ties_go_to_the_domains_whose_next_candidate_comes_first(
     drawn: tuple[list[int], list[bool], list[int]], wanted: int, skew: int, rng: random.Random, many: bool
 ) -> None:
     """Next to no tie, the order of the candidates changes nothing; ``many``: more domains than are looked through one by one."""
-    counts, counted, room = (np.array([*part, *[off] * (10 * many)]) for part, off in zip(drawn, (99, False, 0), strict=True))
+    more = 10 if many else 0
+    counts, counted, room = (np.array([*part, *([off] * more)]) for part, off in zip(drawn, (99, False, 0), strict=True))
     codes = [d for d, k in enumerate(room.tolist()) for _ in range(k)] + [-1] * 2
     rng.shuffle(codes)
     given_to = np.array(codes, dtype=np.int32)
