@@ -73,8 +73,7 @@ def fit(
     report("fit", "units", found.units, found.bound)
     context.deadline.charge(limited.deadline.elapsed())
     cause, grown, notes = _beyond(question, ceiling, found, context)
-    probe = question.at(1)
-    if is_undecided(probe.snapshot, probe.scope.pending):
+    if _unsure(question):
         found.bound, grown = max(found.bound, Ceiling.of(question, ruled=False).units), []
     solved = time.monotonic()
     report("verify")
@@ -98,6 +97,12 @@ def fit(
     if not options.deterministic:
         result.seconds = Seconds(solve=round(solved - started, 3), verify=round(time.monotonic() - solved, 3))
     return result
+
+
+def _unsure(question: Question) -> bool:
+    """Return whether labels of namespaces that are not known decide what rules of a unit's pods match."""
+    probe = question.at(1)
+    return is_undecided(probe.snapshot, probe.scope.pending)
 
 
 def _beyond(question: Question, ceiling: Ceiling, found: Most, context: RunContext) -> tuple[Cause | None, list[doc.Growth], list[str]]:

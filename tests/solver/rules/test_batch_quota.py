@@ -105,8 +105,9 @@ def test_ties_go_to_the_domains_whose_next_candidate_comes_first(
     drawn: tuple[list[int], list[bool], list[int]], wanted: int, skew: int, rng: random.Random, many: bool
 ) -> None:
     """Next to no tie, the order of the candidates changes nothing; ``many``: more domains than are looked through one by one."""
-    more = 10 if many else 0
-    counts, counted, room = (np.array([*part, *([off] * more)]) for part, off in zip(drawn, (99, False, 0), strict=True))
+    counts, counted, room = map(np.array, drawn)
+    if many:
+        counts, counted, room = (np.append(part, np.full(10, off)) for part, off in ((counts, 99), (counted, False), (room, 0)))
     codes = [d for d, k in enumerate(room.tolist()) for _ in range(k)] + [-1] * 2
     rng.shuffle(codes)
     given_to = np.array(codes, dtype=np.int32)
