@@ -73,8 +73,7 @@ def fit(
     report("fit", "units", found.units, found.bound)
     context.deadline.charge(limited.deadline.elapsed())
     cause, grown, notes = _beyond(question, ceiling, found, context)
-    if _unsure(question):
-        found.bound, grown = max(found.bound, Ceiling.of(question, ruled=False).units), []
+    found.bound, grown = (max(found.bound, _unruled(question)), []) if _unsure(question) else (found.bound, grown)
     solved = time.monotonic()
     report("verify")
     edited, placement = _placement(replace(question, options=options), found)
@@ -103,6 +102,11 @@ def _unsure(question: Question) -> bool:
     """Return whether labels of namespaces that are not known decide what rules of a unit's pods match."""
     probe = question.at(1)
     return is_undecided(probe.snapshot, probe.scope.pending)
+
+
+def _unruled(question: Question) -> int:
+    """Return the units that resources alone admit."""
+    return Ceiling.of(question, ruled=False).units
 
 
 def _beyond(question: Question, ceiling: Ceiling, found: Most, context: RunContext) -> tuple[Cause | None, list[doc.Growth], list[str]]:
