@@ -21,6 +21,7 @@ from models.snapshot.snapshot import Snapshot
 from models.workloads.deployment_rollout import Pace, pace
 from models.workloads.rollout_input import Revision, read
 from solver.devices.result import devices
+from solver.explain.undecided import is_undecided
 from solver.rollout import quota_flow
 from solver.rollout.remedies import RolloutRemedies
 from solver.rollout.search import RolloutSearch
@@ -74,6 +75,8 @@ def roll_out(
     search = RolloutSearch(problem, context.until(searching))
     report("search", detail=f"{len(problem.new)} new pods beside {len(problem.old)} old ones")
     course = search.run()
+    if not course.complete and is_undecided(problem.snapshot, problem.new):
+        course = replace(course, proved=False, most=problem.pace.replicas)
     remedies: list[doc.Remedy] = []
     if not course.complete:
         report("search", detail="remedies")
