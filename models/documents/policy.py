@@ -184,6 +184,9 @@ class Policy(_Section, frozen=True):
     refuseAllNamespacesAntiAffinity: Annotated[
         bool, Meta(description="Whether required anti-affinity over all namespaces with another key than the hostname is refused.")
     ] = False
+    symmetricPreferredAntiAffinity: Annotated[
+        bool, Meta(description="Whether preferred anti-affinity of a pod that runs also counts against pods that are placed now.")
+    ] = True
     topologies: Annotated[tuple[Topology, ...], Meta(description="NUMA zones of nodes without a NodeResourceTopology.")] = ()
     networkTiers: Annotated[
         tuple[_Name, ...], Meta(description="Node labels that stand for the tiers of Volcano's HyperNodes, tier 1 first.")

@@ -476,6 +476,20 @@ def test_refuse_all_namespaces_anti_affinity(bench: Bench) -> None:
     assert where(bench.solve(running, {"refuseAllNamespacesAntiAffinity": True})) == {"p": "n2"}
 
 
+def test_preferred_anti_affinity_without_symmetry(bench: Bench) -> None:
+    """q would rather be on n1, where p would rather be without it: p came first, and may drive q away only where symmetry counts."""
+    term = {"topologyKey": HOST, "labelSelector": {"matchLabels": {"app": "q"}}}
+    refuses = {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 100, "podAffinityTerm": term}]}}
+    running = pod("p", affinity=refuses, node_name="n1")
+    items = [node("n1"), node("n2"), running, pod("q", labels={"app": "q"}, affinity=likes("n1", 10))]
+    assert where(bench.solve(items)) == {"q": "n2"}
+    found = bench.solve(items, {"symmetricPreferredAntiAffinity": False})
+    assert where(found) == {"q": "n1"}
+    assert tier(found, "soft") == 10
+    coming = [*items[:2], pod("p", affinity=refuses), pod("q", labels={"app": "q"}, node_name="n1")]
+    assert where(bench.solve(coming, {"symmetricPreferredAntiAffinity": False})) == {"p": "n2"}  # its own choice
+
+
 def space(name: str, **labels: str) -> Object:
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
 

@@ -63,6 +63,7 @@ FULL: Object = {
     "colocateNamespaces": True,
     "daemonNamespaces": ["kube-system", "monitoring"],
     "refuseAllNamespacesAntiAffinity": True,
+    "symmetricPreferredAntiAffinity": False,
     "topologies": [
         {
             "nodes": ["n1"],
@@ -109,6 +110,7 @@ def test_every_field_is_read(read: Read) -> None:
     assert (policy.strategy, policy.priceLabel, policy.shorthand) == ("pack", "example.com/price", "symmetric")
     assert policy.closeness == Closeness(10, 3, -1)
     assert policy.colocatePods is policy.colocateNamespaces is policy.refuseAllNamespacesAntiAffinity is True
+    assert policy.symmetricPreferredAntiAffinity is False
     assert policy.daemonNamespaces == ("kube-system", "monitoring")
     assert policy.moves == Moves("controller.kubernetes.io/pod-deletion-cost", (PriorityCost(1000, 5),), (AgeCost(24, 2),))
     zones = (TopologyZone("node-0", {"cpu": "8", "memory": "16Gi"}, "s0"), TopologyZone("node-1", {"cpu": 8}, "s1"))
