@@ -28,6 +28,7 @@ from solver.rebalance.tiers.objective import PlanObjective
 from solver.rebalance.unmet_goals import obstacles
 from solver.rebalance.waves.least_waves import least_waves
 from solver.rebalance.waves.schedule import waves as group
+from solver.refused_pods import refuse_domain_blocking
 from solver.runtime.deadline import Deadline
 from solver.runtime.options import OnProgress
 from solver.runtime.progress_trace import ProgressReporter
@@ -58,6 +59,8 @@ def rebalance(
     options = asked.options
     report = ProgressReporter(on_progress, started)
     report("compile")
+    if "admit" in asked.goals:
+        refuse_domain_blocking(snapshot, select(snapshot, include_gated=options.include_gated), options.policy)
     problem = read_problem(snapshot, asked)
     values = PlanObjective(problem, asked.goals)
     compiled = time.monotonic()
