@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from commands.common import options
+from commands.common.execution_grace import since
 from commands.common.exit_codes import DONE, INCOMPLETE, VIOLATED, refuse, say
 from commands.common.help_text import Command
 from commands.common.options import Streams, bundled
@@ -26,10 +27,11 @@ from commands.common.options import Streams, bundled
     type=click.Path(),
     help="A snapshot of the cluster after that run; repeatable for its files.",
 )
+@since
 @options.output("table", "json", "yaml")
 @options.judged
 @bundled(streams=Streams)
-def verify(streams: Streams, expect_policy: str | None, expect_no_exemptions: bool, journal: str | None, end: tuple[str, ...]) -> None:
+def verify(streams: Streams, expect_policy: str | None, expect_no_exemptions: bool, journal: str | None, **more: tuple[str, ...]) -> None:
     """Check a result against the raw objects, independently of the solver: a Placement, RebalancePlan, Fit, Sizing, Survival or Upgrade.
 
     What-if edits that the document names are made again; manifests that were added (or rolled out) are given once more with -w. A plan is
@@ -41,7 +43,8 @@ def verify(streams: Streams, expect_policy: str | None, expect_no_exemptions: bo
     asks for, which is a violation. With --end, the cluster after the run is held against what the document says of it. Exits with 3 where
     something is left or the end is another one.
     """
-    streams.check(*end)
+    end = more["end"]
+    streams.check(*end, *more["since"])
     refuse(end and journal is None, "--end needs the journal of the run (--journal): it tells which pods stand for those of the document")
     from checker.claims.statement import assumptions, exemption_faults, policy_faults
     from commands.common import inputs, judging, output
@@ -55,13 +58,14 @@ def verify(streams: Streams, expect_policy: str | None, expect_no_exemptions: bo
     expected = inputs.checked(lambda: policy.read(expect_policy)) if expect_policy is not None else None
     result, digest = judging.read_with_digest(str(streams.result), streams, "checked")
     runs = isinstance(result, Placement | RebalancePlan)
+    refuse(more["since"] and not isinstance(result, RebalancePlan), f"--since is for a RebalancePlan, not for a {result.kind}")
     refuse(journal is not None and not runs, f"--journal is of a Placement or a RebalancePlan that was carried out, not of a {result.kind}")
     says = assumptions(result)
     if isinstance(result, Sizing) and result.series is not None:
         judged, snapshot = judging.judge_series(streams, result)
     else:
         snapshot = inputs.load(streams, result=result.snapshot, of=result.policy, empty=isinstance(result, Sizing))
-        judged = judging.judge(snapshot, result, streams)
+        judged = judging.judge(snapshot, result, streams, since=more["since"])
     found = judged.violations
     found += policy_faults(result, expected) if expected is not None else ()
     found += exemption_faults(result) if expect_no_exemptions else ()

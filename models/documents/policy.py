@@ -203,6 +203,9 @@ class Policy(_Section, frozen=True):
     refuseAllNamespacesAntiAffinity: Annotated[
         bool, Meta(description="Whether required anti-affinity over all namespaces with another key than the hostname is refused.")
     ] = False
+    executionGraceSeconds: Annotated[
+        int, Meta(ge=0, le=10**9, description="Seconds that a rule which holds during execution may be broken before it counts.")
+    ] = 0
     antiAffinityUsers: Annotated[
         tuple[AntiAffinityUser, ...], Meta(description="Who may use required anti-affinity; an empty list means everybody.")
     ] = ()
