@@ -44,7 +44,7 @@ def excuse(snapshot: Snapshot, asked: PlanOptions) -> tuple[PlanOptions, Forgive
     for name, fields in FIELDS.items():
         rules: list[tuple[int, Rule]] = [each for each in found.rules if each[1][0] in fields]
         if rules:
-            after = _broken(without(snapshot, rules), asked)
+            after = _broken(without(snapshot, rules), replace(asked, anchors=frozenset(i for i, _ in rules)))
             for i, broken in before.items():
                 if name in broken and name not in after.get(i, ()):
                     excused[i] = excused.get(i, frozenset()) | {name}

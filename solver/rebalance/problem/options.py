@@ -16,6 +16,7 @@ class PlanOptions:
 
     ``history``: what is known of the time before. ``forgiven``: the broken rules that do not count for that reason, each with its pod;
     ``excused``: by pod, the filters that it breaks by such rules alone (:func:`solver.rebalance.excused_filters.excuse` fills in both).
+    ``anchors``: pods that are looked at though they may not move and have no rules for others.
     """
 
     goals: tuple[str, ...] = ()
@@ -25,6 +26,7 @@ class PlanOptions:
     history: History = NO_HISTORY
     forgiven: Collection[tuple[int, Rule]] = ()
     excused: Mapping[int, frozenset[str]] = field(default_factory=dict)
+    anchors: Collection[int] = ()
 
     def __post_init__(self) -> None:
         for name, value in (("goals", self.goals), ("drain", self.drain)):

@@ -187,7 +187,11 @@ class _Reader:
         self.budget_of = {i: b for b, budget in enumerate(self.budgets) for i in budget.pods if i not in budget.free}
         self.free = {i for budget in self.budgets for i in budget.pods if i in budget.free}
         self.movable = [i for i in self.scope.fixed if i not in self.refused]
-        self.anchored = [i for i in self.scope.fixed if i in self.refused and not is_terminating(pods[i]) and _holds_rules(pods[i])]
+        self.anchored = [
+            i
+            for i in self.scope.fixed
+            if i in self.refused and not is_terminating(pods[i]) and (_holds_rules(pods[i]) or i in asked.anchors)
+        ]
         self.waiting = self.scope.pending if "admit" in asked.goals else []
         self.index = {node.metadata.name or "": n for n, node in enumerate(snapshot.nodes)}
         self.drain = [self.index[name] for name in node_selection.choose(snapshot, asked.drain)]

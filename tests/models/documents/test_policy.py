@@ -69,6 +69,7 @@ FULL: Object = {
         {"keys": "none"},
     ],
     "symmetricPreferredAntiAffinity": False,
+    "executionGraceSeconds": 300,
     "topologies": [
         {
             "nodes": ["n1"],
@@ -121,6 +122,7 @@ def test_every_field_is_read(read: Read) -> None:
     assert policy.closeness == Closeness(10, 3, -1)
     assert policy.colocatePods is policy.colocateNamespaces is policy.refuseAllNamespacesAntiAffinity is True
     assert policy.symmetricPreferredAntiAffinity is False
+    assert policy.executionGraceSeconds == 300
     assert policy.antiAffinityUsers == (AntiAffinityUser(("db",), ("db/main",), ("critical",), "hostname"), AntiAffinityUser(keys="none"))
     assert policy.daemonNamespaces == ("kube-system", "monitoring")
     assert policy.moves == Moves("controller.kubernetes.io/pod-deletion-cost", (PriorityCost(1000, 5),), (AgeCost(24, 2),))
