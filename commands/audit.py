@@ -117,7 +117,7 @@ def audit(
     get stuck, budgets that allow nothing, the redundancy of the control plane. Every finding has a code, which the documentation explains.
     Exits with 4 if a finding that is reported has the severity of --fail-on or a higher one.
     """
-    streams.check(beside.descheduler_policy, beside.catalogue, *beside.karpenter)
+    streams.check(beside.descheduler_policy, beside.catalogue, *beside.karpenter, *more["since"])
     refuse(beside.catalogue is not None and not beside.karpenter, "--catalogue is for --karpenter")
     from audit.catalogue import CODES
     from audit.run import AuditOptions, examine

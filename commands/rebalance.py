@@ -66,7 +66,7 @@ def rebalance(
     bounds = Limits(**limits)
     wrong = next(misuses(goals, drain, bounds), None)
     refuse(wrong is not None, wrong or "")
-    streams.check()
+    streams.check(*since)
     from commands.common import inputs, output, searching
     from report.documents import csv_rows, results
     from report.terminal.rebalance_plan import plan_line, plan_table

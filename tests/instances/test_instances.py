@@ -200,6 +200,8 @@ TABLE: dict[str, Row] = {
     "seeds/anti-affinity-daemons.yaml": Row(unplaced={"alone": "InterPodAffinity"}, on={"kube-system/agent-3": {"n3"}}),
     "seeds/preferred-symmetric.yaml": Row(on={"s2": {"n2", "n3"}, "f2": {"n2"}}),
     "seeds/execution-affinity.yaml": Row(),
+    "seeds/execution-affinity-before.yaml": Row(),
+    "seeds/execution-affinity-captured.yaml": Row(),
     "seeds/execution-anti-affinity.yaml": Row(),
     "seeds/limit-per-rack.yaml": Row(unplaced={"web-7": "PodTopologySpread"}),
     "seeds/workers-on-machines.yaml": Row(
