@@ -43,8 +43,7 @@ def verify(streams: Streams, expect_policy: str | None, expect_no_exemptions: bo
     asks for, which is a violation. With --end, the cluster after the run is held against what the document says of it. Exits with 3 where
     something is left or the end is another one.
     """
-    end = more["end"]
-    streams.check(*end, *more["since"])
+    streams.check(*(end := more["end"]), *more["since"])
     refuse(end and journal is None, "--end needs the journal of the run (--journal): it tells which pods stand for those of the document")
     from checker.claims.statement import assumptions, exemption_faults, policy_faults
     from commands.common import inputs, judging, output
@@ -58,7 +57,6 @@ def verify(streams: Streams, expect_policy: str | None, expect_no_exemptions: bo
     expected = inputs.checked(lambda: policy.read(expect_policy)) if expect_policy is not None else None
     result, digest = judging.read_with_digest(str(streams.result), streams, "checked")
     runs = isinstance(result, Placement | RebalancePlan)
-    refuse(more["since"] and not isinstance(result, RebalancePlan), f"--since is for a RebalancePlan, not for a {result.kind}")
     refuse(journal is not None and not runs, f"--journal is of a Placement or a RebalancePlan that was carried out, not of a {result.kind}")
     says = assumptions(result)
     if isinstance(result, Sizing) and result.series is not None:

@@ -65,6 +65,7 @@ def read_with_digest(path: str, streams: Streams, purpose: str) -> tuple[Result,
 def judge(snapshot: Snapshot, result: Result, streams: Streams, since: Sequence[str] = ()) -> core.Judged:
     """Check a result, or end the command where its manifests are not given; a plan for another snapshot is not replayed. ``since``: earlier
     snapshots, by which a plan is judged that forgives rules."""
+    refuse(since and not isinstance(result, RebalancePlan), f"--since is for a RebalancePlan, not for a {result.kind}")
     earlier = checked(lambda: reading.earlier(snapshot, reading.labels(streams.snapshots), since))
     return checked(lambda: core.judge(snapshot, result, _Given(streams), earlier))
 
