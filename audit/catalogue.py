@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from audit.checks import (
+    anti_affinity_users,
     disruption_budgets,
     domain_blocking,
     hygiene,
@@ -34,6 +35,7 @@ _MODULES: Final = (
     unsatisfiable,
     schedulers,
     domain_blocking,
+    anti_affinity_users,
     topology_spread,
     rollouts,
     rollout_now,

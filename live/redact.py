@@ -30,7 +30,17 @@ READ: Final = frozenset(
     {
         *(
             f"kubestow.dev/{key}"
-            for key in ("anywhere", "gang", "min-member", "move-cost", "placed-on", "preferred-topology", "replicas", "required-topology")
+            for key in (
+                "anywhere",
+                "execution-grace-seconds",
+                "gang",
+                "min-member",
+                "move-cost",
+                "placed-on",
+                "preferred-topology",
+                "replicas",
+                "required-topology",
+            )
         ),
         *(prefix + kind for prefix in PREFIXES for kind in (AFFINITY, ANTI_AFFINITY)),
         CLOSED_BY,

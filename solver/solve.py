@@ -15,16 +15,14 @@ from checker.violation import insist
 from models.cluster import unmodelled
 from models.cluster.cluster import Cluster, Ints
 from models.cluster.compile import compile_cluster
-from models.cluster.pod_terms import looks_everywhere, namespace_labels
 from models.documents import placement as doc
 from models.documents.policy import DEFAULT
 from models.edits.binding import bound_as
 from models.kube.objects import Pod, pod_key
-from models.kube.pod_spec import required_terms
 from models.numa.containers import running
 from models.snapshot.gc_pause import no_gc, set_aside
-from models.snapshot.scope import Scope, select
-from models.snapshot.snapshot import InputError, Snapshot
+from models.snapshot.scope import select
+from models.snapshot.snapshot import Snapshot
 from solver import rules
 from solver.bind_order.gang_units import bundle
 from solver.devices.result import devices
@@ -34,6 +32,7 @@ from solver.objective.gap_notes import gap_notes
 from solver.objective.preferences import Objective
 from solver.objective.tie_break import Strategy, choose
 from solver.placed_tiers import PROVED, Answer, PlacedSearch
+from solver.refused_pods import refuse_domain_blocking
 from solver.rules.base import Rule
 from solver.rules.dynamic_resources import DynamicResources
 from solver.rules.eligibility import possible
@@ -54,7 +53,6 @@ CAUSES = 20.0
 COMPILES = 4.0
 #: Share of the time that preferences leave to causes where pods are left.
 KEPT = 0.15
-HOSTNAME = "kubernetes.io/hostname"
 
 
 def place(
@@ -95,8 +93,7 @@ def _search(
     started = time.monotonic()
     report("compile")
     scope = select(snapshot, from_scratch=options.from_scratch, include_gated=options.include_gated)
-    if options.policy.refuseAllNamespacesAntiAffinity:
-        refuse_domain_blocking(snapshot, scope)
+    refuse_domain_blocking(snapshot, scope, options.policy)
     with no_gc():
         cluster = compile_cluster(snapshot, scope, daemon_namespaces=options.exempt, policy=options.policy)
     kinds = len(np.unique(cluster.node_classes()))
@@ -190,28 +187,6 @@ def improve_later(objective: Objective, limits: Ints, answer: Answer, strategy: 
     answer.notes += answer.later.notes
     answer.engine = answer.later.engine or answer.engine
     answer.interrupted |= context.stop.is_set()
-
-
-def refuse_domain_blocking(snapshot: Snapshot, scope: Scope) -> None:
-    """Refuse bad input under the policy: required anti-affinity over all namespaces with a key other than the hostname lets one pod keep a
-    domain for itself.
-
-    Raises:
-        InputError: naming pod and term.
-    """
-    problems = []
-    namespaces = namespace_labels(snapshot)
-    for i in scope.pending:
-        pod = snapshot.pods[i]
-        for term in required_terms(pod, "podAntiAffinity"):
-            if term.topologyKey != HOSTNAME and looks_everywhere(term, namespaces):
-                where = "spec.affinity.podAntiAffinity"
-                problems.append(
-                    f"Pod {pod_key(pod)}: {where}: required over all namespaces with topologyKey {term.topologyKey!r}, "
-                    f"expected {HOSTNAME} (policy: refuseAllNamespacesAntiAffinity)"
-                )
-    if problems:
-        raise InputError(list(dict.fromkeys(problems)))
 
 
 def document(cluster: Cluster, options: Options, answer: Answer) -> doc.Placement:

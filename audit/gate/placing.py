@@ -166,7 +166,9 @@ class Placing:
 
     def _limited(self) -> Options:
         """Return the options of one search. Whether there is a place is asked, not which is the best, nor when gates are lifted."""
-        policy = msgspec.structs.replace(self.options.policy, multipliers=INDIFFERENT, strategy="none")
+        policy = msgspec.structs.replace(
+            self.options.policy, multipliers=INDIFFERENT, strategy="none", refuseAllNamespacesAntiAffinity=False, antiAffinityUsers=()
+        )  # what the policy refuses is a finding
         options = replace(self.options, policy=policy, include_gated=True)
         if options.time_limit is None or options.deterministic:
             return options

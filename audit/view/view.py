@@ -13,6 +13,7 @@ import msgspec
 
 from models.cluster.unknown_namespaces import Undecided, undecided
 from models.documents.policy import DEFAULT, Policy
+from models.execution.execution_grace import NO_HISTORY, History
 from models.kube import objects
 from models.kube.objects import Pod, controller_of, is_terminal, is_terminating, pod_key
 from models.kube.pod_spec import affinity_terms
@@ -78,6 +79,7 @@ class ClusterView:
     stop: threading.Event = field(default_factory=threading.Event)
     not_checked: list[str] = field(default_factory=list)
     pool: Pool | None = None  #: workers who share searches
+    history: History = NO_HISTORY  #: what is known of the time before
     _made_once: dict[object, object] = field(default_factory=dict, repr=False)
 
     def once(self, make: Callable[[ClusterView], _T]) -> _T:

@@ -11,6 +11,7 @@ from models.documents.capacity import Capacity
 from models.documents.placement import Edits, Placement, SnapshotRef
 from models.documents.policy import Policy
 from models.documents.rebalance_plan import RebalancePlan
+from models.execution.execution_grace import time_of
 from models.kube import kinds
 from models.kube.feature_gates import FeatureGates, GateError
 from models.numa.annotations import has_hints
@@ -143,6 +144,31 @@ def check_whole(snapshot: Snapshot, where: str, *, empty: bool = False) -> None:
         have = f"{found[0]} has" if len(found) == 1 else f"{found[0]} and {len(found) - 1} more have"
         told = "no pods, no uid and no status, which is a manifest and no part of a snapshot: it is given with -w"
         raise InputError([f"{where}: {have} {told}"])
+
+
+def earlier(snapshot: Snapshot, name: str, paths: Sequence[str]) -> tuple[Snapshot, ...]:
+    """Return earlier snapshots of the same cluster, each path one of them. ``name``: that of the snapshot, for messages.
+
+    Raises:
+        InputError: a snapshot that does not say when it was captured, that is later, or that is of another cluster.
+    """
+    now = time_of(snapshot, name) if paths else None
+    found = []
+    for path in paths:
+        before, label = snapshots.load([path]), sources.label(path)
+        check_whole(before, label)
+        then = time_of(before, label)
+        assert now is not None
+        assert before.capture is not None
+        assert snapshot.capture is not None
+        if then > now:
+            raise InputError([f"{label}: is of {before.capture.time}, expected no later than {snapshot.capture.time}, the time of {name}"])
+        clusters = before.capture.cluster, snapshot.capture.cluster
+        if all(clusters) and clusters[0] != clusters[1]:
+            raise InputError([f"{label}: is of cluster {clusters[0]}, expected {clusters[1]}, that of {name}"])
+        before.gates, before.shared_gpus = snapshot.gates, snapshot.shared_gpus
+        found.append(before)
+    return tuple(found)
 
 
 def labels(paths: Sequence[str]) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
 from live.api.answers import Api, Object
+from live.gates.broken_rules import BrokenRules
 from live.gates.choice import Choice
 from live.gates.crews import Cluster, asked_for, crews
 from live.gates.fitting import Fitting, Judge, Release
@@ -17,6 +18,7 @@ from live.gates.places import Places
 from live.gates.ready import ready
 from live.gates.undo import undo
 from models.documents.placement import Placement
+from models.documents.policy import DEFAULT
 from models.execution.template_nodes import TemplateNodes
 
 #: Workloads whose pods do not come when the workload does.
@@ -127,7 +129,11 @@ class Gates:
             Unreachable: no answer came.
         """
         await self.cluster.refresh()
+        policy = self.placement.policy or DEFAULT
+        exempt = tuple(self.placement.snapshot.daemonNamespaces)
+        rules = BrokenRules(self.cluster, policy.executionGraceSeconds, exempt, self.listener.note)
         while not self.ending.is_set():
+            await rules.look(asyncio.get_running_loop().time())
             if not await self.look(free_after=self.options.timeout):
                 await self.news(max(1.0, self.options.pause))
 

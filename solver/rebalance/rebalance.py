@@ -19,6 +19,7 @@ from models.kube.objects import pod_key
 from models.snapshot.scope import select
 from models.snapshot.snapshot import Snapshot
 from solver.explain.undecided import is_undecided
+from solver.rebalance.excused_filters import account, excuse
 from solver.rebalance.named_moves import Reasons, name_moves
 from solver.rebalance.problem.options import PlanOptions
 from solver.rebalance.problem.problem import RebalanceProblem, Step, read_problem
@@ -29,6 +30,7 @@ from solver.rebalance.tiers.objective import PlanObjective
 from solver.rebalance.unmet_goals import obstacles
 from solver.rebalance.waves.least_waves import least_waves
 from solver.rebalance.waves.schedule import waves as group
+from solver.refused_pods import refuse_domain_blocking
 from solver.runtime.deadline import Deadline
 from solver.runtime.options import OnProgress
 from solver.runtime.progress_trace import ProgressReporter
@@ -59,6 +61,9 @@ def rebalance(
     options = asked.options
     report = ProgressReporter(on_progress, started)
     report("compile")
+    if "admit" in asked.goals:
+        refuse_domain_blocking(snapshot, select(snapshot, include_gated=options.include_gated), options.policy)
+    asked, forgiveness = excuse(snapshot, asked)
     problem = read_problem(snapshot, asked)
     values = PlanObjective(problem, asked.goals)
     compiled = time.monotonic()
@@ -71,9 +76,10 @@ def rebalance(
     waves = group(problem, found.steps)
     solved = time.monotonic()
     plan = _document(problem, values, asked, found, waves)
+    account(plan, snapshot, asked, forgiveness)
     report("verify")
     plan.before, plan.after, plan.leastWaves = summary(snapshot, plan)
-    insist(verify_plan(snapshot, plan))
+    insist(verify_plan(snapshot, plan, earlier=asked.history.earlier))
     if not options.deterministic:
         plan.seconds = doc.Seconds(
             compile=round(compiled - started, 3), solve=round(solved - compiled, 3), verify=round(time.monotonic() - solved, 3)
@@ -154,7 +160,7 @@ def _broken(problem: RebalanceProblem) -> dict[tuple[int, int], list[str]]:
     found: dict[tuple[int, int], list[str]] = {}
     for g in np.flatnonzero(problem.movable).tolist():
         nodes = np.flatnonzero(problem.start[g])
-        for name, mask in state.breaks(g, nodes).items():
+        for name, mask in problem.counting(g, state.breaks(g, nodes)).items():
             for n in nodes[mask].tolist():
                 found.setdefault((g, n), []).append(name)
     return found

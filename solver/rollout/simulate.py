@@ -16,12 +16,13 @@ from models.cluster import unmodelled
 from models.documents import placement as doc
 from models.documents.policy import DEFAULT
 from models.kube.objects import pod_key
-from models.snapshot.scope import select
+from models.snapshot.scope import Scope, select
 from models.snapshot.snapshot import Snapshot
 from models.workloads.deployment_rollout import Pace, pace
 from models.workloads.rollout_input import Revision, read
 from solver.devices.result import devices
 from solver.explain.undecided import is_undecided
+from solver.refused_pods import refuse_domain_blocking
 from solver.rollout import quota_flow
 from solver.rollout.remedies import RolloutRemedies
 from solver.rollout.search import RolloutSearch
@@ -68,6 +69,7 @@ def roll_out(
     report("compile")
     revision = read(snapshot, name, manifests, options.edits)
     problem = problem_of(revision, options)
+    refuse_domain_blocking(problem.snapshot, Scope(pending=list(problem.new)), options.policy)
     clock = started if began is None else began
     limit = options.time_limit
     context = RunContext(options, Deadline(options, clock), stop or threading.Event(), report)

@@ -21,11 +21,12 @@ from solver.capacity.fit.question import Ceiling, Question, read
 from solver.capacity.fit.units import SHORT, Most, most
 from solver.explain.undecided import is_undecided
 from solver.placed_tiers import Answer
+from solver.refused_pods import refuse_domain_blocking
 from solver.runtime.deadline import Deadline
 from solver.runtime.options import OnProgress, Options
 from solver.runtime.progress_trace import ProgressReporter
 from solver.runtime.run_context import RunContext
-from solver.solve import document, refuse_domain_blocking
+from solver.solve import document
 
 #: Shares of the time that is left: for the answer itself, and then for its cause.
 ANSWER = 0.5
@@ -64,9 +65,8 @@ def fit(
     context = RunContext(timed, Deadline(timed, started if began is None else began), stop or threading.Event(), report)
     question = replace(question, options=timed)
     limited = context.part(max(SHORT, context.deadline.left() * ANSWER), report)
-    if options.policy.refuseAllNamespacesAntiAffinity:
-        one = question.at(1)
-        refuse_domain_blocking(one.snapshot, one.scope)
+    one = question.at(1)
+    refuse_domain_blocking(one.snapshot, one.scope, options.policy)
     ceiling = Ceiling.of(question)
     report("fit", "units", 0, ceiling.units)
     found = most(question, ceiling, limited)
