@@ -6,7 +6,7 @@ Sources: pkg/controller/statefulset/stateful_set_control.go (updateStatefulSet) 
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from audit.gate.admission import Blame
@@ -150,6 +150,8 @@ def surging(placing: Placing, change: Change, state: Snapshot) -> Rolled | None:
     serving = [i for i in pods if is_ready(state.pods[i])]
     if not surge or not serving or placing.over():
         return None
+    untouched = placing.alone(change, state)
+    state = replace(state, resource_quotas={})  # they are followed afterwards, pod by pod
     left = without_pods(state, change, {state.pods[i].metadata.name or "" for i in pods if i not in serving})
     names = [state.pods[i].metadata.name or "" for i in serving]
     part = Course()
@@ -163,7 +165,7 @@ def surging(placing: Placing, change: Change, state: Snapshot) -> Rolled | None:
         return None
     alone = Course()
     placing.place(orphaned(left, change, {state.pods[first].metadata.name or ""}), [change], alone)
-    proved = stuck[0] in without_a_pod(alone) and placing.alone(change, state)
+    proved = stuck[0] in without_a_pod(alone) and untouched
     done = len(serving) - len(stuck)
     text = f"its rolling update (maxSurge {surge}) sticks on node {stuck[0]}: the new pod does not run next to the old one, which stays"
     fix = "maxUnavailable 1 and maxSurge 0 instead of maxSurge " + str(surge) if _fits_in_place(placing, change, state) else None
