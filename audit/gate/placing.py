@@ -10,10 +10,10 @@ from typing import Final
 
 import msgspec
 
-from audit.gate.admission import Blame, Clusters, Waiting, rejected, remaining
+from audit.gate.admission import Clusters, Waiting, rejected, remaining
 from audit.gate.changes import Change, placeable
 from audit.gate.states import bound, mounted, without
-from audit.gate.stepping import TOO_LATE, Course, Ordinals, Rolled, surging, without_a_pod
+from audit.gate.stepping import TOO_LATE, Course, Ordinals, Rolled, Verdict, surging, without_a_pod
 from audit.view.finding import some
 from audit.view.usable_nodes import INDIFFERENT
 from models.devices.shared_gpus import adapter
@@ -43,19 +43,6 @@ _NO_ORDER: Final = (
 #: The term of the node affinity by which each pod of a DaemonSet has its node.
 _OWN_NODE: Final = "metadata.name In"
 _OPEN_ORDER: Final = ": the controller may delete its old pods in another order, as it ranks some alike"
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """What becomes of a workload. ``blame``: the rules of the cause, each with its sentence; ``fix``: what would help, proved."""
-
-    change: Change
-    fit: Fit
-    replicas: int
-    placed: int
-    cause: str | None = None
-    blame: tuple[Blame, ...] = ()
-    fix: str | None = None
 
 
 @dataclass

@@ -5,13 +5,14 @@ Sources: pkg/controller/statefulset/stateful_set_control.go (updateStatefulSet) 
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
-from audit.gate.admission import Blame
+from audit.gate.admission import Blame, Waiting
 from audit.gate.changes import Change
 from audit.gate.states import ordinal, orphaned, without_pods
+from models.documents.findings.check import Fit
 from models.documents.placement import Placement
 from models.kube import objects
 from models.snapshot.snapshot import Snapshot
@@ -20,9 +21,6 @@ from models.workloads.daemon_sets import target
 from models.workloads.deployment_rollout import is_ready, scaled
 from models.workloads.expand import owned
 from models.workloads.view import view
-
-if TYPE_CHECKING:
-    from audit.gate.placing import Placing
 
 TOO_LATE: Final = "its rolling update was not judged to its end: the time was up (--time-limit)"
 
@@ -55,6 +53,38 @@ class Course:
         return not self.halts and (self.placement is None or not self.placement.unplaced)
 
 
+@dataclass(frozen=True)
+class Verdict:
+    """What becomes of a workload. ``blame``: the rules of the cause, each with its sentence; ``fix``: what would help, proved."""
+
+    change: Change
+    fit: Fit
+    replicas: int
+    placed: int
+    cause: str | None = None
+    blame: tuple[Blame, ...] = ()
+    fix: str | None = None
+
+
+class Placer(Protocol):
+    """What places pods on the way: :class:`audit.gate.placing.Placing`, which explains the arguments."""
+
+    start: Snapshot
+    waiting: Waiting
+
+    def over(self) -> bool: ...
+
+    def alone(self, change: Change, state: Snapshot) -> bool: ...
+
+    def place(self, state: Snapshot, wanted: Sequence[Change], course: Course) -> None: ...
+
+    def after(self, course: Course, *, claimed: bool = False) -> Snapshot: ...
+
+    def unplaced(self, change: Change, course: Course) -> Verdict: ...
+
+    def taken(self, state: Snapshot, pod: objects.Pod) -> Snapshot | None: ...
+
+
 # --- StatefulSets -----------------------------------------------------------------------------------------------------------
 
 
@@ -62,7 +92,7 @@ class Course:
 class Ordinals:
     """The update of a StatefulSet, from the highest ordinal down, one pod after the other."""
 
-    placing: Placing
+    placing: Placer
     change: Change
 
     def after(self, state: Snapshot, course: Course) -> Snapshot:
@@ -139,7 +169,7 @@ class Ordinals:
 # --- DaemonSets -------------------------------------------------------------------------------------------------------------
 
 
-def surging(placing: Placing, change: Change, state: Snapshot) -> Rolled | None:
+def surging(placing: Placer, change: Change, state: Snapshot) -> Rolled | None:
     """Return where the update of a DaemonSet with maxSurge sticks: a new pod has to run next to the old one on its node.
 
     Pods that are not ready are deleted at once. The others stay until the new one on their node is available.
@@ -180,7 +210,7 @@ def without_a_pod(course: Course, among: Collection[str] | None = None) -> list[
     return sorted(node for pod in course.before.pods if objects.pod_key(pod) in unplaced and (node := target(pod)) is not None)
 
 
-def _fits_in_place(placing: Placing, change: Change, state: Snapshot) -> bool:
+def _fits_in_place(placing: Placer, change: Change, state: Snapshot) -> bool:
     names = {state.pods[i].metadata.name or "" for i in owned(state, change.kind, change.namespace, change.name)}
     part = Course()
     placing.place(without_pods(state, change, names), [change], part)
