@@ -93,9 +93,7 @@ class Exact:
                     found.steps = None
             if best_values < relaxed.values:
                 self._set_aside(relaxed, found)
-                self.model.forbid(
-                    relaxed.counts, [g for g in sorted(self.model.left) if self.problem.movable[g] or self.problem.pending[g]]
-                )
+                self._cut_off(relaxed.counts, found)
             elif relaxed.proved:
                 break
         bounds = [self._bound(t, best_values) for t in range(len(best_values))]
@@ -135,6 +133,14 @@ class Exact:
         if tuple(at_best) > worth:
             self._note("an end state was set aside because no order of fewest steps was found in time; bounds count it as possible")
             self._open.append(tuple(at_best))
+
+    def _cut_off(self, counts: Ints, found: Ordered) -> None:
+        """Exclude an end state from the model; if few classes prove that it has no order, all others that have them there as well."""
+        problem = self.problem
+        if found.confined is not None:
+            self.model.confine(counts, found.confined.classes, found.confined.reachable)
+        else:
+            self.model.forbid(counts, [g for g in sorted(self.model.left) if problem.movable[g] or problem.pending[g]])
 
     def _note(self, text: str) -> None:
         if text not in self._notes:

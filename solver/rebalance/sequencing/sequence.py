@@ -14,6 +14,7 @@ from models.cluster.cluster import Ints
 from solver.rebalance.problem.problem import RebalanceProblem, Step
 from solver.rebalance.problem.state import PlanState
 from solver.rebalance.sequencing.astar import OrderSearch
+from solver.rebalance.sequencing.confinement import Confinement, confine
 from solver.rebalance.sequencing.deadlocks import break_deadlocks, waiting_in_circle
 from solver.rebalance.sequencing.dependencies import Dependencies
 from solver.rebalance.sequencing.disruption_budgets import respect_budgets
@@ -28,18 +29,24 @@ from solver.runtime.run_context import RunContext
 SMALL = 40
 #: Passes in other orders, fewer where one takes long.
 RESTARTS = 12
+#: (class, node) pairs up to which few classes are searched on their own. Each such search compiles the rules of the whole cluster again.
+CONFINED_CELLS = 200_000
+#: Fraction of the time for that.
+CONFINED_SHARE = 0.4
 
 
 @dataclass
 class Ordered:
     """``steps``: accepted steps from the start to the placement, or None. ``fewest``: it is proved that none that leads there
     has fewer; ``exhausted``: that there is none, within ``steps_at_most`` and the limits of the plan where these are given. ``stuck``:
-    where there are no steps, moves of classes that wait for each other when the greedy pass ends."""
+    where there are no steps, moves of classes that wait for each other when the greedy pass ends. ``confined``: the classes that alone
+    prove that there are no steps, if some were found."""
 
     steps: list[Step] | None
     fewest: bool = False
     exhausted: bool = False
     stuck: list[Step] = field(default_factory=list)
+    confined: Confinement | None = None
 
 
 def order(
@@ -81,16 +88,18 @@ def _order(problem: RebalanceProblem, target: Ints, effort: Effort, steps_at_mos
     links = Dependencies(problem.cluster, state.rules)
     best: list[Step] | None = None
     stuck: list[Step] = []
+    waiting: list[Step] = []
 
     def rank(steps: list[Step]) -> tuple[bool, int]:  # whether others are to be tried: of long ones what does not fit is left out later
         return needed <= SMALL and not fits(problem, steps), count_pods(steps)
 
     def attempt(rng: random.Random | None, share: float) -> None:
-        nonlocal best, stuck
+        nonlocal best, stuck, waiting
         greedy = GreedyPass(problem, state, remaining, links, lambda: effort.over(share), rng)
         direct = greedy.run()
         if not direct and not stuck:
-            stuck = waiting_in_circle(remaining.moves())
+            waiting = remaining.moves()
+            stuck = waiting_in_circle(waiting)
         reached = direct or break_deadlocks(greedy)
         greedy.undo()
         if reached and (best is None or rank(greedy.steps) < rank(best)):
@@ -99,6 +108,11 @@ def _order(problem: RebalanceProblem, target: Ints, effort: Effort, steps_at_mos
     attempt(None, 1.0)
     if best is not None and rank(best) == (False, needed):
         return Ordered(best, fewest=True)
+    if best is None and problem.start.size <= CONFINED_CELLS:
+        groups = [{step.g for step in moves} for moves in (stuck, waiting, remaining.moves())]
+        confined = confine(problem, state, target, groups, lambda: effort.over(CONFINED_SHARE))
+        if confined is not None:
+            return Ordered(None, exhausted=True, stuck=stuck, confined=confined)
     if needed <= SMALL:
         allowed = most if best is None or not fits(problem, best) else count_pods(best) - needed - 1
         found = OrderSearch(problem, state, remaining, lambda: effort.over(0.8)).run(allowed)

@@ -24,6 +24,9 @@ from solver.rebalance.problem.reachable_nodes import reach
 from solver.rules.base import Rule
 from solver.rules.gang_scheduling import GangScheduling
 
+#: Values of one table of end states. CP-SAT expands a table; beyond this a single clause is cheaper.
+MAX_TABLE = 60_000
+
 
 class TargetModel(PlacementModel):
     """``rules``: in the state of the fixed pods. ``left[g]``: of pending classes the pods that get no node, of running ones those evicted.
@@ -117,6 +120,19 @@ class TargetModel(PlacementModel):
     def true(self) -> cp_model.IntVar:
         """A literal that holds."""
         return self.model.new_constant(1)
+
+    def confine(self, counts: Ints, classes: Sequence[int], reachable: Sequence[Ints]) -> None:
+        """Keep some classes where steps can bring them. ``counts``: int64[G, N], an end state that has them elsewhere; ``reachable``:
+        int64[len(classes), N], all that steps lead to. Where these are too many for a table, only the end state is cut off."""
+        cells = [(i, g, n) for i, g in enumerate(classes) for n in self.nodes_of(g).tolist()]
+        if len(cells) * len(reachable) > MAX_TABLE:
+            self.forbid(counts, classes)
+            return
+        inside = np.zeros((len(classes), self.cluster.n_nodes), dtype=np.int64)
+        for i, g, n in cells:
+            inside[i, n] = self.upper(g, n)
+        rows = [[int(each[i, n]) for i, _, n in cells] for each in reachable if (each <= inside).all()]
+        self.model.add_allowed_assignments([self.x[g, n] for _, g, n in cells], rows)
 
     # --- capacity and limits ------------------------------------------------------------------------------------------------
 
