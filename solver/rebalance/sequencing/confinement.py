@@ -29,7 +29,7 @@ from solver.rules.pod_topology_spread import PodTopologySpread
 
 #: Classes that are searched together. The states grow exponentially with them.
 MAX_CLASSES: Final = 12
-#: States of one search. A circle of three classes over ten nodes has no more.
+#: States of all searches for one end state. A circle of three classes over ten nodes has no more.
 MAX_STATES: Final = 4_000
 
 
@@ -54,6 +54,7 @@ def confine(
         over: Returns True if time is up.
     """
     tried: set[tuple[int, ...]] = set()
+    left = MAX_STATES
     for group in groups:
         for chosen in dict.fromkeys((_closed(problem, state, group), tuple(sorted(group)))):
             if not chosen or len(chosen) > MAX_CLASSES or chosen in tried:
@@ -61,10 +62,35 @@ def confine(
             tried.add(chosen)
             if any(problem.pending[g] and problem.cluster.classes[g].gang is not None for g in chosen):
                 continue  # members of a gang bind as a unit
-            found = _Search(problem, state, chosen, over).run()
+            search = _Search(problem, state, chosen, over)
+            found = search.run(left)
             if found is not None and not any(np.array_equal(counts, target[list(chosen)]) for counts in found.reachable):
                 return found
+            left -= search.states
+            if left <= 0 or over():
+                return None
     return None
+
+
+def groups(problem: RebalanceProblem, stuck: Sequence[Step], waiting: Sequence[Step], needed: Sequence[Step]) -> list[set[int]]:
+    """Return groups of classes that may prove a deadlock, the smaller ones first.
+
+    Args:
+        problem: The instance of the plan.
+        stuck: Moves that wait for each other in a circle.
+        waiting: All moves that remain when no direct one is accepted any more.
+        needed: All moves that lead from the start to the end state.
+    """
+    circle = {step.g for step in stuck}
+    found = [circle, {step.g for step in waiting}, {step.g for step in needed}]
+    nodes = sorted({n for step in stuck for n in (step.a, step.b) if n >= 0})
+    share = problem.cluster.demand * 1000 // np.maximum(problem.cluster.allocatable.max(axis=0, initial=1), 1)
+    size = share.max(axis=1, initial=0)
+    near = problem.start[:, nodes].sum(axis=1)
+    others = [g for g in np.flatnonzero(problem.movable).tolist() if g not in circle]
+    others.sort(key=lambda g: (near[g] == 0, -int(size[g]), g))
+    most = MAX_CLASSES - len(circle)
+    return [*found, *(circle | set(others[:extra]) for extra in (1, 2, 4, most) if 0 < extra <= most)]
 
 
 def _matched(state: PlanState, g: int) -> Bools:
@@ -98,6 +124,7 @@ class _Search:
 
     def __init__(self, problem: RebalanceProblem, full: PlanState, classes: Sequence[int], over: Callable[[], bool]) -> None:
         self.problem, self.classes, self.over = problem, tuple(classes), over
+        self.states = 0  # that were visited
         self._rows = np.array(self.classes, dtype=np.int64)
         chosen = np.zeros(len(problem.start), dtype=bool)
         chosen[self._rows] = True
@@ -117,8 +144,8 @@ class _Search:
         stays[self._rows] = False
         return np.asarray(room - self.state.problem.start[stays].T @ self._demand[stays], dtype=np.int64)
 
-    def run(self) -> Confinement | None:
-        """Return all that can be reached; None if these are too many states, or time is up."""
+    def run(self, most: int) -> Confinement | None:
+        """Return all that can be reached; None if that takes more states than ``most``, or time is up."""
         state, path, seen = self.state, list[Step](), {self._key()}
         ends = {self._counts().tobytes(): self._counts()}
         queue = [iter(list(self._successors()))]
@@ -129,7 +156,8 @@ class _Search:
                 if path:
                     state.undo(path.pop())
                 continue
-            if len(seen) > MAX_STATES or self.over():
+            self.states = len(seen)
+            if self.states > most or self.over():
                 return None
             before = self._left()
             state.apply(step)

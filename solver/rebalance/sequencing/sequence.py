@@ -14,7 +14,7 @@ from models.cluster.cluster import Ints
 from solver.rebalance.problem.problem import RebalanceProblem, Step
 from solver.rebalance.problem.state import PlanState
 from solver.rebalance.sequencing.astar import OrderSearch
-from solver.rebalance.sequencing.confinement import Confinement, confine
+from solver.rebalance.sequencing.confinement import Confinement, confine, groups
 from solver.rebalance.sequencing.deadlocks import break_deadlocks, waiting_in_circle
 from solver.rebalance.sequencing.dependencies import Dependencies
 from solver.rebalance.sequencing.disruption_budgets import respect_budgets
@@ -109,8 +109,8 @@ def _order(problem: RebalanceProblem, target: Ints, effort: Effort, steps_at_mos
     if best is not None and rank(best) == (False, needed):
         return Ordered(best, fewest=True)
     if best is None and problem.start.size <= CONFINED_CELLS:
-        groups = [{step.g for step in moves} for moves in (stuck, waiting, remaining.moves())]
-        confined = confine(problem, state, target, groups, lambda: effort.over(CONFINED_SHARE))
+        tried = groups(problem, stuck, waiting, remaining.moves())
+        confined = confine(problem, state, target, tried, lambda: effort.over(CONFINED_SHARE))
         if confined is not None:
             return Ordered(None, exhausted=True, stuck=stuck, confined=confined)
     if needed <= SMALL:
