@@ -3,8 +3,8 @@
 A deadlock is refuted once, not once for each place of the pods that have no part in it. Those pods, the *bystanders*, are taken out of
 the cluster. The remainder is a relaxation: nodes have more room and fewer pods keep others away. Rules that need other pods to be present
 are checked only if no bystander matches them. So where the remaining classes cannot get without bystanders, they cannot get with them. The
-search lists all that they can reach; the model of end states takes the list as a combinatorial Benders cut (Codato and Fischetti 2006,
-doi:10.1287/opre.1060.0286).
+search lists all that they can reach, with the fewest moves. The model of end states takes the list as a combinatorial Benders cut (Codato
+and Fischetti 2006, doi:10.1287/opre.1060.0286): it excludes what is out of reach, and counts stopovers as moves.
 
 Room is not given away: during a step the bystanders rest, so all of them fit into what the remaining classes leave free both before and
 after the step, summed over the nodes.
@@ -12,6 +12,7 @@ after the step, summed over the nodes.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -22,6 +23,7 @@ from models.cluster.cluster import Ints
 from models.kube.selectors import Bools
 from solver.rebalance.problem.problem import RebalanceProblem, Step
 from solver.rebalance.problem.state import PlanState
+from solver.rebalance.sequencing.deadlocks import waiting_in_circle
 from solver.rules.inter_pod_affinity import InterPodAffinity
 from solver.rules.node_ports import NodePorts
 from solver.rules.node_resources_fit import NodeResourcesFit
@@ -35,62 +37,116 @@ MAX_STATES: Final = 4_000
 
 @dataclass(frozen=True)
 class Confinement:
-    """``classes``: pod classes; ``reachable``: int64[len(classes), N], the pods of each on each node, for all that steps can lead to."""
+    """All that steps can do with a few classes.
+
+    Attributes:
+        classes: The pod classes, ascending.
+        reachable: int64[len(classes), N] each, the pods of each class on each node, for all that steps lead to.
+        moves: For each of these the fewest moves that lead there.
+    """
 
     classes: tuple[int, ...]
     reachable: tuple[Ints, ...]
+    moves: tuple[int, ...]
+
+    def detours(self, problem: RebalanceProblem, counts: Ints) -> int | None:
+        """Return the moves beyond those that an end state int64[G, N] asks for by its counts; None if no steps lead there."""
+        rows = list(self.classes)
+        for each, moves in zip(self.reachable, self.moves, strict=True):
+            if np.array_equal(each, counts[rows]):
+                return moves - arrivals(problem, rows, each)
+        return None
 
 
-def confine(
-    problem: RebalanceProblem, state: PlanState, target: Ints, groups: Sequence[Collection[int]], over: Callable[[], bool]
-) -> Confinement | None:
-    """Return classes that cannot get where a target has them, and where they can get; None if no group of classes proves that.
+def arrivals(problem: RebalanceProblem, classes: Sequence[int], counts: Ints) -> int:
+    """Return the moves that some classes need at least to be as in ``counts``, int64[len(classes), N]."""
+    rows = np.array(classes, dtype=np.int64)
+    return int(np.maximum(counts - problem.start[rows], 0)[problem.movable[rows]].sum())
 
-    Args:
-        problem: The instance of the plan.
-        state: The state at the start.
-        target: int64[G, N], running pods in the end.
-        groups: Classes that are tried together, the smaller groups first.
-        over: Returns True if time is up.
+
+class DeadlockStudy:
+    """What few classes prove of one end state.
+
+    Attributes:
+        found: Confinements. If one of them excludes the end state it is the only one; otherwise no two share a class.
+        excluded: True if no order of steps leads to the end state.
+        detours: Moves that any order needs beyond those that the counts ask for.
     """
-    tried: set[tuple[int, ...]] = set()
-    left = MAX_STATES
-    for group in groups:
-        for chosen in dict.fromkeys((_closed(problem, state, group), tuple(sorted(group)))):
-            if not chosen or len(chosen) > MAX_CLASSES or chosen in tried:
-                continue
-            tried.add(chosen)
-            if any(problem.pending[g] and problem.cluster.classes[g].gang is not None for g in chosen):
-                continue  # members of a gang bind as a unit
-            search = _Search(problem, state, chosen, over)
-            found = search.run(left)
-            if found is not None and not any(np.array_equal(counts, target[list(chosen)]) for counts in found.reachable):
-                return found
-            left -= search.states
-            if left <= 0 or over():
-                return None
-    return None
+
+    def __init__(self, problem: RebalanceProblem, state: PlanState, target: Ints, over: Callable[[], bool]) -> None:
+        self.problem, self.state, self.target, self.over = problem, state, target, over
+        self.found: list[Confinement] = []
+        self.excluded = False
+        self.detours = 0
+        self._tried: set[tuple[int, ...]] = set()
+        self._left = MAX_STATES
+
+    def run(self, waiting: Sequence[Step], needed: Sequence[Step], *, reached: bool) -> None:
+        """Search circles first; larger groups if they say nothing and no order is known.
+
+        Args:
+            waiting: Moves that remain when no direct one is accepted any more.
+            needed: All moves that lead from the start to the end state.
+            reached: Whether some order of steps to the end state is known.
+        """
+        circles = _circles(waiting)
+        for group in circles:
+            self._search(group)
+        if reached or not circles:
+            return
+        for group in self._larger(circles[0], waiting, needed):
+            if self.excluded:
+                return
+            self._search(group, detours=False)
+
+    def _search(self, group: Collection[int], *, detours: bool = True) -> None:
+        """Search a group, with the classes that its rules count and alone."""
+        if self.excluded:
+            return
+        for chosen in dict.fromkeys((_closed(self.problem, self.state, group), tuple(sorted(group)))):
+            found = self._reach(chosen)
+            extra = 0 if found is None else found.detours(self.problem, self.target)
+            if found is not None and extra is None:
+                self.found, self.excluded, self.detours = [found], True, 0
+                return
+            if found is not None and extra and detours and not any({*each.classes} & {*chosen} for each in self.found):
+                self.found.append(found)
+                self.detours += extra
+                return
+
+    def _reach(self, chosen: tuple[int, ...]) -> Confinement | None:
+        problem = self.problem
+        if not chosen or len(chosen) > MAX_CLASSES or chosen in self._tried or self._left <= 0 or self.over():
+            return None
+        self._tried.add(chosen)
+        if any(problem.pending[g] and problem.cluster.classes[g].gang is not None for g in chosen):
+            return None  # members of a gang bind as a unit
+        search = _Search(problem, self.state, chosen, self.over)
+        found = search.run(self._left)
+        self._left -= search.states
+        return found
+
+    def _larger(self, circle: set[int], waiting: Sequence[Step], needed: Sequence[Step]) -> list[set[int]]:
+        """Return groups with more classes than the circle, the smaller ones first: the largest pods on its nodes come first."""
+        problem, cluster = self.problem, self.problem.cluster
+        nodes = sorted({n for step in waiting if step.g in circle for n in (step.a, step.b) if n >= 0})
+        size = (cluster.demand * 1000 // np.maximum(cluster.allocatable.max(axis=0, initial=1), 1)).max(axis=1, initial=0)
+        near = problem.start[:, nodes].sum(axis=1)
+        others = [g for g in np.flatnonzero(problem.movable).tolist() if g not in circle]
+        others.sort(key=lambda g: (near[g] == 0, -int(size[g]), g))
+        most = MAX_CLASSES - len(circle)
+        with_others = [circle | set(others[:extra]) for extra in (1, 2, 4, most) if 0 < extra <= most]
+        return [{step.g for step in waiting}, {step.g for step in needed}, *with_others]
 
 
-def groups(problem: RebalanceProblem, stuck: Sequence[Step], waiting: Sequence[Step], needed: Sequence[Step]) -> list[set[int]]:
-    """Return groups of classes that may prove a deadlock, the smaller ones first.
-
-    Args:
-        problem: The instance of the plan.
-        stuck: Moves that wait for each other in a circle.
-        waiting: All moves that remain when no direct one is accepted any more.
-        needed: All moves that lead from the start to the end state.
-    """
-    circle = {step.g for step in stuck}
-    found = [circle, {step.g for step in waiting}, {step.g for step in needed}]
-    nodes = sorted({n for step in stuck for n in (step.a, step.b) if n >= 0})
-    share = problem.cluster.demand * 1000 // np.maximum(problem.cluster.allocatable.max(axis=0, initial=1), 1)
-    size = share.max(axis=1, initial=0)
-    near = problem.start[:, nodes].sum(axis=1)
-    others = [g for g in np.flatnonzero(problem.movable).tolist() if g not in circle]
-    others.sort(key=lambda g: (near[g] == 0, -int(size[g]), g))
-    most = MAX_CLASSES - len(circle)
-    return [*found, *(circle | set(others[:extra]) for extra in (1, 2, 4, most) if 0 < extra <= most)]
+def _circles(waiting: Sequence[Step]) -> list[set[int]]:
+    """Return the classes of moves that wait for each other, circle by circle; no two circles share a class."""
+    found, left = list[set[int]](), list(waiting)
+    while left:
+        circle = {step.g for step in waiting_in_circle(left)}
+        found.append(circle)
+        left = [step for step in left if step.g not in circle]
+    return found
 
 
 def _matched(state: PlanState, g: int) -> Bools:
@@ -125,6 +181,7 @@ class _Search:
     def __init__(self, problem: RebalanceProblem, full: PlanState, classes: Sequence[int], over: Callable[[], bool]) -> None:
         self.problem, self.classes, self.over = problem, tuple(classes), over
         self.states = 0  # that were visited
+        self._path: list[Step] = []
         self._rows = np.array(self.classes, dtype=np.int64)
         chosen = np.zeros(len(problem.start), dtype=bool)
         chosen[self._rows] = True
@@ -145,31 +202,41 @@ class _Search:
         return np.asarray(room - self.state.problem.start[stays].T @ self._demand[stays], dtype=np.int64)
 
     def run(self, most: int) -> Confinement | None:
-        """Return all that can be reached; None if that takes more states than ``most``, or time is up."""
-        state, path, seen = self.state, list[Step](), {self._key()}
-        ends = {self._counts().tobytes(): self._counts()}
-        queue = [iter(list(self._successors()))]
+        """Return all that can be reached, by fewest moves first; None if that takes more states than ``most``, or time is up."""
+        state, seen = self.state, set[tuple[bytes, bytes]]()
+        ends: dict[bytes, tuple[Ints, int]] = {}
+        queue: deque[tuple[int, tuple[Step, ...]]] = deque([(0, ())])
         while queue:
-            step = next(queue[-1], None)
-            if step is None:
-                queue.pop()
-                if path:
-                    state.undo(path.pop())
+            moves, steps = queue.popleft()
+            self._go(steps)
+            if (key := self._key()) in seen:
                 continue
+            seen.add(key)
             self.states = len(seen)
             if self.states > most or self.over():
                 return None
+            ends.setdefault(key[0], (self._counts(), moves))
             before = self._left()
-            state.apply(step)
-            key = self._key()
-            if key in seen or not self._fits(before):
+            for step in list(self._successors()):
+                state.apply(step)
+                if self._key() not in seen and self._fits(before):
+                    if step.a >= 0 and step.b >= 0:
+                        queue.append((moves + 1, (*steps, step)))
+                    else:  # bindings and evictions are no moves
+                        queue.appendleft((moves, (*steps, step)))
                 state.undo(step)
-                continue
-            seen.add(key)
-            ends.setdefault(self._counts().tobytes(), self._counts())
-            path.append(step)
-            queue.append(iter(list(self._successors())))
-        return Confinement(self.classes, tuple(ends.values()))
+        return Confinement(self.classes, tuple(counts for counts, _ in ends.values()), tuple(moves for _, moves in ends.values()))
+
+    def _go(self, steps: tuple[Step, ...]) -> None:
+        """Bring the state to where some steps lead, from where it is."""
+        same = 0
+        while same < min(len(steps), len(self._path)) and steps[same] == self._path[same]:
+            same += 1
+        while len(self._path) > same:
+            self.state.undo(self._path.pop())
+        for step in steps[same:]:
+            self.state.apply(step)
+            self._path.append(step)
 
     def _counts(self) -> Ints:
         return np.asarray(self.state.counts[self._rows], dtype=np.int64)

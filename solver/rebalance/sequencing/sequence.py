@@ -14,7 +14,7 @@ from models.cluster.cluster import Ints
 from solver.rebalance.problem.problem import RebalanceProblem, Step
 from solver.rebalance.problem.state import PlanState
 from solver.rebalance.sequencing.astar import OrderSearch
-from solver.rebalance.sequencing.confinement import Confinement, confine, groups
+from solver.rebalance.sequencing.confinement import Confinement, DeadlockStudy
 from solver.rebalance.sequencing.deadlocks import break_deadlocks, waiting_in_circle
 from solver.rebalance.sequencing.dependencies import Dependencies
 from solver.rebalance.sequencing.disruption_budgets import respect_budgets
@@ -39,14 +39,14 @@ CONFINED_SHARE = 0.4
 class Ordered:
     """``steps``: accepted steps from the start to the placement, or None. ``fewest``: it is proved that none that leads there
     has fewer; ``exhausted``: that there is none, within ``steps_at_most`` and the limits of the plan where these are given. ``stuck``:
-    where there are no steps, moves of classes that wait for each other when the greedy pass ends. ``confined``: the classes that alone
-    prove that there are no steps, if some were found."""
+    where there are no steps, moves of classes that wait for each other when the greedy pass ends. ``confined``: classes that
+    alone prove that there are no steps, or that there are none without stopovers, if some were found."""
 
     steps: list[Step] | None
     fewest: bool = False
     exhausted: bool = False
     stuck: list[Step] = field(default_factory=list)
-    confined: Confinement | None = None
+    confined: list[Confinement] = field(default_factory=list)
 
 
 def order(
@@ -69,7 +69,7 @@ def order(
     context.deadline.charge(effort.spent())
     if found.steps and problem.evictable.any():
         steps = respect_budgets(problem, found.steps)
-        return Ordered(steps, fewest=found.fewest and steps is not None, stuck=found.stuck)
+        return Ordered(steps, fewest=found.fewest and steps is not None, stuck=found.stuck, confined=found.confined)
     return found
 
 
@@ -108,20 +108,24 @@ def _order(problem: RebalanceProblem, target: Ints, effort: Effort, steps_at_mos
     attempt(None, 1.0)
     if best is not None and rank(best) == (False, needed):
         return Ordered(best, fewest=True)
-    if best is None and problem.start.size <= CONFINED_CELLS:
-        tried = groups(problem, stuck, waiting, remaining.moves())
-        confined = confine(problem, state, target, tried, lambda: effort.over(CONFINED_SHARE))
-        if confined is not None:
+    confined: list[Confinement] = []
+    if problem.start.size <= CONFINED_CELLS:
+        study = DeadlockStudy(problem, state, target, lambda: effort.over(CONFINED_SHARE))
+        study.run(waiting, remaining.moves(), reached=best is not None)
+        confined = study.found
+        if study.excluded or (best is None and most is not None and study.detours > most):
             return Ordered(None, exhausted=True, stuck=stuck, confined=confined)
+        if best is not None and rank(best) == (False, needed + study.detours):
+            return Ordered(best, fewest=True, confined=confined)
     if needed <= SMALL:
         allowed = most if best is None or not fits(problem, best) else count_pods(best) - needed - 1
         found = OrderSearch(problem, state, remaining, lambda: effort.over(0.8)).run(allowed)
         if found.steps is not None and (best is None or rank(found.steps) < rank(best)):
             best = found.steps
             if fits(problem, best):  # the first found has the fewest, unless gangs could be bound in another way
-                return Ordered(best, fewest=found.complete or len(best) == needed)
+                return Ordered(best, fewest=found.complete or len(best) == needed, confined=confined)
         if found.complete and (best is None or fits(problem, best)):
-            return Ordered(best, fewest=best is not None, exhausted=best is None, stuck=[] if best else stuck)
+            return Ordered(best, fewest=best is not None, exhausted=best is None, stuck=[] if best else stuck, confined=confined)
     rng = random.Random(0)
     spent = effort.spent()
     for _ in range(RESTARTS):
@@ -130,7 +134,7 @@ def _order(problem: RebalanceProblem, target: Ints, effort: Effort, steps_at_mos
         attempt(rng, 0.9)
         if best is not None and rank(best) == (False, needed):
             return Ordered(best, fewest=True)
-    return Ordered(best, stuck=[] if best else stuck)
+    return Ordered(best, stuck=[] if best else stuck, confined=confined)
 
 
 def count_pods(steps: list[Step]) -> int:
