@@ -33,6 +33,8 @@ from solver.rules.pod_topology_spread import PodTopologySpread
 MAX_CLASSES: Final = 12
 #: States of all searches for one end state. A circle of three classes over ten nodes has no more.
 MAX_STATES: Final = 4_000
+#: Of these, states of groups that are larger than a circle: most end states that have no order by then have one after all.
+MAX_EXTENDED_STATES: Final = 1_500
 
 
 @dataclass(frozen=True)
@@ -81,22 +83,16 @@ class DeadlockStudy:
         self._tried: set[tuple[int, ...]] = set()
         self._left = MAX_STATES
 
-    def run(self, waiting: Sequence[Step], needed: Sequence[Step], *, reached: bool) -> None:
-        """Search circles first; larger groups if they say nothing and no order is known.
-
-        Args:
-            waiting: Moves that remain when no direct one is accepted any more.
-            needed: All moves that lead from the start to the end state.
-            reached: Whether some order of steps to the end state is known.
-        """
-        circles = _circles(waiting)
-        for group in circles:
+    def run(self, waiting: Sequence[Step]) -> None:
+        """Search circles of moves that remain when no direct one is accepted any more."""
+        for group in _circles(waiting):
             self._search(group)
-        if reached or not circles:
-            return
-        for group in self._larger(circles[0], waiting, needed):
-            if self.excluded:
-                return
+
+    def extend(self, waiting: Sequence[Step], needed: Sequence[Step]) -> None:
+        """Search larger groups. ``needed``: all moves that lead from the start to the end state."""
+        circles = _circles(waiting)
+        self._left = min(self._left, MAX_EXTENDED_STATES)
+        for group in self._larger(circles[0], waiting, needed) if circles else ():
             self._search(group, detours=False)
 
     def _search(self, group: Collection[int], *, detours: bool = True) -> None:
