@@ -12,6 +12,7 @@ from models.snapshot.snapshot import from_objects
 from solver.rebalance import exact
 from solver.rebalance.problem.options import PlanOptions
 from solver.rebalance.rebalance import rebalance
+from solver.rebalance.sequencing import sequence
 from solver.rebalance.sequencing.sequence import Ordered
 from solver.runtime.options import Options
 from tests.objects import node, pod
@@ -49,7 +50,7 @@ class _Count:
     """Counts end states for which the exact engine asks for an order."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.asked, order = 0, exact.order
+        self.asked, order = 0, sequence.order
 
         def counted(*arguments: Any, **options: Any) -> Ordered:
             self.asked += 1
