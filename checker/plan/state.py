@@ -7,8 +7,10 @@ case for capacity, host ports, anti-affinity and volumes: each of them sees only
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
+
+import msgspec
 
 from checker.devices import start as devices
 from checker.plan.affinity import Asks, State
@@ -83,6 +85,22 @@ class Held:
         clash = resources.clashing_port(ports, self.ports) if ports else None
         found = [("NodePorts", f"host port {clash[1]}/{clash[0]} on {clash[2]} is taken")] if clash else []
         return found + [("NodeResourcesFit", why) for why in resources.fit_faults(requests, self.pods, self.used, capacity)]
+
+
+def cordoned(snapshot: Snapshot, drain: Collection[str]) -> Snapshot:
+    """Return the snapshot as a plan finds it when it begins: the nodes to be drained are cordoned, and have the taint that the node
+    lifecycle controller gives to cordoned nodes. Constraints with ``nodeTaintsPolicy: Honor`` do not count them for pods without a
+    toleration."""
+    if not drain:
+        return snapshot
+    mark, nodes = objects.Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule"), []
+    for node in snapshot.nodes:
+        if node.metadata.name in drain:
+            taints = (node.spec.taints if node.spec is not None else None) or []
+            others = [taint for taint in taints if taint.key != mark.key or taint.effect != mark.effect]
+            node = msgspec.structs.replace(node, spec=objects.NodeSpec(unschedulable=True, taints=[*others, mark]))
+        nodes.append(node)
+    return replace(snapshot, nodes=nodes)
 
 
 class Board:

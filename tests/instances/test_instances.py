@@ -151,7 +151,7 @@ TABLE: dict[str, Row] = {
         unplaced=dict.fromkeys(numbered("batch", 3), "NodeResourcesFit"),
         on={"urgent": {"wide"}, "steady": {"narrow"}},
     ),
-    **dict.fromkeys((f"rebalance-{goal}.yaml" for goal in ("repair", "swap", "drain", "stuck", "consolidate")), Row()),
+    **dict.fromkeys((f"rebalance-{goal}.yaml" for goal in ("repair", "swap", "drain", "stuck", "broken", "consolidate")), Row()),
     "size-pool.yaml": Row(),
     "rebalance-admit.yaml": Row(unplaced=dict.fromkeys((*numbered("train", 2), *numbered("urgent", 2)), "NodeResourcesFit")),
     "pending/capacity.yaml": Row(unplaced={"db-0": "NodeResourcesFit"}),
