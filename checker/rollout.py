@@ -11,6 +11,7 @@ from checker.devices import start as devices
 from checker.placement import Judge
 from checker.violation import DOCUMENT, Violation
 from models.documents.placement import Placement, Rollout, RolloutPod, Wave
+from models.documents.policy import DEFAULT
 from models.kube import objects
 from models.snapshot.snapshot import InputError, Snapshot
 from models.workloads.deployment_rollout import Old, Pace
@@ -144,7 +145,8 @@ class _Replay:
         there = {objects.pod_key(pod) for pod in pods}
         claims = devices.remaining(self.snapshot, {key for key in map(objects.pod_key, self.snapshot.pods) if key not in there})
         now = replace(self.snapshot, pods=pods, resource_claims=claims)
-        judge = Judge(now, judged, exempt=self.placement.snapshot.daemonNamespaces, granted=self.granted)
+        exempt, policy = self.placement.snapshot.daemonNamespaces, self.placement.policy or DEFAULT
+        judge = Judge(now, judged, exempt=exempt, granted=self.granted, policy=policy)
         for key, node in self.placed.items():
             judge.bind([(self.new[key], node)])  # judged in its own wave
         return judge

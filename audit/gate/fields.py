@@ -88,6 +88,8 @@ def _fields(spec: objects.PodSpec, rule: str, sentence: str) -> Iterator[str]:
     elif rule == "DynamicResources":
         yield "resourceClaims"
     elif rule in ("ResourceQuota", "LimitRanger", "NodeResourceTopologyMatch"):
+        if "its anti-affinity over" in sentence:  # a charge of opportunity cost
+            yield from _terms(spec, sentence)
         yield from _requests(spec, sentence)
 
 

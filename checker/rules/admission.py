@@ -1,17 +1,22 @@
 """Which pods that are yet to be created are refused by a LimitRange or a ResourceQuota, computed by the checker from the raw objects.
 
-Pods are created in the order of ``Snapshot.to_create``; each takes what it uses of every quota that concerns it, placed or not.
+Pods are created in the order of ``Snapshot.to_create``; each takes what it uses of every quota that concerns it, placed or not. Under a
+policy that charges opportunity cost it takes at least the most that it may close to others; of pods that run, a quota counts the nodes
+that they close, each once.
 
 Source: k8s.io/kubernetes plugin/pkg/admission/limitranger, pkg/quota/v1/evaluator/core/pods.go.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from fractions import Fraction
 from typing import Final
 
 from checker.rules import resources
+from checker.rules.opportunity_cost import ClosedNodes
+from models.documents.policy import DEFAULT as DEFAULT_POLICY
+from models.documents.policy import Policy
 from models.kube import objects, pod_spec, quantity
 from models.kube.feature_gates import DEFAULT
 from models.kube.namespace_limits import LimitRangeItem, ResourceQuota, ScopedResourceSelectorRequirement
@@ -23,8 +28,8 @@ _COMPUTE: Final = ("cpu", "memory")
 _NONE: Final = Fraction(0)
 
 
-def refused(snapshot: Snapshot) -> dict[str, Fault]:
-    """Return by pod key what refuses each pod that cannot be created.
+def refused(snapshot: Snapshot, policy: Policy = DEFAULT_POLICY, exempt: Collection[str] = ()) -> dict[str, Fault]:
+    """Return by pod key what refuses each pod that cannot be created. ``exempt``: namespaces without hard anti-affinity.
 
     Raises:
         QuantityError: a quantity in the snapshot is malformed or beyond 64 bits.
@@ -33,12 +38,11 @@ def refused(snapshot: Snapshot) -> dict[str, Fault]:
         return {}
     ahead = dict.fromkeys(snapshot.to_create)
     pods = {objects.pod_key(pod): pod for pod in snapshot.pods}
-    books = [(quota, _read(quota.spec.hard if quota.spec else None), dict[str, Fraction]()) for quota in snapshot.resource_quotas.values()]
-    for key, pod in pods.items():
-        if key not in ahead:
-            for quota, _, used in books:
-                if _covers(quota, pod):
-                    _charge(used, _use(pod) if not objects.is_terminal(pod) else {"count/pods": Fraction(1)})
+    closing = ClosedNodes(snapshot, exempt) if policy.quotaCharge == "opportunityCost" else None
+    there = [pod for key, pod in pods.items() if key not in ahead]
+    books = [
+        (quota, _read(quota.spec.hard if quota.spec else None), _used(quota, there, closing)) for quota in snapshot.resource_quotas.values()
+    ]
     found: dict[str, Fault] = {}
     for key in ahead:
         if key not in pods:
@@ -49,7 +53,7 @@ def refused(snapshot: Snapshot) -> dict[str, Fault]:
             found[key] = ("LimitRanger", outside)
             continue
         covering = [book for book in books if _covers(book[0], pod)]
-        use = _use(pod) if covering else {}
+        use = _created(pod, closing) if covering else {}
         for quota, hard, used in covering:
             over = [name for name, most in hard.items() if use.get(name) and used.get(name, _NONE) + use[name] > most]
             if over or _unstated(pod, hard):
@@ -58,6 +62,49 @@ def refused(snapshot: Snapshot) -> dict[str, Fault]:
         if key not in found:
             for _, _, used in covering:
                 _charge(used, use)
+    return found
+
+
+def _used(quota: ResourceQuota, there: Iterable[objects.Pod], closing: ClosedNodes | None) -> _Exact:
+    """What the pods of the cluster use of a quota."""
+    used: _Exact = {}
+    held: dict[str, _Exact] = {}  # by node
+    closed: set[str] = set()
+    for pod in there:
+        if not _covers(quota, pod):
+            continue
+        if objects.is_terminal(pod):
+            _charge(used, {"count/pods": Fraction(1)})
+            continue
+        node = pod.spec.nodeName or ""
+        if closing is None or not closing.has(node):
+            _charge(used, _created(pod, closing))
+            continue
+        own = _use(pod)
+        _charge(used, own)
+        _charge(held.setdefault(node, {}), own)
+        closed |= closing.by(pod)
+    for node in sorted(closed):
+        whole = _named(closing.together([node])) if closing is not None else {}
+        _charge(used, {name: amount - had for name, amount in whole.items() if (had := held.get(node, {}).get(name, _NONE)) < amount})
+    return used
+
+
+def _created(pod: objects.Pod, closing: ClosedNodes | None) -> _Exact:
+    """What a pod takes when it is created."""
+    use = _use(pod)
+    for name, amount in _named(closing.ceiling(pod) if closing is not None else {}).items():
+        use[name] = max(amount, use.get(name, _NONE))
+    return use
+
+
+def _named(amounts: Mapping[str, int]) -> _Exact:
+    """Amounts under the names that quotas have for them."""
+    found: _Exact = {}
+    for name, amount in amounts.items():
+        found[f"requests.{name}"] = Fraction(amount, 1000) if name == "cpu" else Fraction(amount)
+        if "/" not in name:
+            found[name] = found[f"requests.{name}"]
     return found
 
 
@@ -132,11 +179,7 @@ def _within(item: LimitRangeItem, requests: _Exact, limits: _Exact) -> bool:
 def _use(pod: objects.Pod) -> _Exact:
     """What a pod takes of the resources that quotas name."""
     use: _Exact = {"pods": Fraction(1), "count/pods": Fraction(1)}
-    for name, amount in resources.pod_requests(pod, DEFAULT, bound=bool(pod.spec.nodeName)).items():
-        exact = Fraction(amount, 1000) if name == "cpu" else Fraction(amount)
-        use[f"requests.{name}"] = exact
-        if "/" not in name:
-            use[name] = exact
+    use |= _named(resources.pod_requests(pod, DEFAULT, bound=bool(pod.spec.nodeName)))
     return use | {f"limits.{name}": limit for name, limit in _whole(pod)[1].items()}
 
 

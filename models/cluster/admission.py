@@ -3,6 +3,9 @@
 A quota is used up in the order in which pods are created: once it lacks what a pod asks for, that pod is refused, whatever is placed
 later. Pods that are in the cluster have been admitted and only count as used.
 
+A policy may have quotas charge opportunity cost (``quotaCharge``). A pod that may close nodes to others is then charged for the largest
+domain that it may close, and once it is on a node for the nodes that it closes there. Nodes that several pods close count once.
+
 Sources: plugin/pkg/admission/limitranger and pkg/quota/v1/evaluator/core/pods.go.
 """
 
@@ -12,6 +15,9 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from fractions import Fraction
 from typing import Final
 
+from models.cluster.opportunity_cost import OpportunityCosts
+from models.documents.policy import DEFAULT as DEFAULT_POLICY
+from models.documents.policy import Policy
 from models.kube import objects, quantity
 from models.kube.feature_gates import DEFAULT
 from models.kube.namespace_limits import LimitRangeItem, ResourceQuota
@@ -35,12 +41,15 @@ _COUNTS: Final = ("pods", "count/pods")
 class Admission:
     """The LimitRanges and quotas of a snapshot, with what its pods use, and those that were admitted since."""
 
-    def __init__(self, snapshot: Snapshot, new: Collection[int] = ()) -> None:
-        """``new``: indices of pods that are yet to be created."""
+    def __init__(
+        self, snapshot: Snapshot, new: Collection[int] = (), *, policy: Policy = DEFAULT_POLICY, exempt: Collection[str] = ()
+    ) -> None:
+        """``new``: indices of pods that are yet to be created; ``exempt``: namespaces without hard anti-affinity."""
         self._items: dict[str, list[LimitRangeItem]] = {}
         for found in snapshot.limit_ranges.values():
             self._items.setdefault(found.metadata.namespace or "default", []).extend((found.spec.limits if found.spec else None) or ())
-        self._ledgers = _ledgers(snapshot, new) if snapshot.resource_quotas else {}
+        costs = OpportunityCosts(snapshot, exempt) if policy.quotaCharge == "opportunityCost" else None
+        self._ledgers = _ledgers(snapshot, new, costs) if snapshot.resource_quotas else {}
 
     def refusal(self, pod: objects.Pod) -> Refusal | None:
         """Return what refuses one more pod, None if nothing does.
@@ -59,12 +68,18 @@ class Admission:
         for ledger in self._concerned(pod):
             ledger.take(pod)
 
+    def lacking(self, pod: objects.Pod) -> dict[str, dict[str, Fraction]]:
+        """Return by quota (``namespace/name``) the amounts that it would have to allow for one more pod, where it allows less."""
+        found = {f"{pod.metadata.namespace or 'default'}/{each.quota.metadata.name}": each.lacking(pod) for each in self._concerned(pod)}
+        return {name: amounts for name, amounts in found.items() if amounts}
+
     def _concerned(self, pod: objects.Pod) -> list[_Ledger]:
         return [ledger for ledger in self._ledgers.get(pod.metadata.namespace or "default", ()) if ledger.concerns(pod)]
 
 
-def refusals(snapshot: Snapshot) -> dict[int, Refusal]:
-    """Return what refuses pods that are yet to be created, by index into ``snapshot.pods``.
+def refusals(snapshot: Snapshot, policy: Policy = DEFAULT_POLICY, exempt: Collection[str] = ()) -> dict[int, Refusal]:
+    """Return what refuses pods that are yet to be created, by index into ``snapshot.pods``. ``exempt``: namespaces without hard
+    anti-affinity.
 
     Raises:
         QuantityError: a quantity is malformed, or beyond 64 bits.
@@ -73,7 +88,7 @@ def refusals(snapshot: Snapshot) -> dict[int, Refusal]:
         return {}
     index = {objects.pod_key(pod): i for i, pod in enumerate(snapshot.pods)}
     new = {index[key]: None for key in snapshot.to_create if key in index}
-    admission = Admission(snapshot, new)
+    admission = Admission(snapshot, new, policy=policy, exempt=exempt)
     refused: dict[int, Refusal] = {}
     for i in new:
         why = admission.refusal(snapshot.pods[i])
@@ -147,8 +162,8 @@ def _total(pod: objects.Pod, part: str) -> _Amounts:
 class _Ledger:
     """A quota, and what is used of it so far."""
 
-    def __init__(self, quota: ResourceQuota, known: dict[tuple[int, ...], _Amounts]) -> None:
-        self.quota, self._known = quota, known
+    def __init__(self, quota: ResourceQuota, known: dict[tuple[int, ...], _Amounts], costs: OpportunityCosts | None) -> None:
+        self.quota, self._known, self._costs = quota, known, costs
         spec = quota.spec
         self.hard = _amounts(spec.hard if spec else None)
         self.used: _Amounts = {}
@@ -167,19 +182,60 @@ class _Ledger:
             silent = _silent(pod, *_STATED[resource])
             if silent:
                 return f"{name} asks every container to state {resource}; {', '.join(silent)} does not"
-        asked = self._usage(pod)
-        for resource, most in sorted(self.hard.items()):
-            more, used = asked.get(resource, Fraction(0)), self.used.get(resource, Fraction(0))
-            if more and used + more > most:
-                shown = [_show(resource, value) for value in (more, used, most)]
-                return f"exceeded {name}: {shown[0]} {resource} asked for, {shown[1]} of {shown[2]} used"
-        return None
+        short = self.lacking(pod)
+        if not short:
+            return None
+        resource = min(short)
+        used = self.used.get(resource, Fraction(0))
+        more, has, most = (_show(resource, value) for value in (short[resource] - used, used, self.hard[resource]))
+        requested = self._requested(pod).get(resource, Fraction(0))
+        if self._costs is None or short[resource] - used == requested:
+            return f"exceeded {name}: {more} {resource} asked for, {has} of {most} used"
+        closed = f"its anti-affinity over {', '.join(self._costs.keys(pod))} closes that much to others"
+        return f"exceeded {name}: {more} {resource} charged, {has} of {most} used; {closed}, it asks for {_show(resource, requested)}"
+
+    def lacking(self, pod: objects.Pod) -> _Amounts:
+        """Return what the quota would have to allow for one more pod, of the resources of which it allows less."""
+        asked = self._charge(pod)
+        total = {resource: self.used.get(resource, Fraction(0)) + asked[resource] for resource in self.hard if asked.get(resource)}
+        return {resource: amount for resource, amount in total.items() if amount > self.hard[resource]}
 
     def take(self, pod: objects.Pod) -> None:
         """Count a pod as used."""
-        add(self.used, self._usage(pod))
+        add(self.used, self._charge(pod))
 
-    def _usage(self, pod: objects.Pod) -> _Amounts:
+    def take_all(self, pods: Iterable[objects.Pod]) -> None:
+        """Count the pods of the cluster as used: for what they ask, and for the nodes that they close, each node once."""
+        there = [pod for pod in pods if self.concerns(pod)]
+        for pod in there:
+            add(self.used, self._admitted(pod) if not objects.is_terminal(pod) else {"count/pods": Fraction(1)})
+        costs = self._costs
+        if costs is None:
+            return
+        alive = [pod for pod in there if not objects.is_terminal(pod)]
+        asked: dict[int, _Amounts] = {}
+        for pod in alive:
+            if (home := costs.home(pod)) is not None:
+                add(asked.setdefault(home, {}), self._requested(pod))
+        for node in sorted(frozenset[int]().union(*(costs.closed(pod) for pod in alive))):
+            held = asked.get(node, {})
+            rest = {name: amount - held.get(name, 0) for name, amount in _as_usage(costs.amounts(node)).items()}
+            add(self.used, {name: amount for name, amount in rest.items() if amount > 0})
+
+    def _admitted(self, pod: objects.Pod) -> _Amounts:
+        """Return what a pod of the cluster uses, without the nodes that it closes: these are counted once for all pods."""
+        return self._requested(pod) if self._costs is not None and self._costs.home(pod) is not None else self._charge(pod)
+
+    def _charge(self, pod: objects.Pod) -> _Amounts:
+        """Return what a pod is charged when it is created: what it asks for, or the largest domain that it may close."""
+        asked = self._requested(pod)
+        estimate = self._costs.estimate(pod) if self._costs is not None else None
+        if estimate is None:
+            return asked
+        largest = _as_usage(estimate.largest)
+        return asked | {name: max(amount, asked.get(name, Fraction(0))) for name, amount in largest.items()}
+
+    def _requested(self, pod: objects.Pod) -> _Amounts:
         """As :func:`usage`; equal pods share their parts."""
         spec = pod.spec
         parts = (id(spec.containers), id(spec.initContainers), id(spec.resources), id(spec.overhead), id(pod.status))
@@ -188,30 +244,36 @@ class _Ledger:
         return self._known[parts]
 
 
-def _ledgers(snapshot: Snapshot, new: Collection[int]) -> dict[str, list[_Ledger]]:
+def _ledgers(snapshot: Snapshot, new: Collection[int], costs: OpportunityCosts | None) -> dict[str, list[_Ledger]]:
     """The quotas of each namespace, with what the pods of the cluster use."""
     found: dict[str, list[_Ledger]] = {}
     known: dict[tuple[int, ...], _Amounts] = {}
     for quota in snapshot.resource_quotas.values():
-        found.setdefault(quota.metadata.namespace or "default", []).append(_Ledger(quota, known))
+        found.setdefault(quota.metadata.namespace or "default", []).append(_Ledger(quota, known, costs))
+    there: dict[str, list[objects.Pod]] = {}
     for i, pod in enumerate(snapshot.pods):
-        for ledger in found.get(pod.metadata.namespace or "default", ()):
-            if i not in new and ledger.concerns(pod):
-                if not objects.is_terminal(pod):
-                    ledger.take(pod)
-                else:
-                    add(ledger.used, {"count/pods": Fraction(1)})
+        if (namespace := pod.metadata.namespace or "default") in found and i not in new:
+            there.setdefault(namespace, []).append(pod)
+    for namespace, pods in there.items():
+        for ledger in found[namespace]:
+            ledger.take_all(pods)
+    return found
+
+
+def _as_usage(amounts: Mapping[str, int]) -> _Amounts:
+    """Return amounts of nodes (mCPU, whole units) under the names that quotas have for them."""
+    found: _Amounts = {}
+    for name, amount in amounts.items():
+        value = Fraction(amount, 1000 if name == "cpu" else 1)
+        if "/" not in name:
+            found[name] = value
+        found[f"requests.{name}"] = value
     return found
 
 
 def usage(pod: objects.Pod) -> _Amounts:
     """Return what a pod uses of the resources that quotas name."""
-    found = dict.fromkeys(_COUNTS, Fraction(1))
-    for name, amount in pod_request(pod, DEFAULT).items():
-        value = Fraction(amount, 1000 if name == "cpu" else 1)
-        if "/" not in name:
-            found[name] = value
-        found[f"requests.{name}"] = value
+    found = dict.fromkeys(_COUNTS, Fraction(1)) | _as_usage(pod_request(pod, DEFAULT))
     found |= {f"limits.{name}": value for name, value in _total(pod, "limits").items()}
     return found
 

@@ -1,7 +1,7 @@
 """The cheapest changes after which pods that cannot be placed can be, each proved by solving again on the changed objects.
 
 What is cheap, for an operator (ranks, and within a rank the size): a maxSkew raised by 1 (0); a cordoned node uncordoned, else nodes added
-(1, by their number), then those of a catalogue (by their cost); running pods of lower priority evicted (2, by their number); fewer
+(1, by their number), then those of a catalogue (by their cost), or a quota raised (1); running pods of lower priority evicted (2, by their number); fewer
 replicas of one workload, a lower min-member or fewer devices in a claim (3, by how many that loses); a maxSkew raised by more (4, by how
 much); a required rule dropped (5: a toleration added, a required topology preferred, a spread ScheduleAnyway, anti-affinity, a constraint
 on devices, affinity, a node selector, a selector of devices, a host port, the anti-affinity of running pods, in this order; of several
@@ -19,7 +19,7 @@ from models.cluster.cluster import Cluster
 from models.documents.placement import Remedy
 from models.kube.objects import TopologySpreadConstraint
 from solver.explain.conflict.placement_question import PlacementQuestion
-from solver.explain.remedy import add_nodes, buy_nodes, device_edits, fewer_pods, preempt
+from solver.explain.remedy import add_nodes, buy_nodes, device_edits, fewer_pods, preempt, quota_edits
 from solver.explain.remedy.apply import applied
 from solver.explain.remedy.relax_rules import Idea, ideas, raised, spread_constraints
 from solver.explain.remedy.smallest_working import least
@@ -103,6 +103,12 @@ class _Search:
                     yield remedy
 
     def _grown(self, cluster: Cluster) -> Iterator[Remedy]:
+        if self.rules and self._touches({quota_edits.RULE}):
+            for remedies in quota_edits.raised(self.question):
+                remedy = remedies[0] if len(remedies) == 1 else together(remedies)
+                if self._works(remedy):
+                    yield remedy
+                    break
         if self._touches(_NODES | {"NodeUnschedulable"}):
             for remedy in itertools.islice(add_nodes.uncordoned(cluster), self.most):
                 if self._works(remedy):
@@ -176,7 +182,7 @@ class _Search:
         joint_done: set[str] = set()
         for idea in ideas(self.question, cluster):
             arguments = idea.remedy.arguments
-            if not self._touches({idea.rule}) or (arguments.get("workload"), arguments.get("constraint")) in known:
+            if not self._touches(self._loosens(idea)) or (arguments.get("workload"), arguments.get("constraint")) in known:
                 continue
             kind = idea.remedy.change + "".join(f"{k}={v};" for k, v in sorted(arguments.items()) if k != "workload")
             if ";" in arguments.get("workload", "") and kind in joint_done:
@@ -184,6 +190,11 @@ class _Search:
             if self._works(idea.remedy):
                 joint_done.add(kind)
                 yield idea.remedy
+
+    def _loosens(self, idea: Idea) -> set[str]:
+        """Return the rules that an idea may satisfy: where quotas charge opportunity cost, less anti-affinity is a smaller charge."""
+        charged = self.question.policy.quotaCharge == "opportunityCost" and idea.remedy.arguments.get("kind") == "podAntiAffinity"
+        return {idea.rule, quota_edits.RULE} if charged else {idea.rule}
 
     def _pairs(self, cluster: Cluster) -> None:
         """Two relaxations, of which one touches the cause."""
@@ -193,7 +204,7 @@ class _Search:
             if not self.clock.left() or len(self.found) >= self.most:
                 return
             first, second = listed[a], listed[b]
-            if self._touches({first.rule, second.rule}) and not _same(first, second):
+            if self._touches(self._loosens(first) | self._loosens(second)) and not _same(first, second):
                 remedy = together([first.remedy, second.remedy])
                 if self._works(remedy):
                     self.found.append(remedy)
