@@ -7,6 +7,7 @@ import time
 from dataclasses import dataclass, field
 
 from audit.catalogue import CHECKS
+from audit.checks import opportunity_cost
 from audit.checks.control_plane.check import describe
 from audit.selection import EVERYTHING, Chosen, Reported, report
 from audit.view.view import ClusterView
@@ -86,6 +87,7 @@ def examine(
     reported = report(view, found, options.chosen)
     findings = sorted(reported.findings, key=lambda f: (SEVERITIES.index(f.severity), f.code, f.object))
     pending = select(snapshot).pending
+    costs = opportunity_cost.describe(view, options.chosen.namespaces) if options.chosen.has(opportunity_cost.COST.code) else None
     document = Audit(
         SnapshotRef(
             snapshot.sha256,
@@ -102,5 +104,6 @@ def examine(
         list(dict.fromkeys(view.not_checked)),
         unmodelled.find(snapshot, (snapshot.pods[i] for i in pending), tiers=options.policy.networkTiers),
         selection=reported.selection,
+        opportunityCosts=costs,
     )
     return document, reported

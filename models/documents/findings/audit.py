@@ -38,6 +38,28 @@ class Finding(Doc, omit_defaults=True):
     domain: Annotated[str | None, Meta(description="The topology domain concerned, key=value.")] = None
 
 
+class ClosedCapacity(Doc):
+    """What nodes have that are closed to others, beyond the requests of the pods that close them."""
+
+    nodes: Annotated[int | float, Meta(description="The number of nodes; an average is rounded to three decimals.")]
+    cpu: Annotated[int, Meta(description="CPU beyond requests, in mCPU.")]
+    memory: Annotated[int, Meta(description="Memory beyond requests, in bytes.")]
+
+
+class OpportunityCost(Doc, omit_defaults=True):
+    """What required anti-affinity takes away beyond requests (docs/audit.md#opportunity-cost)."""
+
+    level: Annotated[Literal["namespace", "workload", "pod"], Meta(description="Whose pods are added up.")]
+    object: Annotated[str, Meta(description="The namespace, the workload or the pod: `Kind namespace/name`, `Namespace name`.")]
+    namespace: Annotated[str, Meta(description="Its namespace.")]
+    pods: Annotated[int, Meta(description="The number of pods that close nodes, or will.")]
+    average: Annotated[ClosedCapacity, Meta(description="What these pods close together on domains of average size.")]
+    largest: Annotated[ClosedCapacity, Meta(description="What these pods close together on the largest domains that they may use.")]
+    actual: Annotated[
+        ClosedCapacity | None, Meta(description="What those that run close now, each node once; null: a pod that is not on a node.")
+    ] = None
+
+
 class ComponentSpread(Doc):
     """A component of the control plane."""
 
@@ -111,6 +133,9 @@ class Audit(Doc):
         DeschedulerAudit | None, Meta(description="What the descheduler would do under a policy, where one was given.")
     ] = None
     karpenter: Annotated[KarpenterAudit | None, Meta(description="What Karpenter could consolidate, where NodePools were given.")] = None
+    opportunityCosts: Annotated[
+        list[OpportunityCost] | None, Meta(description="What required anti-affinity takes beyond requests, where it takes anything.")
+    ] = None
     apiVersion: str = API_VERSION
     kind: str = "Audit"
 
@@ -122,6 +147,7 @@ _ORDER: Final = (
     "counts",
     "findings",
     "selection",
+    "opportunityCosts",
     "controlPlane",
     "descheduler",
     "karpenter",

@@ -1,11 +1,11 @@
 """The cheapest changes after which pods that cannot be placed can be, each proved by solving again on the changed objects.
 
-What is cheap, for an operator (ranks, and within a rank the size): a maxSkew raised by 1 (0); a cordoned node uncordoned, else nodes added
-(1, by their number), then those of a catalogue (by their cost), or a quota raised (1); running pods of lower priority evicted (2, by their number); fewer
-replicas of one workload, a lower min-member or fewer devices in a claim (3, by how many that loses); a maxSkew raised by more (4, by how
-much); a required rule dropped (5: a toleration added, a required topology preferred, a spread ScheduleAnyway, anti-affinity, a constraint
-on devices, affinity, a node selector, a selector of devices, a host port, the anti-affinity of running pods, in this order; of several
-owners at once 10 more each); two relaxations together (6), where nothing else works.
+What is cheap, for an operator (ranks, and within a rank the size): a maxSkew raised by 1 (0); a quota raised, a cordoned node uncordoned,
+else nodes added (1, by their number), then those of a catalogue (by their cost); running pods of lower priority evicted (2, by their
+number); fewer replicas of one workload, a lower min-member or fewer devices in a claim (3, by how many that loses); a maxSkew raised by
+more (4, by how much); a required rule dropped (5: a toleration added, a required topology preferred, a spread ScheduleAnyway,
+anti-affinity, a constraint on devices, affinity, a node selector, a selector of devices, a host port, the anti-affinity of running pods,
+in this order; of several owners at once 10 more each); two relaxations together (6), where nothing else works.
 """
 
 from __future__ import annotations
