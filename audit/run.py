@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from audit.catalogue import CHECKS
 from audit.checks import opportunity_cost
-from audit.checks.control_plane.check import describe
+from audit.checks.control_plane.check import describe, requirements
 from audit.selection import EVERYTHING, Chosen, Reported, report
 from audit.view.view import ClusterView
 from models.cluster import unmodelled
@@ -104,6 +104,7 @@ def examine(
         list(dict.fromkeys(view.not_checked)),
         unmodelled.find(snapshot, (snapshot.pods[i] for i in pending), tiers=options.policy.networkTiers),
         selection=reported.selection,
+        requirements=requirements(view),
         opportunityCosts=costs,
     )
     return document, reported

@@ -195,9 +195,7 @@ class Policy(_Section, frozen=True):
     ] = "none"
     quotaCharge: Annotated[
         QuotaCharge,
-        Meta(
-            description="What a ResourceQuota counts for a pod: its requests, or at least the nodes that its rules close to others."
-        ),
+        Meta(description="What a ResourceQuota counts for a pod: its requests, or at least the nodes that its rules close to others."),
     ] = "requests"
     moves: Annotated[Moves, Meta(description="What moving a running pod costs.")] = Moves()
 

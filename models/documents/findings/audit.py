@@ -17,6 +17,8 @@ from models.documents.placement import API_VERSION, Doc, SnapshotRef, Unmodelled
 Severity = Literal["error", "warning", "info"]
 Etcd = Literal["stacked", "external", "unknown"]
 Grade = Literal["non-distributed", "unknown", "machines", "clouds", "locations"]
+RequirementLevel = Literal["MUST", "REQUIRED", "SHOULD", "RECOMMENDED"]
+RequirementStatus = Literal["met", "broken", "not provable"]
 #: The most serious first.
 SEVERITIES: Final[tuple[Severity, ...]] = ("error", "warning", "info")
 
@@ -92,6 +94,16 @@ class Stage(Doc, omit_defaults=True):
     ] = True
 
 
+class Requirement(Doc):
+    """A requirement of a standard, as far as a snapshot shows it (docs/control-plane.md#what-is-asked-for)."""
+
+    standard: Annotated[str, Meta(description="The document that asks for it.")]
+    level: Annotated[RequirementLevel, Meta(description="The word that the document uses.")]
+    text: Annotated[str, Meta(description="What is asked for.")]
+    status: Annotated[RequirementStatus, Meta(description="Whether the snapshot shows that it is met, or broken, or neither.")]
+    why: Annotated[str, Meta(description="What shows it, or what is missing.")]
+
+
 class ControlPlane(Doc, omit_defaults=True):
     """How the control plane is distributed over failure domains (docs/control-plane.md)."""
 
@@ -133,6 +145,9 @@ class Audit(Doc):
         DeschedulerAudit | None, Meta(description="What the descheduler would do under a policy, where one was given.")
     ] = None
     karpenter: Annotated[KarpenterAudit | None, Meta(description="What Karpenter could consolidate, where NodePools were given.")] = None
+    requirements: Annotated[
+        list[Requirement] | None, Meta(description="What the SCS standards ask for, where a control plane or their labels are seen.")
+    ] = None
     opportunityCosts: Annotated[
         list[OpportunityCost] | None, Meta(description="What required anti-affinity takes beyond requests, where it takes anything.")
     ] = None
@@ -149,6 +164,7 @@ _ORDER: Final = (
     "selection",
     "opportunityCosts",
     "controlPlane",
+    "requirements",
     "descheduler",
     "karpenter",
     "notChecked",

@@ -7,9 +7,19 @@ from itertools import groupby
 from typing import Final
 
 from rich.console import RenderableType
+from rich.table import Table
 from rich.text import Text
 
-from models.documents.findings.audit import SEVERITIES, Audit, ClosedCapacity, ControlPlane, Finding, OpportunityCost, Selection
+from models.documents.findings.audit import (
+    SEVERITIES,
+    Audit,
+    ClosedCapacity,
+    ControlPlane,
+    Finding,
+    OpportunityCost,
+    Requirement,
+    Selection,
+)
 from models.kube import quantity
 from report.documents.output import counted, some
 from report.findings.outcomes import at_or_above
@@ -69,6 +79,9 @@ def audit_table(audit: Audit, titles: Mapping[str, str], surface: Surface) -> It
         yield from _opportunity_costs(audit.opportunityCosts, surface)
     if audit.controlPlane is not None:
         yield from _control_plane(audit.controlPlane)
+    if audit.requirements:
+        yield heading("SCS standards")
+        yield inset(_requirements(audit.requirements))
     if audit.descheduler is not None:
         yield from descheduler_table(audit.descheduler, surface)
     if audit.karpenter is not None:
@@ -98,6 +111,14 @@ def _entry(finding: Finding, surface: Surface) -> Text:
     if finding.pods and not all(pod in finding.message or pod in finding.object for pod in finding.pods):
         text.append_text(plain(f" [{some(finding.pods, surface.most(_EXAMPLES))}]", style="dim"))
     return text
+
+
+def _requirements(found: Sequence[Requirement]) -> Table:
+    table = grid("", "", "asked for", "", "", prose=(2, 4))
+    for entry in found:
+        style = {"met": "green", "broken": "red", "not provable": "yellow"}[entry.status]
+        table.add_row(entry.standard, entry.level, entry.text, Text(entry.status, style=style), plain(entry.why))
+    return table
 
 
 def _opportunity_costs(found: Sequence[OpportunityCost], surface: Surface) -> Iterator[RenderableType]:

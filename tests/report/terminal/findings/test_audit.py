@@ -16,6 +16,7 @@ from models.documents.findings.audit import (
     ControlPlane,
     Finding,
     OpportunityCost,
+    Requirement,
     Severity,
     Stage,
 )  # fmt: skip
@@ -75,6 +76,12 @@ def test_opportunity_cost_is_shown_for_namespaces_and_workloads() -> None:
     assert "Namespace team        2  none" in text
     assert "1.5 nodes, 3500m CPU, 7Gi" in text
     assert "Pod team/a-1" not in text
+
+
+def test_requirements_are_shown_with_their_status() -> None:
+    found = document()
+    found.requirements = [Requirement("scs-0214-v2", "MUST", "every node carries a zone", "broken", "1 of 2 nodes lacks it: w0")]
+    assert "scs-0214-v2  MUST  every node carries a zone  broken  1 of 2 nodes lacks it: w0" in table(found)
 
 
 def test_the_control_plane_is_shown_with_its_stages() -> None:
