@@ -41,9 +41,9 @@ def check(view: ClusterView) -> Iterator[Finding]:
 
 
 def concerned(view: ClusterView, found: Layout | None) -> bool:
-    """Return whether the requirements of SCS are looked at: a control plane is seen, or nodes carry a label that names machines."""
+    """Return whether the requirements of SCS are looked at: a control plane is seen, or a label of machines is seen or asked for."""
     labels = labels_of(view.snapshot)
-    return len(labels) > 1 and (found is not None or physical_label(view, labels, found) is not None)
+    return len(labels) > 1 and (found is not None or bool(view.machine_labels) or physical_label(view, labels, found) is not None)
 
 
 def requirements(view: ClusterView) -> list[Requirement] | None:

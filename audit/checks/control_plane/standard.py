@@ -99,7 +99,7 @@ def sharing(labels: Labels, workers: Collection[str], keys: Iterable[str]) -> st
     counts = Counter(found for name in workers if (found := value(labels, name, key)) is not None)
     bare = len(workers) - counts.total()
     together = sum(count for count in counts.values() if count > 1)
-    with_label = f"{counts.total()} of {len(workers)} workers have {key}"
+    with_label = f"{counts.total()} of {len(workers)} workers {'has' if counts.total() == 1 else 'have'} {key}"
     if counts:
         machines = f"{len(counts)} machine{'s' * (len(counts) != 1)}"
         with_label += f", on {machines}: {f'{together} share theirs with another worker' if together else 'no two share one'}"
@@ -131,7 +131,7 @@ def _carried(labels: Labels, key: str) -> _Verdict:
     bare = lacking(labels, labels, key)
     if not bare:
         return "met", f"all {len(labels)} nodes do"
-    return "broken", f"{len(bare)} of {len(labels)} nodes lack it: {some(bare)}"
+    return "broken", f"{len(bare)} of {len(labels)} nodes lack{'s' * (len(bare) == 1)} it: {some(bare)}"
 
 
 def _current(labels: Labels, machine: Iterable[str]) -> _Verdict:
