@@ -108,8 +108,8 @@ def sharing(labels: Labels, workers: Collection[str], keys: Iterable[str]) -> st
 
 def _keys(view: ClusterView) -> tuple[list[str], list[str]]:
     """Return the labels that name machines, and those of domains that hold whole machines."""
-    stages = {**STAGE_LABELS, **view.stage_labels}
-    return list(view.machine_labels or (HOST_ID,)), [key for key in stages.values() if key is not None]
+    wider = [view.stage_labels.get(stage, default) for stage, default in STAGE_LABELS.items()]
+    return list(view.machine_labels or (HOST_ID,)), [key for key in wider if key is not None]
 
 
 def _several(labels: Labels, nodes: Collection[str], keys: Iterable[str], wider: Iterable[str], noun: str) -> _Verdict:

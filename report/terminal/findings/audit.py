@@ -7,7 +7,6 @@ from itertools import groupby
 from typing import Final
 
 from rich.console import RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from models.documents.findings.audit import (
@@ -113,7 +112,7 @@ def _entry(finding: Finding, surface: Surface) -> Text:
     return text
 
 
-def _requirements(found: Sequence[Requirement]) -> Table:
+def _requirements(found: Sequence[Requirement]) -> RenderableType:
     table = grid("", "", "asked for", "", "", prose=(2, 4))
     for entry in found:
         style = {"met": "green", "broken": "red", "not provable": "yellow"}[entry.status]

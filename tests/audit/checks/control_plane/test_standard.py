@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from audit.checks.control_plane.check import check, requirements
 from audit.checks.control_plane.standard import sharing, splits
 from models.documents.findings.audit import RequirementStatus
-from tests.audit.control_planes import ALL, HOST_ID, REGION, ZONE, Object, codes, found, look, member, plane, static
-from tests.objects import node
+from tests.audit.control_planes import ALL, HOST_ID, REGION, ZONE, codes, found, look, member, plane, static
+from tests.objects import Object, node
 
 PLACED = {"topology_kubernetes_io__zone": "a", "topology_kubernetes_io__region": "r"}
 MACHINES = "control-plane nodes on several physical machines"
