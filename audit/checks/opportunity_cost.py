@@ -11,6 +11,7 @@ import msgspec
 
 from audit.view.finding import Code, some
 from audit.view.headroom import RESOURCES, Headroom, words
+from audit.view.label_matches import LabelMatches
 from audit.view.view import ClusterView, Subject
 from models.cluster.opportunity_cost import Estimate, OpportunityCosts
 from models.documents.findings.audit import ClosedCapacity, Finding, OpportunityCost
@@ -74,7 +75,9 @@ class Closers:
         self.all = list(self._find())
 
     def _find(self) -> Iterator[_Closer]:
-        for subject in self._view.subjects:
+        for s, subject in enumerate(self._view.subjects):
+            if self._costs.keys(subject.pod) and not self._refuses(s):
+                continue
             estimate = self._costs.estimate(subject.pod)
             running = tuple(i for i in subject.pods if self._costs.closed(self._view.snapshot.pods[i]))
             if estimate is None and not running:
@@ -85,6 +88,18 @@ class Closers:
             found = _Closer(subject, keys, each, max(subject.wanted, len(subject.pods)), running)
             if any(each[1].values) or any(self.actual([found]).values):
                 yield found
+
+    def _refuses(self, s: int) -> bool:
+        """Return whether required anti-affinity of a workload refuses pods of others: any that may come, or some that there are."""
+        matches = self._view.once(LabelMatches)
+        for term in matches.terms[s]:
+            if not (term.required and term.kind == "anti-affinity") or term.selector is None:
+                continue
+            hits = matches.hits(term.selector, term.namespaces)
+            broad = all(requirement.operator not in ("In", "Exists") for requirement in term.selector)
+            if broad or matches.subjects(hits, without=s) or matches.pods(hits, without=s):
+                return True
+        return False
 
     def _each(self, pod: Pod, estimate: Estimate | None) -> tuple[_Amount, _Amount]:
         """Return the average and the largest of a pod, beyond its request."""

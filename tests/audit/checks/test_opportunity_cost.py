@@ -85,6 +85,7 @@ def test_a_namespace_counts_each_node_once_with_all_its_pods_there() -> None:
         refusing("p", ALL | {"topologyKey": "no.one/has-it"}),
         refusing("p", selector={HOST: "b1"}, cpu="8", memory="8Gi"),  # it asks for the whole node
         pod("p"),
+        refusing("p", {"topologyKey": HOST, "labelSelector": {"matchLabels": {"app": "nobody"}}}),
     ],
 )
 def test_nothing_beyond_requests_is_no_finding(made: Object) -> None:
