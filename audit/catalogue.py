@@ -18,6 +18,7 @@ from audit.checks import (
     schedulers,
     selectors,
     topology_spread,
+    unread_kinds,
 )
 from audit.checks.control_plane import check as control_plane
 from audit.checks.unsatisfiable import check as unsatisfiable
@@ -43,6 +44,7 @@ _MODULES: Final = (
     disruption_budgets,
     pod_annotations,
     hygiene,
+    unread_kinds,
     control_plane,
 )
 #: Each check, with the codes of what it may find.

@@ -28,13 +28,15 @@ from models.snapshot.snapshot import InputError, Snapshot
 from solver import rules
 from solver.bind_order.gang_units import bundle
 from solver.devices.result import devices
+from solver.explain.undecided import is_undecided, most_placed
 from solver.objective.domain_evenness import DOMAINS
+from solver.objective.gap_notes import gap_notes
 from solver.objective.preferences import Objective
 from solver.objective.tie_break import Strategy, choose
-from solver.placed_tiers import Answer, PlacedSearch
+from solver.placed_tiers import PROVED, Answer, PlacedSearch
 from solver.rules.base import Rule
 from solver.rules.dynamic_resources import DynamicResources
-from solver.rules.eligibility import fits, possible
+from solver.rules.eligibility import possible
 from solver.rules.gang_scheduling import GangScheduling
 from solver.runtime.deadline import Deadline, afterwards
 from solver.runtime.options import OnProgress, Options
@@ -104,6 +106,8 @@ def _search(
     context = RunContext(options, Deadline(options, clock), stop, report)
     with set_aside():
         answer, limits = _answer(cluster, context, clock)
+        if int(answer.counts.sum()) < len(scope.pending) and is_undecided(snapshot, scope.pending):
+            answer.bounds, answer.notes = most_placed(cluster, limits), [note for note in answer.notes if not note.endswith(PROVED)]
         solved = time.monotonic()
         causes = _causes(cluster, answer, limits, compiled - started, context) if options.causes else []
     with no_gc():
@@ -169,9 +173,7 @@ def _causes(cluster: Cluster, answer: Answer, limits: Ints, compiling: float, co
     if len(found) < len(left):
         answer.notes.append(f"causes are given for {len(found)} of {len(left)} gangs and kinds of pods that are left")
     hopeless = sorted({g for entry, cause in found if cause.alone and cause.proved for g in entry.classes})
-    could = fits(cluster, limits)
-    could[hopeless] = 0
-    most = cluster.per_priority(could)
+    most = most_placed(cluster, limits, hopeless)
     answer.bounds = {p: min(bound, most[p]) for p, bound in answer.bounds.items()}
     return [cause for _, cause in found]
 
@@ -230,7 +232,8 @@ def document(cluster: Cluster, options: Options, answer: Answer) -> doc.Placemen
     proved = all(t.value == t.bound for t in tiers if t.tier not in open_)
     status: doc.Status = "optimal" if proved else "feasible"
     if cluster.scope.pending and not assignments:
-        status = "infeasible" if placed_proved else ("unknown" if answer.interrupted else "feasible")
+        unsure = answer.interrupted or is_undecided(snapshot, cluster.scope.pending)
+        status = "infeasible" if placed_proved else "unknown" if unsure else "feasible"
     return doc.Placement(
         snapshot=doc.SnapshotRef(
             snapshot.sha256, len(snapshot.nodes), len(snapshot.pods), len(cluster.scope.pending),
@@ -252,7 +255,7 @@ def document(cluster: Cluster, options: Options, answer: Answer) -> doc.Placemen
         ],
         preferences=answer.later.preferences if answer.later is not None else None,
         policy=options.policy if options.policy != DEFAULT else None,
-        notes=answer.notes,
+        notes=[*answer.notes, *gap_notes(tiers, open_, complete=int(placed.sum()) == len(cluster.scope.pending))],
     )  # fmt: skip
 
 

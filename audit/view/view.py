@@ -11,6 +11,7 @@ from typing import Any, Final, TypeVar, cast
 
 import msgspec
 
+from models.cluster.unknown_namespaces import Undecided, undecided
 from models.documents.policy import DEFAULT, Policy
 from models.kube import objects
 from models.kube.objects import Pod, controller_of, is_terminal, is_terminating, pod_key
@@ -96,6 +97,21 @@ class ClusterView:
         whole = self.snapshot.copy()
         whole.pods = [*self.snapshot.pods, *made]
         return Audience(whole)
+
+    @cached_property
+    def unknown_namespaces(self) -> frozenset[str]:
+        """Namespaces of pods and templates that the snapshot has no object for, so that their labels are not known."""
+        return frozenset({subject.namespace for subject in self.subjects} - self.snapshot.namespaces.keys())
+
+    @cached_property
+    def undecided(self) -> Undecided | None:
+        """Terms of pods that depend on labels of such namespaces."""
+        return undecided(self.snapshot)
+
+    @property
+    def unsure(self) -> frozenset[int]:
+        """Indices of the pods that required ones of these terms concern."""
+        return self.undecided.required if self.undecided is not None else frozenset()
 
     @cached_property
     def running(self) -> list[int]:

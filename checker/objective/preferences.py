@@ -214,7 +214,7 @@ class _Family:
             self._own += term.weight * len(domains)  # a pod is no pair with itself
 
     def _holds(self, match: affinity.Match, kind: Kind) -> bool:
-        return match.holds(kind.namespace, kind.labels, self._namespace_labels.get(kind.namespace, {}))
+        return match.holds(kind.namespace, kind.labels, matching.namespace_labels(self._namespace_labels, kind.namespace))
 
     def points(self, kinds: Kinds, domains: _Domains) -> int:
         total = -self._own

@@ -28,6 +28,67 @@ _COMPUTE: Final = ("cpu", "memory")
 _NONE: Final = Fraction(0)
 
 
+class Books:
+    """The quotas and LimitRanges of a snapshot, with what its pods use of the quotas."""
+
+    def __init__(
+        self, snapshot: Snapshot, absent: Collection[str] = (), *, policy: Policy = DEFAULT_POLICY, exempt: Collection[str] = ()
+    ) -> None:
+        """``absent``: keys of pods of the snapshot that are not there, or not yet; ``exempt``: namespaces without hard anti-affinity."""
+        self._snapshot = snapshot
+        self._closing = ClosedNodes(snapshot, exempt) if policy.quotaCharge == "opportunityCost" else None
+        self._there = {key: pod for pod in snapshot.pods if (key := objects.pod_key(pod)) not in absent}
+        self._created: list[objects.Pod] = []
+        self._hard = [(quota, _read(quota.spec.hard if quota.spec else None)) for quota in snapshot.resource_quotas.values()]
+        self._books = self._opened()
+
+    def _opened(self) -> list[tuple[ResourceQuota, _Exact, _Exact]]:
+        """The quotas with what the pods use that are there, and those that were created."""
+        present = [*self._there.values(), *self._snapshot.left_out]
+        books = [(quota, hard, _used(quota, present, self._closing)) for quota, hard in self._hard]
+        for quota, _, used in books:
+            for pod in self._created:
+                if _covers(quota, pod):
+                    _charge(used, _at_creation(pod, self._closing))
+        return books
+
+    def create(self, pod: objects.Pod) -> None:
+        """Count a pod as created. It keeps what it is charged then."""
+        self._created.append(pod)
+        for quota, _, used in self._books:
+            if _covers(quota, pod):
+                _charge(used, _at_creation(pod, self._closing))
+
+    def remove(self, pod: objects.Pod) -> None:
+        """Count a pod of the snapshot as gone."""
+        del self._there[objects.pod_key(pod)]
+        if self._closing is not None:
+            self._books = self._opened()  # nodes that others close, too, stay counted
+            return
+        for quota, _, used in self._books:
+            if _covers(quota, pod):
+                gone = _use(pod) if not objects.is_terminal(pod) else {"count/pods": Fraction(1)}
+                _charge(used, {name: -amount for name, amount in gone.items()})
+
+    def fault(self, pod: objects.Pod) -> Fault | None:
+        """Return what refuses one more pod.
+
+        Raises:
+            QuantityError: a quantity in the snapshot is malformed or beyond 64 bits.
+        """
+        outside = next(_outside_limits(self._snapshot, pod), None)
+        if outside is not None:
+            return "LimitRanger", outside
+        covering = [book for book in self._books if _covers(book[0], pod)]
+        use = _at_creation(pod, self._closing) if covering else {}
+        for quota, hard, used in covering:
+            over = [name for name, most in hard.items() if use.get(name) and used.get(name, _NONE) + use[name] > most]
+            if over or _unstated(pod, hard):
+                why = f"{', '.join(over)} used up" if over else "requests or limits are not stated"
+                return "ResourceQuota", f"quota {quota.metadata.name}: {why}"
+        return None
+
+
 def refused(snapshot: Snapshot, policy: Policy = DEFAULT_POLICY, exempt: Collection[str] = ()) -> dict[str, Fault]:
     """Return by pod key what refuses each pod that cannot be created. ``exempt``: namespaces without hard anti-affinity.
 
@@ -38,30 +99,15 @@ def refused(snapshot: Snapshot, policy: Policy = DEFAULT_POLICY, exempt: Collect
         return {}
     ahead = dict.fromkeys(snapshot.to_create)
     pods = {objects.pod_key(pod): pod for pod in snapshot.pods}
-    closing = ClosedNodes(snapshot, exempt) if policy.quotaCharge == "opportunityCost" else None
-    there = [pod for key, pod in pods.items() if key not in ahead]
-    books = [
-        (quota, _read(quota.spec.hard if quota.spec else None), _used(quota, there, closing)) for quota in snapshot.resource_quotas.values()
-    ]
+    books = Books(snapshot, ahead, policy=policy, exempt=exempt)
     found: dict[str, Fault] = {}
     for key in ahead:
-        if key not in pods:
-            continue
-        pod = pods[key]
-        outside = next(_outside_limits(snapshot, pod), None)
-        if outside is not None:
-            found[key] = ("LimitRanger", outside)
-            continue
-        covering = [book for book in books if _covers(book[0], pod)]
-        use = _created(pod, closing) if covering else {}
-        for quota, hard, used in covering:
-            over = [name for name, most in hard.items() if use.get(name) and used.get(name, _NONE) + use[name] > most]
-            if over or _unstated(pod, hard):
-                why = f"{', '.join(over)} used up" if over else "requests or limits are not stated"
-                found.setdefault(key, ("ResourceQuota", f"quota {quota.metadata.name}: {why}"))
-        if key not in found:
-            for _, _, used in covering:
-                _charge(used, use)
+        if key in pods:
+            fault = books.fault(pods[key])
+            if fault is not None:
+                found[key] = fault
+            else:
+                books.create(pods[key])
     return found
 
 
@@ -78,7 +124,7 @@ def _used(quota: ResourceQuota, there: Iterable[objects.Pod], closing: ClosedNod
             continue
         node = pod.spec.nodeName or ""
         if closing is None or not closing.has(node):
-            _charge(used, _created(pod, closing))
+            _charge(used, _at_creation(pod, closing))
             continue
         own = _use(pod)
         _charge(used, own)
@@ -90,7 +136,7 @@ def _used(quota: ResourceQuota, there: Iterable[objects.Pod], closing: ClosedNod
     return used
 
 
-def _created(pod: objects.Pod, closing: ClosedNodes | None) -> _Exact:
+def _at_creation(pod: objects.Pod, closing: ClosedNodes | None) -> _Exact:
     """What a pod takes when it is created."""
     use = _use(pod)
     for name, amount in _named(closing.ceiling(pod) if closing is not None else {}).items():
@@ -185,12 +231,14 @@ def _use(pod: objects.Pod) -> _Exact:
 
 def _unstated(pod: objects.Pod, hard: Mapping[str, Fraction]) -> bool:
     level = pod.spec.resources or objects.ResourceRequirements()
+    if any(name in _COMPUTE or name.startswith("hugepages-") for part in (level.requests, level.limits) for name in part or ()):
+        return False  # where pods as a whole state resources, containers need not
     parts = [_stated(container) for container in (*(pod.spec.containers or ()), *(pod.spec.initContainers or ()))]
     for name in _COMPUTE:
         asked = name in hard or f"requests.{name}" in hard
-        if asked and name not in (level.requests or {}) and any(name not in requests for requests, _ in parts):
+        if asked and any(name not in requests for requests, _ in parts):
             return True
-        if f"limits.{name}" in hard and name not in (level.limits or {}) and any(name not in limits for _, limits in parts):
+        if f"limits.{name}" in hard and any(name not in limits for _, limits in parts):
             return True
     return False
 

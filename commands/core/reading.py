@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from models.cluster.unknown_namespaces import SENTENCE, undecided
 from models.documents import policy as policies
 from models.documents.capacity import Capacity
 from models.documents.placement import Edits, Placement, SnapshotRef
@@ -77,6 +78,7 @@ def settle(snapshot: Snapshot, asked: Reading) -> list[str]:
         from models.gangs import unreadable
 
         snapshot.omissions += unreadable.set_aside(snapshot)
+    _name_undecided(snapshot)
     if (
         policy is not None
         and policy.multipliers.imageLocality
@@ -173,6 +175,15 @@ def _share(snapshot: Snapshot) -> None:
         adapter.apply(snapshot, snapshot.shared_gpus)
 
 
+def _name_undecided(snapshot: Snapshot) -> None:
+    """Say once which namespaces lack an object whose labels decide, of all pods that are there now (the snapshot's omissions change)."""
+    found = undecided(snapshot)
+    if found is None:
+        return
+    at = next((i for i, text in enumerate(snapshot.omissions) if text.startswith(SENTENCE)), len(snapshot.omissions))
+    snapshot.omissions[at : at + 1] = [found.sentence(snapshot)]
+
+
 def edit(snapshot: Snapshot, edits: Edits | None, manifests: Snapshot | None, paths: Sequence[str] = ()) -> Expansion:
     """Return the snapshot with manifests and what-if edits; what is odd about them comes after the snapshot's own warnings, omissions and
     assumptions. ``paths``: of the manifests, for messages.
@@ -186,6 +197,7 @@ def edit(snapshot: Snapshot, edits: Edits | None, manifests: Snapshot | None, pa
 
     found = apply(snapshot, manifests, edits or Edits())
     _share(found.snapshot)
+    _name_undecided(found.snapshot)
     odd = found.snapshot.warnings[len(snapshot.warnings) :]
     if manifests is not None and not found.pods and not (edits and edits.replicas):
         raise InputError([f"{labels(paths)}: asks for no pods{''.join(f': {text}' for text in odd[:1])}"])

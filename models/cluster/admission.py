@@ -11,7 +11,8 @@ Sources: plugin/pkg/admission/limitranger and pkg/quota/v1/evaluator/core/pods.g
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
 
@@ -27,8 +28,10 @@ from models.snapshot.snapshot import Snapshot
 
 LIMITS: Final = "LimitRanger"
 QUOTA: Final = "ResourceQuota"
+#: What precedes the topology keys for whose domains a quota charges a pod.
+BY_COST: Final = "by opportunity cost over"
 Refusal = tuple[str, str]  # rule, why
-_Amounts = dict[str, Fraction]
+Amounts = dict[str, Fraction]
 
 #: Resources of a quota that every container has to state as soon as the quota names them.
 _STATED: Final = {
@@ -36,6 +39,8 @@ _STATED: Final = {
     "memory": ("requests", "memory"), "requests.memory": ("requests", "memory"), "limits.memory": ("limits", "memory"),
 }  # fmt: skip
 _COUNTS: Final = ("pods", "count/pods")
+#: Binary suffixes of quantities with the bits that they shift.
+_BINARY: Final = ((60, "Ei"), (50, "Pi"), (40, "Ti"), (30, "Gi"), (20, "Mi"), (10, "Ki"))
 
 
 class Admission:
@@ -57,23 +62,31 @@ class Admission:
         Raises:
             QuantityError: a quantity is malformed, or beyond 64 bits.
         """
+        why = self.always(pod)
+        if why is not None:
+            return why
+        over = next((fault for ledger in self.concerned(pod) if (fault := ledger.fault(pod)) is not None), None)
+        return (QUOTA, over) if over is not None else None
+
+    def always(self, pod: objects.Pod) -> Refusal | None:
+        """Return what refuses a pod however much of every quota is left; None if nothing does.
+
+        Raises:
+            QuantityError: a quantity is malformed, or beyond 64 bits.
+        """
         why = next(_limit_faults(pod, self._items.get(pod.metadata.namespace or "default", ())), None)
         if why is not None:
             return LIMITS, why
-        why = next((fault for ledger in self._concerned(pod) if (fault := ledger.fault(pod)) is not None), None)
-        return (QUOTA, why) if why is not None else None
+        unstated = next((fault for ledger in self.concerned(pod) if (fault := ledger.unstated(pod)) is not None), None)
+        return (QUOTA, unstated) if unstated is not None else None
 
     def admit(self, pod: objects.Pod) -> None:
         """Count a pod as created."""
-        for ledger in self._concerned(pod):
+        for ledger in self.concerned(pod):
             ledger.take(pod)
 
-    def lacking(self, pod: objects.Pod) -> dict[str, dict[str, Fraction]]:
-        """Return by quota (``namespace/name``) the amounts that it would have to allow for one more pod, where it allows less."""
-        found = {f"{pod.metadata.namespace or 'default'}/{each.quota.metadata.name}": each.lacking(pod) for each in self._concerned(pod)}
-        return {name: amounts for name, amounts in found.items() if amounts}
-
-    def _concerned(self, pod: objects.Pod) -> list[_Ledger]:
+    def concerned(self, pod: objects.Pod) -> list[Ledger]:
+        """Return the quotas that count a pod."""
         return [ledger for ledger in self._ledgers.get(pod.metadata.namespace or "default", ()) if ledger.concerns(pod)]
 
 
@@ -102,7 +115,7 @@ def refusals(snapshot: Snapshot, policy: Policy = DEFAULT_POLICY, exempt: Collec
 # --- LimitRange -------------------------------------------------------------------------------------------------------------------------
 
 
-def _amounts(resources: Mapping[str, objects.RawQuantity] | None) -> _Amounts:
+def _amounts(resources: Mapping[str, objects.RawQuantity] | None) -> Amounts:
     return {name: quantity.parse(raw) for name, raw in (resources or {}).items()}
 
 
@@ -113,7 +126,7 @@ def _limit_faults(pod: objects.Pod, items: Iterable[LimitRangeItem]) -> Iterator
         for name, asked in _amounts(container.resources.requests if container.resources else None).items():
             most = _amounts(container.resources.limits if container.resources else None).get(name)
             if most is not None and asked > most:
-                yield f"container {container.name}: request of {_show(name, asked)} {name} is above its limit of {_show(name, most)}"
+                yield f"container {container.name}: request of {amount(name, asked)} {name} is above its limit of {amount(name, most)}"
     for item in items:
         if item.type == "Container":
             for container in listed:
@@ -124,28 +137,29 @@ def _limit_faults(pod: objects.Pod, items: Iterable[LimitRangeItem]) -> Iterator
             yield from _item_faults(item, _total(pod, "requests"), _total(pod, "limits"), "the pod")
 
 
-def _item_faults(item: LimitRangeItem, requests: _Amounts, limits: _Amounts, where: str) -> Iterator[str]:
+def _item_faults(item: LimitRangeItem, requests: Amounts, limits: Amounts, where: str) -> Iterator[str]:
     for name, least in _amounts(item.min).items():
         asked, most = requests.get(name), limits.get(name)
         if asked is None:
-            yield f"{where}: states no request of {name}, the LimitRange asks for at least {_show(name, least)}"
+            yield f"{where}: states no request of {name}, the LimitRange asks for at least {amount(name, least)}"
         elif asked < least or (most is not None and most < least):
-            yield f"{where}: {_show(name, min(asked, least if most is None else most))} {name} is below the minimum of {_show(name, least)}"
+            less = amount(name, min(asked, least if most is None else most))
+            yield f"{where}: {less} {name} is below the minimum of {amount(name, least)}"
     for name, highest in _amounts(item.max).items():
         asked, most = requests.get(name), limits.get(name)
         if most is None:
-            yield f"{where}: states no limit of {name}, the LimitRange allows at most {_show(name, highest)}"
+            yield f"{where}: states no limit of {name}, the LimitRange allows at most {amount(name, highest)}"
         elif most > highest or (asked is not None and asked > highest):
-            yield f"{where}: {_show(name, max(most, asked or most))} {name} is above the maximum of {_show(name, highest)}"
+            yield f"{where}: {amount(name, max(most, asked or most))} {name} is above the maximum of {amount(name, highest)}"
     for name, ratio in _amounts(item.maxLimitRequestRatio).items():
         asked, most = requests.get(name), limits.get(name)
         if not asked or not most:
             yield f"{where}: states no request or no limit of {name}, the LimitRange allows a ratio of at most {ratio}"
         elif most > ratio * asked:
-            yield f"{where}: limit {_show(name, most)} {name} is more than {ratio} times the request {_show(name, asked)}"
+            yield f"{where}: limit {amount(name, most)} {name} is more than {ratio} times the request {amount(name, asked)}"
 
 
-def _total(pod: objects.Pod, part: str) -> _Amounts:
+def _total(pod: objects.Pod, part: str) -> Amounts:
     """Requests or limits of a pod as a whole."""
     total = at_once(pod.spec, lambda container, _: _amounts(getattr(container.resources, part)) if container.resources else {})
     level = _amounts(getattr(pod.spec.resources, part)) if pod.spec.resources else {}
@@ -159,83 +173,90 @@ def _total(pod: objects.Pod, part: str) -> _Amounts:
 # --- ResourceQuota ----------------------------------------------------------------------------------------------------------------------
 
 
-class _Ledger:
+class Ledger:
     """A quota, and what is used of it so far."""
 
-    def __init__(self, quota: ResourceQuota, known: dict[tuple[int, ...], _Amounts], costs: OpportunityCosts | None) -> None:
-        self.quota, self._known, self._costs = quota, known, costs
+    def __init__(self, quota: ResourceQuota, known: dict[tuple[int, ...], Amounts], costs: OpportunityCosts | None) -> None:
+        """``known``: requests of pods by their parts, which quotas share; ``costs``: what pods close, None if that is not charged."""
+        self.quota, self._known, self.costs = quota, known, costs
+        self.present: list[objects.Pod] = []  # pods of the cluster that are counted, and not done
         spec = quota.spec
         self.hard = _amounts(spec.hard if spec else None)
-        self.used: _Amounts = {}
+        self.used: Amounts = {}
         chosen = (spec.scopeSelector.matchExpressions if spec and spec.scopeSelector else None) or ()
         self._scopes: list[tuple[str, str, tuple[str, ...]]] = [(name, "Exists", ()) for name in (spec.scopes if spec else None) or ()]
         self._scopes += [(found.scopeName, found.operator, tuple(found.values or ())) for found in chosen]
+
+    @property
+    def name(self) -> str:
+        """``namespace/name`` of the quota."""
+        return f"{self.quota.metadata.namespace or 'default'}/{self.quota.metadata.name}"
 
     def concerns(self, pod: objects.Pod) -> bool:
         """Return whether the pod is in all scopes of the quota."""
         return all(_in_scope(pod, *scope) for scope in self._scopes)
 
+    def unstated(self, pod: objects.Pod) -> str | None:
+        """Return which requests and limits the quota requires that containers of a pod do not state, as the API server words it."""
+        found = {resource: _silent(pod, *_STATED[resource]) for resource in sorted(self.hard.keys() & _STATED.keys())}
+        missing = [f"{resource} for: {','.join(sorted(names))}" for resource, names in found.items() if names]
+        return f"failed quota: {self.quota.metadata.name}: must specify {'; '.join(missing)}" if missing else None
+
     def fault(self, pod: objects.Pod) -> str | None:
         """Return why one more pod is refused."""
-        name = f"quota {self.quota.metadata.name}"
-        for resource in self.hard.keys() & _STATED.keys():
-            silent = _silent(pod, *_STATED[resource])
-            if silent:
-                return f"{name} asks every container to state {resource}; {', '.join(silent)} does not"
-        short = self.lacking(pod)
-        if not short:
-            return None
-        resource = min(short)
-        used = self.used.get(resource, Fraction(0))
-        more, has, most = (_show(resource, value) for value in (short[resource] - used, used, self.hard[resource]))
-        requested = self._requested(pod).get(resource, Fraction(0))
-        if self._costs is None or short[resource] - used == requested:
-            return f"exceeded {name}: {more} {resource} asked for, {has} of {most} used"
-        closed = f"its anti-affinity over {', '.join(self._costs.keys(pod))} closes that much to others"
-        return f"exceeded {name}: {more} {resource} charged, {has} of {most} used; {closed}, it asks for {_show(resource, requested)}"
+        why = self.unstated(pod)
+        if why is not None:
+            return why
+        asked, requested, over = self.charge(pod), self.usage(pod), list[Shortage]()
+        for resource, most in sorted(self.hard.items()):
+            more, used = asked.get(resource, Fraction(0)), self.used.get(resource, Fraction(0))
+            if more and used + more > most:
+                over.append(Shortage(resource, requested.get(resource, Fraction(0)), more, used, most))
+        return exceeded(self.quota.metadata.name or "", over, self.keys(pod)) if over else None
 
-    def lacking(self, pod: objects.Pod) -> _Amounts:
-        """Return what the quota would have to allow for one more pod, of the resources of which it allows less."""
-        asked = self._charge(pod)
-        total = {resource: self.used.get(resource, Fraction(0)) + asked[resource] for resource in self.hard if asked.get(resource)}
-        return {resource: amount for resource, amount in total.items() if amount > self.hard[resource]}
+    def keys(self, pod: objects.Pod) -> tuple[str, ...]:
+        """Return the topology keys for whose domains a pod is charged."""
+        return self.costs.keys(pod) if self.costs is not None else ()
 
     def take(self, pod: objects.Pod) -> None:
-        """Count a pod as used."""
-        add(self.used, self._charge(pod))
+        """Count a pod as created."""
+        add(self.used, self.charge(pod))
 
     def take_all(self, pods: Iterable[objects.Pod]) -> None:
         """Count the pods of the cluster as used: for what they ask, and for the nodes that they close, each node once."""
-        there = [pod for pod in pods if self.concerns(pod)]
-        for pod in there:
-            add(self.used, self._admitted(pod) if not objects.is_terminal(pod) else {"count/pods": Fraction(1)})
-        costs = self._costs
+        for pod in pods:
+            if self.concerns(pod) and objects.is_terminal(pod):
+                add(self.used, {"count/pods": Fraction(1)})
+            elif self.concerns(pod):
+                self.present.append(pod)
+                add(self.used, self.admitted(pod))
+        costs = self.costs
         if costs is None:
             return
-        alive = [pod for pod in there if not objects.is_terminal(pod)]
-        asked: dict[int, _Amounts] = {}
-        for pod in alive:
+        held: dict[int, Amounts] = {}
+        for pod in self.present:
             if (home := costs.home(pod)) is not None:
-                add(asked.setdefault(home, {}), self._requested(pod))
-        for node in sorted(frozenset[int]().union(*(costs.closed(pod) for pod in alive))):
-            held = asked.get(node, {})
-            rest = {name: amount - held.get(name, 0) for name, amount in _as_usage(costs.amounts(node)).items()}
-            add(self.used, {name: amount for name, amount in rest.items() if amount > 0})
+                add(held.setdefault(home, {}), self.usage(pod))
+        for n in sorted(frozenset[int]().union(*(costs.closed(pod) for pod in self.present))):
+            add(self.used, {name: rest for name, most in self.node(n).items() if (rest := most - held.get(n, {}).get(name, 0)) > 0})
 
-    def _admitted(self, pod: objects.Pod) -> _Amounts:
+    def node(self, n: int) -> Amounts:
+        """Return what a node has, under the names that quotas have for it; nothing if quotas count requests alone."""
+        return _as_usage(self.costs.amounts(n)) if self.costs is not None else {}
+
+    def admitted(self, pod: objects.Pod) -> Amounts:
         """Return what a pod of the cluster uses, without the nodes that it closes: these are counted once for all pods."""
-        return self._requested(pod) if self._costs is not None and self._costs.home(pod) is not None else self._charge(pod)
+        return self.usage(pod) if self.costs is not None and self.costs.home(pod) is not None else self.charge(pod)
 
-    def _charge(self, pod: objects.Pod) -> _Amounts:
+    def charge(self, pod: objects.Pod) -> Amounts:
         """Return what a pod is charged when it is created: what it asks for, or the largest domain that it may close."""
-        asked = self._requested(pod)
-        estimate = self._costs.estimate(pod) if self._costs is not None else None
+        asked = self.usage(pod)
+        estimate = self.costs.estimate(pod) if self.costs is not None else None
         if estimate is None:
             return asked
-        largest = _as_usage(estimate.largest)
-        return asked | {name: max(amount, asked.get(name, Fraction(0))) for name, amount in largest.items()}
+        return asked | {name: max(most, asked.get(name, Fraction(0))) for name, most in _as_usage(estimate.largest).items()}
 
-    def _requested(self, pod: objects.Pod) -> _Amounts:
+    def usage(self, pod: objects.Pod) -> Amounts:
         """As :func:`usage`; equal pods share their parts."""
         spec = pod.spec
         parts = (id(spec.containers), id(spec.initContainers), id(spec.resources), id(spec.overhead), id(pod.status))
@@ -244,15 +265,52 @@ class _Ledger:
         return self._known[parts]
 
 
-def _ledgers(snapshot: Snapshot, new: Collection[int], costs: OpportunityCosts | None) -> dict[str, list[_Ledger]]:
+@dataclass(frozen=True)
+class Shortage:
+    """A resource of which a quota lacks room for one more pod.
+
+    Attributes:
+        resource: As the quota names it.
+        requested: What the pod requests.
+        charged: What it is charged: as much, or more by opportunity cost.
+        used: What is used.
+        limit: What the quota allows.
+    """
+
+    resource: str
+    requested: Fraction
+    charged: Fraction
+    used: Fraction
+    limit: Fraction
+
+
+def exceeded(name: str, over: Sequence[Shortage], keys: Sequence[str] = ()) -> str:
+    """Return the API server's sentence about a quota that lacks room (plugin/pkg/admission/resourcequota).
+
+    Args:
+        name: The quota.
+        over: Each resource that is short.
+        keys: Topology keys whose domains are charged. They are named if more is charged than requested.
+    """
+
+    def listed(part: str) -> str:
+        return ",".join(f"{each.resource}={amount(each.resource, getattr(each, part))}" for each in over)
+
+    words = f"exceeded quota: {name}, requested: {listed('requested')}, used: {listed('used')}, limited: {listed('limit')}"
+    if all(each.charged == each.requested for each in over):
+        return words
+    return f"{words}, charged: {listed('charged')} {BY_COST} {','.join(keys)}"
+
+
+def _ledgers(snapshot: Snapshot, new: Collection[int], costs: OpportunityCosts | None) -> dict[str, list[Ledger]]:
     """The quotas of each namespace, with what the pods of the cluster use."""
-    found: dict[str, list[_Ledger]] = {}
-    known: dict[tuple[int, ...], _Amounts] = {}
+    found: dict[str, list[Ledger]] = {}
+    known: dict[tuple[int, ...], Amounts] = {}
     for quota in snapshot.resource_quotas.values():
-        found.setdefault(quota.metadata.namespace or "default", []).append(_Ledger(quota, known, costs))
+        found.setdefault(quota.metadata.namespace or "default", []).append(Ledger(quota, known, costs))
     there: dict[str, list[objects.Pod]] = {}
-    for i, pod in enumerate(snapshot.pods):
-        if (namespace := pod.metadata.namespace or "default") in found and i not in new:
+    for pod in (*(pod for i, pod in enumerate(snapshot.pods) if i not in new), *snapshot.left_out):
+        if (namespace := pod.metadata.namespace or "default") in found:
             there.setdefault(namespace, []).append(pod)
     for namespace, pods in there.items():
         for ledger in found[namespace]:
@@ -260,18 +318,18 @@ def _ledgers(snapshot: Snapshot, new: Collection[int], costs: OpportunityCosts |
     return found
 
 
-def _as_usage(amounts: Mapping[str, int]) -> _Amounts:
+def _as_usage(amounts: Mapping[str, int]) -> Amounts:
     """Return amounts of nodes (mCPU, whole units) under the names that quotas have for them."""
-    found: _Amounts = {}
-    for name, amount in amounts.items():
-        value = Fraction(amount, 1000 if name == "cpu" else 1)
+    found: Amounts = {}
+    for name, number in amounts.items():
+        value = Fraction(number, 1000 if name == "cpu" else 1)
         if "/" not in name:
             found[name] = value
         found[f"requests.{name}"] = value
     return found
 
 
-def usage(pod: objects.Pod) -> _Amounts:
+def usage(pod: objects.Pod) -> Amounts:
     """Return what a pod uses of the resources that quotas name."""
     found = dict.fromkeys(_COUNTS, Fraction(1)) | _as_usage(pod_request(pod, DEFAULT))
     found |= {f"limits.{name}": value for name, value in _total(pod, "limits").items()}
@@ -279,12 +337,13 @@ def usage(pod: objects.Pod) -> _Amounts:
 
 
 def _silent(pod: objects.Pod, part: str, resource: str) -> list[str]:
-    """Names of containers that do not state a request or limit, where the pod as a whole does not either."""
+    """Names of containers that do not state a request or limit; none where the pod as a whole states any (PodLevelResources)."""
 
     def states(resources: objects.ResourceRequirements | None) -> bool:
         return resources is not None and resource in (getattr(resources, part) or {})
 
-    if states(pod.spec.resources):
+    level = pod.spec.resources
+    if level is not None and any(map(pod_level_resource, (*(level.requests or ()), *(level.limits or ())))):
         return []
     listed = (*(pod.spec.containers or ()), *(pod.spec.initContainers or ()))
     return [container.name or "" for container in listed if not states(container.resources)]
@@ -317,9 +376,14 @@ def _in_scope(pod: objects.Pod, name: str, operator: str, values: tuple[str, ...
     return name in _SCOPES and _SCOPES[name](pod)
 
 
-def _show(resource: str, value: Fraction) -> str:
-    """An amount as people write it."""
+def amount(resource: str, value: Fraction) -> str:
+    """Return an amount as a quantity of Kubernetes, rounded up to mCPU, bytes or whole units, and nowhere else."""
     plain = resource.rpartition(".")[2]
     if plain == "cpu":
         return quantity.format_cpu(quantity.ceil(value * 1000))
-    return quantity.format_bytes(quantity.ceil(value)) if plain in ("memory", "ephemeral-storage") else str(quantity.ceil(value))
+    whole = quantity.ceil(value)
+    if plain in ("memory", "ephemeral-storage") or plain.startswith("hugepages-"):
+        for shift, suffix in _BINARY:
+            if whole and not whole % (1 << shift):
+                return f"{whole >> shift}{suffix}"
+    return str(whole)

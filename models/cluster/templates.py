@@ -13,6 +13,7 @@ import numpy as np
 from models.cluster.admission import Refusal, refusals
 from models.cluster.cluster import AffinityTerm, Ids, Matchers, Pull
 from models.cluster.default_spread import DefaultSpread
+from models.cluster.pod_terms import namespace_labels_of
 from models.documents.policy import Policy
 from models.gangs import gangs
 from models.kube import objects, pod_requests
@@ -231,13 +232,9 @@ class TemplateReader:
             return None
         chosen = self._selected.get(selector)
         if chosen is None:
-            chosen = frozenset(n for n in self.namespaces if selector_matches(selector, self._namespace_labels(n)))
+            chosen = frozenset(n for n in self.namespaces if selector_matches(selector, namespace_labels_of(self.snapshot, n)))
             self._selected[selector] = chosen
         return listed | chosen
-
-    def _namespace_labels(self, name: str) -> dict[str, str]:
-        found = self.snapshot.namespaces.get(name)
-        return (found.metadata.labels or {}) if found is not None else {}
 
     def _term(self, pod: Pod, term: PodAffinityTerm) -> tuple[frozenset[str] | None, Selector] | None:
         """Namespaces and selector of a term; None when it can match nothing (nil selector)."""

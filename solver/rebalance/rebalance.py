@@ -18,6 +18,7 @@ from models.documents.policy import DEFAULT
 from models.kube.objects import pod_key
 from models.snapshot.scope import select
 from models.snapshot.snapshot import Snapshot
+from solver.explain.undecided import is_undecided
 from solver.rebalance.named_moves import Reasons, name_moves
 from solver.rebalance.problem.options import PlanOptions
 from solver.rebalance.problem.problem import RebalanceProblem, Step, read_problem
@@ -65,6 +66,7 @@ def rebalance(
     report("compile", detail=f"{running} movable pods in {int(problem.movable.sum())} classes, {problem.cluster.n_nodes} nodes")
     deadline = Deadline(options, (started if began is None else began) - _reserve(options.time_limit, compiled - started))
     found = search(problem, values, asked.goals, RunContext(options, deadline, stop or threading.Event(), report))
+    _loosen(problem, values, found)
     report("waves")
     waves = group(problem, found.steps)
     solved = time.monotonic()
@@ -83,6 +85,24 @@ def rebalance(
 def _reserve(limit: float | None, compiling: float) -> float:
     """Return the seconds of the time limit that are kept for what comes after the search."""
     return min(AFTER * compiling, limit / 3) if limit is not None else 0.0
+
+
+def _unsure(problem: RebalanceProblem) -> bool:
+    """Return whether a required rule of any pod depends on labels of namespaces that are not known."""
+    snapshot = problem.cluster.snapshot
+    return is_undecided(snapshot, range(len(snapshot.pods)))
+
+
+def _loosen(problem: RebalanceProblem, values: PlanObjective, found: PlanSearchResult) -> None:
+    """Take back the bounds (changed) of what rules decide, where labels that are not known say what these match."""
+    if not _unsure(problem):
+        return
+    for t, tier in enumerate(values.tiers):
+        if tier.name == "placed":
+            most = problem.cluster.count[problem.pending & (problem.cluster.priority == tier.priority)]
+            found.bounds[t] = max(found.values[t], int(most.sum()))
+        elif tier.name in ("rules", "drained"):
+            found.bounds[t] = 0
 
 
 def _document(
@@ -108,7 +128,7 @@ def _document(
         ),
         goals=[*(["drain"] if asked.drain else []), *asked.goals],
         engine=found.engine,
-        status="optimal" if all(t.value == t.bound for t in tiers) else "feasible",
+        status="optimal" if all(t.value == t.bound for t in tiers) and not _unsure(problem) else "feasible",
         objective=tiers,
         moves=moves,
         evictions=evictions,

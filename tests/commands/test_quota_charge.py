@@ -36,7 +36,7 @@ def test_solve_charges_and_verify_agrees(policy: str, tmp_path: Path) -> None:
     charged = json.loads(out.read_text(encoding="utf-8"))
     assert charged["policy"] == {"quotaCharge": "opportunityCost"}
     assert {entry["pod"] for entry in charged["unplaced"]} == {"team/exclusive-1", "team/exclusive-2"}
-    assert "raise requests.cpu from 10 to 12 in quota team/team" in {way["message"] for way in charged["causes"][0]["waysOut"]}
+    assert "raise quota team: requests.cpu 12 instead of 10" in {way["message"] for way in charged["causes"][0]["waysOut"]}
     assert "valid" in run("verify", CLUSTER, "-w", WORKLOAD, "--result", str(out), "-f", "table")
 
 
@@ -56,7 +56,10 @@ def test_check_names_the_rule_that_is_charged(policy: str) -> None:
     found = run("check", WORKLOAD, "--cluster", CLUSTER, "--policy", policy, "-f", "json", "--fail-on", "never", expected=3)
     first = found["workloads"][0]
     assert first["fit"] == "does not fit"
-    assert "8 requests.cpu charged, 4 of 10 used" in first["cause"]
-    assert "raise requests.cpu from 10 to 12 in quota team/team" in first["fix"]
+    assert (
+        "used: requests.cpu=4, limited: requests.cpu=10, charged: requests.cpu=8 by opportunity cost over kubernetes.io/hostname"
+        in first["cause"]
+    )
+    assert "raise quota team: requests.cpu 12 instead of 10" in first["fix"]
     line = Path(WORKLOAD).read_text(encoding="utf-8").splitlines()[first["position"]["line"] - 1]
     assert "topologyKey: kubernetes.io/hostname" in line

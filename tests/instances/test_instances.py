@@ -229,7 +229,7 @@ WITH = {
 }  # fmt: skip
 
 #: Snapshots with a Deployment `app` to be rolled out, and whether that completes.
-ROLLOUTS = {"rollout-deadlock.yaml": False, "rollout-three-nodes.yaml": True}
+ROLLOUTS = {"rollout-deadlock.yaml": False, "rollout-three-nodes.yaml": True, "rollout-quota.yaml": False}
 
 #: Requests that other tools recommend, and the CPU that size-pool.yaml requests with them (mCPU): tests/commands/test_requests.py.
 RECOMMENDED = {"right-sizing/krr.json": 8220, "right-sizing/prometheus-cpu.json": 8700, "right-sizing/vertical-pod-autoscalers.yaml": 9480}

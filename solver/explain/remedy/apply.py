@@ -16,7 +16,7 @@ from models.kube.objects import Pod, pod_key
 from models.snapshot.snapshot import Snapshot
 from models.workloads.ownership import Owners
 from solver.explain.conflict.placement_question import PlacementQuestion
-from solver.explain.remedy import device_edits, quota_edits
+from solver.explain.remedy import device_edits, raise_quotas
 from solver.explain.remedy.pod_edits import OWN, POD_CHANGES, Arguments
 
 
@@ -151,10 +151,6 @@ def _uncordon(question: PlacementQuestion, arguments: Arguments) -> PlacementQue
     return replace(question, snapshot=replace(question.snapshot, nodes=[free(node) for node in question.snapshot.nodes]))
 
 
-def _raise_quota(question: PlacementQuestion, arguments: Arguments) -> PlacementQuestion:
-    return replace(question, snapshot=quota_edits.with_quota(question.snapshot, arguments))
-
-
 _CHANGES: Final[dict[str, Callable[[PlacementQuestion, Arguments], PlacementQuestion]]] = {
     "preferTopology": _prefer_topology,
     "lowerMinMember": _min_member,
@@ -163,5 +159,5 @@ _CHANGES: Final[dict[str, Callable[[PlacementQuestion, Arguments], PlacementQues
     "addNodes": _add_nodes,
     "buyNodes": _buy_nodes,
     "uncordon": _uncordon,
-    "raiseQuota": _raise_quota,
+    raise_quotas.CHANGE: raise_quotas.taken,
 }

@@ -1,11 +1,12 @@
 """The cheapest changes after which pods that cannot be placed can be, each proved by solving again on the changed objects.
 
-What is cheap, for an operator (ranks, and within a rank the size): a maxSkew raised by 1 (0); a quota raised, a cordoned node uncordoned,
-else nodes added (1, by their number), then those of a catalogue (by their cost); running pods of lower priority evicted (2, by their
-number); fewer replicas of one workload, a lower min-member or fewer devices in a claim (3, by how many that loses); a maxSkew raised by
-more (4, by how much); a required rule dropped (5: a toleration added, a required topology preferred, a spread ScheduleAnyway,
-anti-affinity, a constraint on devices, affinity, a node selector, a selector of devices, a host port, the anti-affinity of running pods,
-in this order; of several owners at once 10 more each); two relaxations together (6), where nothing else works.
+What is cheap, for an operator (ranks, and within a rank the size): quotas raised by what is missing, a maxSkew raised by 1 (0); a
+cordoned node uncordoned, else nodes added (1, by their number), then those of a catalogue (by their cost); running pods of lower
+priority evicted (2, by their number); fewer replicas of one workload, a lower min-member or fewer devices in a claim (3, by how many
+that loses); a maxSkew raised by more (4, by how much); a required rule dropped (5: a toleration added, a required topology preferred, a
+spread ScheduleAnyway, anti-affinity, a constraint on devices, affinity, a node selector, a selector of devices, a host port, the
+anti-affinity of running pods, in this order; of several owners at once 10 more each); two relaxations together (6), where nothing else
+works.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from models.cluster.cluster import Cluster
 from models.documents.placement import Remedy
 from models.kube.objects import TopologySpreadConstraint
 from solver.explain.conflict.placement_question import PlacementQuestion
-from solver.explain.remedy import add_nodes, buy_nodes, device_edits, fewer_pods, preempt, quota_edits
+from solver.explain.remedy import add_nodes, buy_nodes, device_edits, fewer_pods, preempt, raise_quotas
 from solver.explain.remedy.apply import applied
 from solver.explain.remedy.relax_rules import Idea, ideas, raised, spread_constraints
 from solver.explain.remedy.smallest_working import least
@@ -96,6 +97,10 @@ class _Search:
         return self.clock.ask(applied(self.question, remedy), _EACH)
 
     def _nudged(self) -> Iterator[Remedy]:
+        for remedy in raise_quotas.candidates(self.question) if self._touches({raise_quotas.RULE}) else ():
+            if self._works(remedy):
+                yield remedy
+                break
         if self._touches({_SPREAD}):
             for owner, constraint in spread_constraints(self.question):
                 remedy = raised(owner, constraint, constraint.maxSkew + 1)
@@ -103,12 +108,6 @@ class _Search:
                     yield remedy
 
     def _grown(self, cluster: Cluster) -> Iterator[Remedy]:
-        if self.rules and self._touches({quota_edits.RULE}):
-            for remedies in quota_edits.raised(self.question):
-                remedy = remedies[0] if len(remedies) == 1 else together(remedies)
-                if self._works(remedy):
-                    yield remedy
-                    break
         if self._touches(_NODES | {"NodeUnschedulable"}):
             for remedy in itertools.islice(add_nodes.uncordoned(cluster), self.most):
                 if self._works(remedy):
@@ -194,7 +193,7 @@ class _Search:
     def _loosens(self, idea: Idea) -> set[str]:
         """Return the rules that an idea may satisfy: where quotas charge opportunity cost, less anti-affinity is a smaller charge."""
         charged = self.question.policy.quotaCharge == "opportunityCost" and idea.remedy.arguments.get("kind") == "podAntiAffinity"
-        return {idea.rule, quota_edits.RULE} if charged else {idea.rule}
+        return {idea.rule, raise_quotas.RULE} if charged else {idea.rule}
 
     def _pairs(self, cluster: Cluster) -> None:
         """Two relaxations, of which one touches the cause."""

@@ -130,8 +130,8 @@ def test_a_new_pod_is_charged_for_the_largest_node(cpu: str, fits: bool) -> None
     assert left([quota(requests_cpu=cpu)], [refusing("p", ALL)], Policy()) == {}
     if found:
         assert found["p"] == (
-            "exceeded quota q: 8 requests.cpu charged, 0 of 7999m used; "
-            "its anti-affinity over kubernetes.io/hostname closes that much to others, it asks for 10m"
+            "exceeded quota: q, requested: requests.cpu=10m, used: requests.cpu=0, limited: requests.cpu=7999m, "
+            "charged: requests.cpu=8 by opportunity cost over kubernetes.io/hostname"
         )
 
 

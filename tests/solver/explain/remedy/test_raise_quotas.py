@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from checker.placement import verify
+from models.cluster.rollout_admission import with_quotas
 from models.documents.placement import Assignment, Placement, Remedy
 from models.documents.policy import Policy
 from models.snapshot.snapshot import Snapshot, from_objects
 from models.workloads.expand import expand
-from solver.explain.remedy.quota_edits import with_quota
 from solver.runtime.options import Options
 from solver.solve import place
 from tests.objects import Object, node, pod
@@ -54,10 +52,9 @@ def test_a_quota_is_raised_by_what_is_missing() -> None:
     snapshot, found = solved([quota(requests_cpu="1500m", memory="128Mi")], [pod(f"p{i}", cpu="1") for i in range(2)], Policy())
     assert [entry.pod for entry in found.unplaced] == ["default/p1"]
     (way,) = [way for way in ways(found) if way.change == "raiseQuota"]
-    assert way.message == "raise memory from 128Mi to 256Mi and requests.cpu from 1500m to 2 in quota default/team"
-    assert json.loads(way.arguments["hard"]) == {"memory": "256Mi", "requests.cpu": "2"}
-    assert "least" not in way.arguments
-    after = place(with_quota(snapshot, way.arguments), Options(time_limit=10, workers=1))
+    assert way.message == "raise quota team: memory 256Mi instead of 128Mi, requests.cpu 2 instead of 1500m"
+    assert way.arguments == {"default/team": "memory=256Mi,requests.cpu=2"}
+    after = place(with_quotas(snapshot, {"default/team": {"memory": "256Mi", "requests.cpu": "2"}}), Options(time_limit=10, workers=1))
     assert after.unplaced == []
 
 
@@ -66,34 +63,35 @@ def test_what_an_earlier_pod_takes_of_a_raised_quota_is_counted() -> None:
     _, found = solved([quota(requests_cpu="2")], [pod("big", cpu="3"), pod("mid", cpu="2"), pod("small", cpu="500m")], Policy())
     messages = {cause.pods[0]: [way.message for way in cause.waysOut if way.change == "raiseQuota"] for cause in found.causes}
     assert messages == {
-        "default/big": ["raise requests.cpu from 2 to 3 in quota default/team"],
-        "default/small": ["raise requests.cpu from 2 to 2500m in quota default/team"],
+        "default/big": ["raise quota team: requests.cpu 3 instead of 2"],
+        "default/small": ["raise quota team: requests.cpu 2500m instead of 2"],
     }
     _, found = solved([quota(requests_cpu="0")], [pod("first", cpu="400m"), pod("second", cpu="500m")], Policy())
     (way,) = [way for cause in found.causes for way in cause.waysOut if cause.pods == ["default/second"] and way.change == "raiseQuota"]
-    assert (way.message, way.arguments["least"]) == ("raise requests.cpu from 0 to 900m in quota default/team", "unproved")
+    assert (way.message, way.arguments["least"]) == ("raise quota team: requests.cpu 900m instead of 0", "unproved")
 
 
 def test_two_quotas_are_raised_together() -> None:
     _, found = solved([quota(requests_cpu="0"), quota("other", pods="0")], [pod("p", cpu="1")], Policy())
     (way,) = [way for way in ways(found) if "quota" in way.message]
-    assert way.change == "combination"
-    assert way.message == "raise pods from 0 to 1 in quota default/other; and raise requests.cpu from 0 to 1 in quota default/team"
+    assert (way.change, way.arguments) == ("raiseQuota", {"default/other": "pods=1", "default/team": "requests.cpu=1"})
+    assert way.message == "raise quota other: pods 1 instead of 0; and raise quota team: requests.cpu 1 instead of 0"
 
 
 def test_a_charge_has_its_remedies() -> None:
     snapshot, found = solved([quota(requests_cpu="9")], [deployment(2)], partial=False)
     (cause,) = found.causes
     assert [fact.rule for fact in cause.facts] == ["ResourceQuota"]
-    assert "8 requests.cpu charged, 8 of 9 used; its anti-affinity over kubernetes.io/hostname closes that much" in cause.facts[0].message
+    over = "requested: requests.cpu=100m, used: requests.cpu=8, limited: requests.cpu=9, charged: requests.cpu=8 by opportunity cost over"
+    assert f"exceeded quota: team, {over} kubernetes.io/hostname" in cause.facts[0].message
     assert [way.message for way in cause.waysOut] == [
-        "raise requests.cpu from 9 to 16 in quota default/team",
+        "raise quota team: requests.cpu 16 instead of 9",
         "run 1 replica of default/a instead of 2",
         "make the anti-affinity of default/a over kubernetes.io/hostname (all pods) preferred",
     ]
-    raised = with_quota(snapshot, cause.waysOut[0].arguments)
+    raised = with_quotas(snapshot, {"default/team": {"requests.cpu": "16"}})
     assert place(raised, Options(policy=CHARGED, time_limit=10, workers=1)).unplaced == []
-    less = with_quota(snapshot, cause.waysOut[0].arguments | {"hard": '{"requests.cpu": "15999m"}'})
+    less = with_quotas(snapshot, {"default/team": {"requests.cpu": "15999m"}})
     assert len(place(less, Options(policy=CHARGED, time_limit=10, workers=1)).unplaced) == 2
 
 
@@ -108,8 +106,8 @@ def test_pods_that_this_run_places_are_charged_as_when_they_were_created() -> No
     snapshot, found = solved([quota(requests_cpu="8"), full, node("small-2", cpu="4")], [refusing("a"), refusing("b")])
     assert [(entry.pod, entry.node[:5]) for entry in found.assignments] == [("default/a", "small")]
     (way,) = [way for way in ways(found) if way.change == "raiseQuota"]
-    assert way.message == "raise requests.cpu from 8 to 16 in quota default/team"
-    after = place(with_quota(snapshot, way.arguments), Options(policy=CHARGED, time_limit=10, workers=1))
+    assert way.message == "raise quota team: requests.cpu 16 instead of 8"
+    after = place(with_quotas(snapshot, {"default/team": {"requests.cpu": "16"}}), Options(policy=CHARGED, time_limit=10, workers=1))
     assert len(after.assignments) == 2
 
 

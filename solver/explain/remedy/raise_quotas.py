@@ -1,0 +1,68 @@
+"""ResourceQuotas raised by what is missing for the pods of a question, several of them together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from fractions import Fraction
+from typing import Final
+
+from models.cluster.admission import QUOTA, Admission, amount
+from models.cluster.rollout_admission import Limits, arguments, sentence, with_quotas
+from models.documents.placement import Remedy
+from models.kube.objects import pod_key
+from solver.explain.conflict.placement_question import PlacementQuestion
+
+RULE: Final = QUOTA
+CHANGE: Final = "raiseQuota"
+#: The argument of a raise that may be more than is needed. Quotas have a ``/`` in their names here.
+_LEAST: Final = "least"
+
+
+def candidates(question: PlacementQuestion) -> Iterator[Remedy]:
+    """Yield the quotas that are raised, together, for as many pods as are needed, in the order of their creation.
+
+    The first raise takes it that all other pods that quotas refuse stay refused. No raise is less. If they would take what it adds,
+    the second one has room for them, too, which may be more than is needed.
+    """
+    found: list[Limits] = []
+    for others in (False, True):
+        limits = _missing(question, others=others)
+        if limits and limits not in found:
+            found.append(limits)
+            more = {_LEAST: "unproved"} if others else {}
+            yield Remedy(CHANGE, sentence(question.snapshot, limits), arguments(limits) | more)
+
+
+def taken(question: PlacementQuestion, changed: Mapping[str, str]) -> PlacementQuestion:
+    """Return the question with the quotas of the remedy's arguments."""
+    limits = {key: dict(part.split("=", 1) for part in text.split(",")) for key, text in changed.items() if key != _LEAST}
+    return replace(question, snapshot=with_quotas(question.snapshot, limits))
+
+
+def _missing(question: PlacementQuestion, *, others: bool) -> Limits:
+    """Return the limits of quotas that are short; none where no quota is, or something else refuses the pods.
+
+    Args:
+        others: Other pods that quotas refuse are created, too.
+    """
+    snapshot, own = question.snapshot, frozenset(question.pods)
+    places = {pod_key(pod): i for i, pod in enumerate(snapshot.pods)}
+    new = [places[key] for key in snapshot.to_create if key in places]
+    admission = Admission(snapshot, frozenset(new), policy=question.policy, exempt=question.exempt)
+    raised, left = Limits(), question.needed
+    for i in new:
+        pod = snapshot.pods[i]
+        if admission.always(pod) is not None or (i not in own and not others and admission.refusal(pod) is not None):
+            continue
+        for ledger in admission.concerned(pod):
+            for resource, asked in ledger.charge(pod).items():
+                short = ledger.used.get(resource, Fraction(0)) + asked
+                if asked and short > ledger.hard.get(resource, short):
+                    ledger.hard[resource] = short
+                    raised.setdefault(ledger.name, {})[resource] = amount(resource, short)
+        admission.admit(pod)
+        left -= i in own
+        if left <= 0:
+            return raised
+    return {}
