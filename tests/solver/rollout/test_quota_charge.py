@@ -157,7 +157,9 @@ def drawn(seed: int) -> tuple[Snapshot, int]:
     return from_objects([*objects, quota(requests_cpu=f"{limit}m")]), limit
 
 
-@pytest.mark.parametrize("seeds", [range(20), pytest.param(range(20, 300), marks=pytest.mark.full)], ids=["a few", "many"])
+@pytest.mark.parametrize(
+    "seeds", [pytest.param(range(20), marks=pytest.mark.full), pytest.param(range(20, 300), marks=pytest.mark.slow)], ids=["a few", "many"]
+)
 def test_rollouts_end_as_every_course_by_brute_force_does(seeds: range) -> None:
     complete = refused = differs = 0
     for seed in seeds:
