@@ -104,7 +104,7 @@ class TemplateReader:
         self._selected: dict[Selector, frozenset[str]] = {}
         self.containers = _containers(snapshot, scope, policy, rejecting=any(tree.rejects for tree in trees))
         self.default_spread = DefaultSpread(snapshot, policy)
-        self._refused = refusals(snapshot)
+        self._refused = refusals(snapshot, policy, daemon_namespaces)
         asked = scope
         if running:  # of a gang, those that run are no pods to be placed
             waiting = [i for i in scope.pending if i not in running]

@@ -88,6 +88,7 @@ class Snapshot:
     sha256: str = ""
     left_out: list[objects.Pod] = field(default_factory=list)  # pods of the cluster that are not placed, and count in quotas all the same
     to_create: list[str] = field(default_factory=list)  # pods that are no objects of the cluster yet, in the order of their creation
+    chosen_here: frozenset[str] = frozenset()  # pods whose node is this run's choice: quotas charge for them as for pods without a node
     sources: dict[str, str] = field(default_factory=dict)  # of manifests: "Kind namespace/name" -> file
     unscaled: set[str] = field(default_factory=set)  # of manifests: "Kind namespace/name" of those that state no replicas
     not_understood: dict[str, list[tuple[str, str]]] = field(default_factory=dict)  # by pod: fields of later versions, what becomes of them

@@ -119,6 +119,7 @@ def explain_left(
     from solver.explain.conflict.placement_question import PlacementQuestion
 
     together = bound_as(snapshot, placed) if placed else snapshot
+    together = replace(together, chosen_here=frozenset(pod_key(snapshot.pods[i]) for i, _ in placed))
     together = together if claims is None else replace(together, resource_claims=claims)
     found = []
     options, seconds = context.options, context.deadline.left()
