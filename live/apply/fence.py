@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import Any, Final, Protocol, TypeVar
 from urllib.parse import quote
 
-from live.api.answers import Api, Object
+from live.api.answers import Api, Object, Unauthorized
 from live.apply.journal import JournaledApi, JournalLost
 from live.apply.node_changes import (
     Change,
@@ -30,6 +30,7 @@ from live.apply.node_changes import (
 )
 from live.apply.room import Room, more_room, offer, room_of
 from live.apply.waiting import Verdict, looked_at, verdict, waits
+from live.apply.whereabouts import key_of
 from models.documents.journal import What
 from models.kube.closed_nodes import LET_IN, ClosedBy
 from models.snapshot.snapshot import Snapshot
@@ -156,8 +157,16 @@ class Fence:
         if closed:
             await self._journal.fact("closed", nodes=closed)
         if refused:
-            raise FenceError(_failed("closed", refused))
+            raise self._failed("closed", refused)
         return closed
+
+    def _failed(self, done: str, refused: Mapping[str, str]) -> Exception:
+        """Return the error for nodes that could not be changed: the refusal of the credentials if that is why."""
+        if self._nodes.denied is not None:
+            return self._nodes.denied
+        name, why = next(iter(sorted(refused.items())))
+        others = f" (and {len(refused) - 1} more nodes)" if len(refused) > 1 else ""
+        return FenceError(f"node {name} cannot be {done}: {why}{others}")
 
     def _wanted(self, name: str) -> Change:
         uid = self._let_in.get(name)
@@ -196,7 +205,7 @@ class Fence:
                 return
             try:
                 await self._close(astray)
-            except FenceError as error:
+            except (FenceError, Unauthorized) as error:
                 self._fault = str(error)
 
     async def _stop_guard(self) -> None:
@@ -312,6 +321,10 @@ class Fence:
             await self._journal.fact("opened", nodes=opened)
         return sorted(left)
 
+    def any_open(self) -> bool:
+        """Return True if some node takes pods from the scheduler."""
+        return any(not is_closed(node) for node in self._nodes.all().values())
+
     def _same_run(self, run: str) -> bool:
         return run == self._run
 
@@ -333,14 +346,22 @@ class Fence:
             await self._tolerate(pod)
             self._let_in[node] = uid
             try:
-                refused = await self._nodes.change_all({node: letting_in(self._run, uid)})
-                seen = self._nodes.get(node)
-                if refused or seen is None or not is_open_for(seen, uid):
-                    raise FenceError(f"pod {_name(pod)} cannot be let in: {refused.get(node) or f'node {node} is gone'}")
+                await self._open_for_one(key_of(pod), node, uid)
                 yield
             finally:
                 del self._let_in[node]
                 await whole(self._close_behind(node))
+
+    async def _open_for_one(self, pod: str, node: str, uid: str) -> None:
+        """Open a node for one pod. If somebody changes the node right after that, it is opened again."""
+        for _ in range(_TRIES):
+            refused = await self._nodes.change_all({node: letting_in(self._run, uid)})
+            seen = self._nodes.get(node)
+            if refused or seen is None:
+                raise self._nodes.denied or FenceError(f"pod {pod} cannot be let in: {refused.get(node) or f'node {node} is gone'}")
+            if is_open_for(seen, uid):
+                return
+        raise FenceError(f"pod {pod} cannot be let in: somebody else takes the taint {LET_IN} off node {node} all the time")
 
     async def _close_behind(self, node: str) -> None:
         for attempt in range(_TRIES):
@@ -348,10 +369,10 @@ class Fence:
             if not refused:
                 return
             await asyncio.sleep(self.pauses.again * 2**attempt)
-        raise FenceError(_failed("closed", refused))
+        raise self._failed("closed", refused)
 
     async def _tolerate(self, pod: Object) -> None:
-        metadata, name = pod["metadata"], _name(pod)
+        metadata, name = pod["metadata"], key_of(pod)
         uid = metadata["uid"]
         toleration = {"key": LET_IN, "operator": "Equal", "value": uid, "effect": "NoSchedule"}
         path = f"/api/v1/namespaces/{quote(metadata['namespace'], safe='')}/pods/{quote(metadata['name'], safe='')}"
@@ -376,13 +397,3 @@ class Fence:
                 raise FenceError(f"pod {name} cannot be let in: {answer.message}")
             found = None
         raise FenceError(f"pod {name} cannot be let in: something else changes it all the time")
-
-
-def _name(pod: Object) -> str:
-    return f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
-
-
-def _failed(done: str, refused: Mapping[str, str]) -> str:
-    name, why = next(iter(sorted(refused.items())))
-    others = f" (and {len(refused) - 1} more nodes)" if len(refused) > 1 else ""
-    return f"node {name} cannot be {done}: {why}{others}"
