@@ -10,7 +10,6 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final, Protocol, TypeVar
-from urllib.parse import quote
 
 from live.api.answers import Api, Object, Unauthorized
 from live.apply.journal import JournaledApi, JournalLost
@@ -25,15 +24,16 @@ from live.apply.node_changes import (
     letting_in,
     open_nodes,
     opening,
+    tolerate,
     whole,
     without,
 )
-from live.apply.room import Room, more_room, offer, room_of
+from live.apply.room import Room, emptiest_first, more_room, offer, room_of
 from live.apply.waiting import Verdict, looked_at, verdict, waits
 from live.apply.whereabouts import key_of
 from models.documents.journal import What
 from models.kube.closed_nodes import LET_IN, ClosedBy
-from models.snapshot.snapshot import Snapshot
+from models.snapshot.snapshot import InputError, Snapshot
 
 T = TypeVar("T")
 
@@ -235,7 +235,7 @@ class Fence:
         if not waiting or not (again or waiting.keys() - tried):
             return
         await self._stop_guard()
-        for stage in self._stages(may_open):
+        for stage in self._stages(await self._in_order(may_open, waiting)):
             if waiting:
                 await self._open_for(waiting, stage)
                 waiting = {uid: pod for uid, pod in self.waiting().items() if uid in waiting}
@@ -254,6 +254,18 @@ class Fence:
             closed = sum(map(is_closed, nodes.values()))
             self._tried.update(uid for uid, pod in waiting.items() if looked_at(pod, (), closed))
             self._changed([name for name, node in nodes.items() if not is_closed(node) and name not in self._terms.keep])
+
+    async def _in_order(self, names: Collection[str], waiting: Mapping[str, Object]) -> list[str]:
+        """Return nodes in the order in which to open them. If pods wait, the emptiest nodes are first, and all are read in advance.
+
+        The scheduler places the first pods before it has heard of all nodes, on those that it has heard of.
+        """
+        if not waiting:
+            return sorted(names)
+        await self._nodes.read_ahead(names)
+        with contextlib.suppress(InputError):
+            return emptiest_first(names, self._cluster.snapshot())
+        return sorted(names)
 
     def _stages(self, names: Iterable[str]) -> list[list[str]]:
         """Return nodes that pods of the plan do not move to, then those that they do; what is empty is left out."""
@@ -308,7 +320,8 @@ class Fence:
         annotation of the run is somebody else's by now and is left as it is. Called twice it tries again what is left.
         """
         await self._stop_guard()
-        todo = ({name for name, node in self._nodes.all().items() if self._is_ours(node)} | self._ours) - {*held}
+        todo: Collection[str] = ({name for name, node in self._nodes.all().items() if self._is_ours(node)} | self._ours) - {*held}
+        todo = await self._in_order(todo, self.waiting())
         try:
             left = await open_nodes(self._nodes, todo, self._same_run, drained=drained, pause=self.pauses.again)
         except JournalLost:
@@ -316,7 +329,7 @@ class Fence:
                 self._nodes.api = self._api.api
             left = await open_nodes(self._nodes, todo, self._same_run, drained=drained, pause=self.pauses.again)
         self._ours = set(left)
-        opened = sorted(todo - left.keys())
+        opened = sorted({*todo} - left.keys())
         with contextlib.suppress(JournalLost):
             await self._journal.fact("opened", nodes=opened)
         return sorted(left)
@@ -343,7 +356,7 @@ class Fence:
         uid = pod["metadata"]["uid"]
         async with self._entering:
             self.check()
-            await self._tolerate(pod)
+            await tolerate(self._api, self._cluster.pod(uid) or pod, uid)
             self._let_in[node] = uid
             try:
                 await self._open_for_one(key_of(pod), node, uid)
@@ -370,30 +383,3 @@ class Fence:
                 return
             await asyncio.sleep(self.pauses.again * 2**attempt)
         raise self._failed("closed", refused)
-
-    async def _tolerate(self, pod: Object) -> None:
-        metadata, name = pod["metadata"], key_of(pod)
-        uid = metadata["uid"]
-        toleration = {"key": LET_IN, "operator": "Equal", "value": uid, "effect": "NoSchedule"}
-        path = f"/api/v1/namespaces/{quote(metadata['namespace'], safe='')}/pods/{quote(metadata['name'], safe='')}"
-        found: Object | None = self._cluster.pod(uid) or pod
-        for _ in range(10):
-            if found is None:
-                read = await self._api.send("GET", path)
-                if not read.ok or read.body["metadata"].get("uid") != uid:
-                    raise FenceError(f"pod {name} is gone")
-                found = read.body
-            known = (found.get("spec") or {}).get("tolerations") or []
-            if toleration in known:
-                return
-            body = {
-                "metadata": {"resourceVersion": found["metadata"]["resourceVersion"]},
-                "spec": {"tolerations": [*known, toleration]},
-            }
-            answer = await self._api.send("PATCH", path, body)
-            if answer.ok:
-                return
-            if answer.code not in (404, 409):
-                raise FenceError(f"pod {name} cannot be let in: {answer.message}")
-            found = None
-        raise FenceError(f"pod {name} cannot be let in: something else changes it all the time")

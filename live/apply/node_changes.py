@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections import Counter
 from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -159,6 +160,19 @@ class Nodes:
         """
         return await whole(self._change_all(changes))
 
+    async def read_ahead(self, names: Iterable[str]) -> None:
+        """Read nodes that are about to be changed together, so that all their changes reach the server at nearly the same time.
+
+        A scheduler fills the first node that opens with the pods that wait. After this, each request finds an open connection and knows
+        the current version, and none comes late.
+        """
+        await asyncio.gather(*(self._read_ahead(name) for name in names))
+
+    async def _read_ahead(self, name: str) -> None:
+        with contextlib.suppress(FenceError, Unreachable):  # the change itself reports what is wrong
+            async with self._slots:
+                await self._get(name)
+
     async def _change_all(self, changes: Mapping[str, Change]) -> dict[str, str]:
         known, self.denied = self.all(), None
         found = await asyncio.gather(*(self._tried(name, change, known.get(name)) for name, change in changes.items()))
@@ -247,11 +261,11 @@ def _path(name: str) -> str:
 async def open_nodes(
     nodes: Nodes, names: Collection[str], runs: Callable[[str], bool], *, drained: Collection[str] = (), pause: float = 0.5
 ) -> dict[str, str]:
-    """Open nodes that these runs closed, each on its own, in parallel, and again after growing pauses where that fails.
+    """Open nodes that these runs closed, in parallel and in the order given, and again after growing pauses where that fails.
 
     ``drained``: stay cordoned. Return why those that are left could not be opened, by name.
     """
-    left = dict.fromkeys(sorted(names), "")
+    left = dict.fromkeys(names, "")
     for attempt in range(_TRIES):
         if attempt:
             await asyncio.sleep(pause * 2 ** (attempt - 1))
@@ -259,6 +273,35 @@ async def open_nodes(
         if not left:
             break
     return left
+
+
+async def tolerate(api: Api, pod: Object, uid: str) -> None:
+    """Give a pod the toleration of the taint that lets it in alone.
+
+    Raises:
+        FenceError: the pod is gone or another one, or the server refuses.
+    """
+    metadata, name = pod["metadata"], f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
+    toleration = {"key": LET_IN, "operator": "Equal", "value": uid, "effect": "NoSchedule"}
+    path = f"/api/v1/namespaces/{quote(metadata['namespace'], safe='')}/pods/{quote(metadata['name'], safe='')}"
+    found: Object | None = pod
+    for _ in range(_ATTEMPTS):
+        if found is None:
+            read = await api.send("GET", path)
+            if not read.ok or read.body["metadata"].get("uid") != uid:
+                raise FenceError(f"pod {name} is gone")
+            found = read.body
+        known = (found.get("spec") or {}).get("tolerations") or []
+        if toleration in known:
+            return
+        body = {"metadata": {"resourceVersion": version_of(found)}, "spec": {"tolerations": [*known, toleration]}}
+        answer = await api.send("PATCH", path, body)
+        if answer.ok:
+            return
+        if answer.code not in (404, 409):
+            raise FenceError(f"pod {name} cannot be let in: {answer.message}")
+        found = None
+    raise FenceError(f"pod {name} cannot be let in: something else changes it all the time")
 
 
 async def whole(work: Coroutine[Any, Any, T]) -> T:

@@ -84,9 +84,10 @@ async def replacement(step: Step, work: Work, deadline: float, siblings: Iterabl
         stray = next((pod for pod in pods if node_of(pod) not in targets), None)
         if stray is not None:
             work.where.take(step, stray)
-        return stray or why_none(work.cluster, step.origin, known=known) or None
+            return stray
+        return why_none(work.cluster, step.origin, known=known) or None
 
-    pod = await work.until(found, deadline)
+    pod: Object | str | None = await work.until(found, deadline)
     if isinstance(pod, str):
         raise Ended(f"pod {step.pod} was evicted, and nothing takes its place: {pod}")
     if pod is None:
