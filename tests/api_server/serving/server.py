@@ -46,6 +46,8 @@ class Server:
         self._thread: threading.Thread | None = None
         self._crash: tuple[int, Callable[[], object], bool] | None = None
         self._dead: set[str] = set()
+        #: Actors whose credentials the server refuses (401), watches that are to be opened included.
+        self.revoked: set[str] = set()
 
     # --- life -------------------------------------------------------------------------------------------------------
 
@@ -202,6 +204,8 @@ class Server:
         self.served += 1
         if asked.actor in self._dead:
             return _lost(request)
+        if asked.actor in self.revoked:
+            return _response(refusal(Refused(401, "Unauthorized", "Unauthorized")))
         if asked.method == "GET" and asked.query.get("watch") in _WATCHED and (where := route(asked.path)) is not None:
             return await self._watch(request, asked, where)
         fault, code = self._draw.fault(asked.method, asked.path)
