@@ -78,7 +78,8 @@ def _use(pod: Object) -> Counter[str]:
 
 
 def _is_let_in(pod: Object) -> bool:
-    return any(one.get("key") == LET_IN for one in pod["spec"].get("tolerations") or ())
+    uid = pod.get("metadata", {}).get("uid")
+    return any(one.get("key") == LET_IN and one.get("value") == uid for one in pod["spec"].get("tolerations") or ())
 
 
 # --- pods of the document -------------------------------------------------------------------------------------------------
