@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
 from live.api.answers import Api, Object
-from live.gates.crews import Cluster, asked_for, crews
+from live.gates.crews import Cluster, asked_for, crews, scaled_down
 from live.gates.fitting import Fitting, Judge, Release
 from live.gates.held import is_held, is_waiting, key_of, letting_go, node_of, path_of
 from live.gates.places import Places
@@ -125,6 +125,8 @@ class Gates:
                     self.say(text)
             if not moved:
                 await self.news(min(_SILENT, deadline - clock()))
+        for text in filter(None, (scaled_down(self.cluster, template) for template in self.templates)):
+            self.say(text)
         return Outcome("done", self._placed)
 
     async def serve(self) -> None:
