@@ -22,6 +22,7 @@ from live.apply.moving.course import Course
 from live.apply.moving.cut_off import patient
 from live.apply.moving.hold import awaited, first_try, waits_for
 from live.apply.moving.node_watch import NodeWatch
+from live.apply.moving.owner import gone_because
 from live.apply.moving.work import Cluster, Ended, Halt, Listener, Options, Work
 from live.apply.node_changes import FenceError, annotation
 from live.apply.outcome import LISTED, EndJudge, Outcome
@@ -328,9 +329,10 @@ class Execution:
             if verdict.passing:
                 deadline = await patient(self._work, deadline)
             if not verdict.passing or time.monotonic() >= deadline:
-                more = waits_for(steps, self._work) if verdict.passing else ""
-                for fault in verdict.faults:
-                    self._halt.ask("stopped", fault + more)
+                more = waits_for(steps, self._work) if verdict.passing else gone_because(steps, self._work)
+                for fault in verdict.faults[:-1]:
+                    self._halt.ask("stopped", fault + (more if verdict.passing else ""))
+                self._halt.ask("stopped", verdict.faults[-1] + more)
                 return
             if time.monotonic() >= held and awaited(steps, self._work):
                 held = await self._open_for_budgets(steps)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, Protocol
 
 from live.api.answers import Object
-from live.apply.steps import Origin
+from live.apply.moving.work import Work
+from live.apply.steps import Origin, Step
 from live.apply.whereabouts import is_leaving, is_over
 
 #: Kinds whose controller keeps ``spec.replicas`` pods and gives no pod an identity.
@@ -44,6 +45,12 @@ def why_none(cluster: Owners, origin: Origin, *, known: bool = False) -> str:
     rule = _RULES.get(kind)
     said = rule(cluster, found, origin) if rule is not None else ""
     return f"{called} {said}" if said else ""
+
+
+def gone_because(steps: Iterable[Step], work: Work) -> str:
+    """Return the end of a sentence that names the controllers of pods that are gone, if these make no pods any more."""
+    gone = [step for step in steps if work.cluster.pod(work.where.of[step.pod].uid) is None]
+    return "".join(f"; {why}" for why in dict.fromkeys(why_none(work.cluster, step.origin) for step in gone) if why)
 
 
 def _called(cluster: Owners, found: Object, name: str) -> str:
