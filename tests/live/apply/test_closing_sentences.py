@@ -54,6 +54,7 @@ def test_a_workload_that_is_scaled_to_0_ends_the_wait_at_once_and_is_named(tmp_p
     outcome = Run(world, plan((1, "web-1", "n1", "n2")), tmp_path)(LONG)
     said = "pod default/web-1 was evicted, and nothing takes its place: ReplicaSet web of Deployment shop was scaled to 0"
     assert (outcome.state, outcome.reasons, outcome.standing) == ("stopped", [said], [said])
+    assert outcome.message == f"0 of 1 steps are done; {said}"
     assert time.monotonic() - began < LONG.timeout / 10
 
 
