@@ -205,8 +205,6 @@ class Replay:
         if _beyond(ask, _OF_NODES):
             yield "", ask.name, f"{_beyond(ask, _OF_NODES)} of the node is changed"
         for taint in guests:
-            if taint.get("value") == self._run and taint.get("effect") == "NoSchedule":
-                continue  # for the pods that wait, before the node is opened to all
             yield from self._guest(ask.name, taint.get("value"), taint.get("effect"))
 
     def _guest(self, node: str, uid: object, effect: object) -> Iterator[tuple[str, str, str]]:
@@ -218,17 +216,11 @@ class Replay:
             yield "", node, f"the node is opened for one pod, and its taint keeps no other away ({effect})"
 
     def _tolerate(self, ask: Ask) -> Iterator[tuple[str, str, str]]:
-        """A pod that is let in, or waits while nodes are opened, tolerates the taint for it; nothing else of a pod is changed."""
-        if ask.key not in {standing.key for standing in self.state.stands.values()} and not self._is_admitted(ask):
+        """A pod that is let in tolerates that taint; nothing else of a pod is changed."""
+        if ask.key not in {standing.key for standing in self.state.stands.values()}:
             yield ask.key, "", "the pod is changed, and no step is about it"
         if _beyond(ask, _OF_PODS):
             yield ask.key, "", f"{_beyond(ask, _OF_PODS)} of the pod is changed"
-
-    def _is_admitted(self, ask: Ask) -> bool:
-        """Return True if a patch gives a pod of others the toleration of the run's own taint, by which waiting pods come in together."""
-        tolerations = ask.get("spec", "tolerations")
-        wanted = {"key": LET_IN, "operator": "Equal", "value": self._run, "effect": "NoSchedule"}
-        return isinstance(tolerations, list) and bool(tolerations) and tolerations[-1] == wanted
 
     # --- answers and facts --------------------------------------------------------------------------------------------
 

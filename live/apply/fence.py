@@ -17,7 +17,6 @@ from live.apply.node_changes import (
     Change,
     FenceError,
     Nodes,
-    admit,
     annotation,
     closing,
     is_closed,
@@ -79,12 +78,11 @@ class Pauses:
     """Seconds. ``settle``: after nodes were closed, for a scheduler that decided just before or has not heard of it. Without it pods made
     right after the last answer go to closed nodes now and then; of a real scheduler 0.05 was enough. ``patience``: how long nodes are open
     between waves for pods that wait for the first time, the longest that the scheduler puts a pod off and a little more; ``again``: between
-    attempts. ``together``: for the scheduler to place pods that wait while nodes are open for these alone; 0: nodes are opened at once."""
+    attempts."""
 
     settle: float = 0.5
     patience: float = 12.0
     again: float = 0.5
-    together: float = 2.0
 
 
 class Fence:
@@ -239,7 +237,6 @@ class Fence:
         await self._stop_guard()
         for stage in self._stages(await self._in_order(may_open, waiting)):
             if waiting:
-                await self._admit(stage, waiting)
                 await self._open_for(waiting, stage)
                 waiting = {uid: pod for uid, pod in self.waiting().items() if uid in waiting}
         self._tried = tried | waiting.keys()
@@ -259,26 +256,16 @@ class Fence:
             self._changed([name for name, node in nodes.items() if not is_closed(node) and name not in self._terms.keep])
 
     async def _in_order(self, names: Collection[str], waiting: Mapping[str, Object]) -> list[str]:
-        """Return nodes in the order in which to open them: the emptiest first, if pods wait. All of these are read in advance then."""
+        """Return nodes in the order in which to open them. If pods wait, the emptiest nodes are first, and all are read in advance.
+
+        The scheduler places the first pods before it has heard of all nodes, on those that it has heard of.
+        """
         if not waiting:
             return sorted(names)
         await self._nodes.read_ahead(names)
         with contextlib.suppress(InputError):
             return emptiest_first(names, self._cluster.snapshot())
         return sorted(names)
-
-    async def _admit(self, names: Sequence[str], waiting: Mapping[str, Object]) -> None:
-        """Let pods that came while nodes were closed choose among all of these nodes, as without the run: :func:`admit`."""
-        came = {uid: pod for uid, pod in waiting.items() if uid not in (self._tried or ())}
-        if min(len(names), len(came)) < 2 or not self.pauses.together:
-            return
-        with contextlib.suppress(JournalLost):
-            await admit(self._nodes, names, came.values(), self._run)
-
-        def placed() -> bool | None:
-            return None if any((pod := self._cluster.pod(uid)) is not None and waits(pod) for uid in came) else True
-
-        await self._cluster.until(placed, self.pauses.together)
 
     def _stages(self, names: Iterable[str]) -> list[list[str]]:
         """Return nodes that pods of the plan do not move to, then those that they do; what is empty is left out."""
@@ -334,9 +321,7 @@ class Fence:
         """
         await self._stop_guard()
         todo: Collection[str] = ({name for name, node in self._nodes.all().items() if self._is_ours(node)} | self._ours) - {*held}
-        waiting = {uid: pod for uid, pod in self._cluster.objects("Pod").items() if waits(pod)}
-        todo = await self._in_order(todo, waiting)
-        await self._admit([name for name in todo if name not in drained], waiting)
+        todo = await self._in_order(todo, self.waiting())
         try:
             left = await open_nodes(self._nodes, todo, self._same_run, drained=drained, pause=self.pauses.again)
         except JournalLost:

@@ -32,8 +32,6 @@ def find(nodes: Iterable[Object]) -> list[Leftover]:
     for node in nodes:
         by = annotation(node)
         pod = next((str(taint.get("value") or "") for taint in taints(node) if taint.get("key") == LET_IN), None)
-        if by is not None and pod == by.run:
-            pod = None  # open for pods that wait, which is as good as closed
         if by is not None or pod is not None:
             found.append(Leftover(node["metadata"]["name"], by, pod or "", is_closed(node)))
     return sorted(found, key=lambda each: each.node)

@@ -91,8 +91,6 @@ def opening(runs: Callable[[str], bool], *, cordoned: bool = False) -> Change:
 def letting_in(run: str, uid: str) -> Change:
     """Return the change that opens a node for one pod: the cordon goes and the taint comes in the same patch.
 
-    With the run in the place of a uid it opens the node for the pods that were given the toleration of the run (:func:`tolerate`).
-
     The change raises FenceError where the node is not closed by the run: then it is not the run's to open.
     """
     taint = {"key": LET_IN, "value": uid, "effect": "NoSchedule"}
@@ -277,20 +275,20 @@ async def open_nodes(
     return left
 
 
-async def tolerate(api: Api, pod: Object, value: str) -> None:
-    """Give a pod the toleration of the taint with this value: its own uid, or the run for all pods that wait.
+async def tolerate(api: Api, pod: Object, uid: str) -> None:
+    """Give a pod the toleration of the taint that lets it in alone.
 
     Raises:
         FenceError: the pod is gone or another one, or the server refuses.
     """
     metadata, name = pod["metadata"], f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
-    toleration = {"key": LET_IN, "operator": "Equal", "value": value, "effect": "NoSchedule"}
+    toleration = {"key": LET_IN, "operator": "Equal", "value": uid, "effect": "NoSchedule"}
     path = f"/api/v1/namespaces/{quote(metadata['namespace'], safe='')}/pods/{quote(metadata['name'], safe='')}"
     found: Object | None = pod
     for _ in range(_ATTEMPTS):
         if found is None:
             read = await api.send("GET", path)
-            if not read.ok or read.body["metadata"].get("uid") != metadata["uid"]:
+            if not read.ok or read.body["metadata"].get("uid") != uid:
                 raise FenceError(f"pod {name} is gone")
             found = read.body
         known = (found.get("spec") or {}).get("tolerations") or []
@@ -304,17 +302,6 @@ async def tolerate(api: Api, pod: Object, value: str) -> None:
             raise FenceError(f"pod {name} cannot be let in: {answer.message}")
         found = None
     raise FenceError(f"pod {name} cannot be let in: something else changes it all the time")
-
-
-async def admit(nodes: Nodes, names: Iterable[str], pods: Iterable[Object], run: str) -> None:
-    """Open nodes for the given pods alone, for all of these at the same moment as far as each pod can tell.
-
-    A scheduler fills the first node that opens with all pods that wait. The nodes are therefore uncordoned with a taint of the run, which
-    keeps all pods out. Then each pod gets the toleration of it, and finds all nodes. A failure costs no more than the spread, because the
-    nodes are opened to all pods afterwards.
-    """
-    await nodes.change_all({name: letting_in(run, run) for name in names})
-    await asyncio.gather(*(tolerate(nodes.api, pod, run) for pod in pods), return_exceptions=True)
 
 
 async def whole(work: Coroutine[Any, Any, T]) -> T:

@@ -1,6 +1,10 @@
 """Three ways to keep others off the room that a run makes, side by side on the stand-in with a scheduler that competes, and the time that
 closing and opening all nodes takes: ``python tests/benchmarks/bench_fence.py [--nodes 50] [--rounds 2]``.
 
+A ring of full nodes with one free place each hands its pods on, node by node, in waves of a fifth of the ring. Ten pods wait that fit
+nowhere unless a node has two free places, which moves make. Small pods arrive all the time; they fit on spare nodes, and into the free
+places as well.
+
 The skew is that of six pods of others in a cluster with six empty nodes: the most on one node less the fewest. They come while a wave
 runs, and the scheduler binds each before the next node is open. The second figure is that of the same cluster without a run.
 """

@@ -357,23 +357,3 @@ def test_whenever_a_good_run_is_cut_off_only_closed_nodes_are_a_fault() -> None:
         assert done <= told == 6 - len(found.told.left)
         done = told
     assert done == 6
-
-
-def admits(run: str) -> Change:
-    """Return the change that opens a node for the pods of others that wait, and gives one of them the toleration for it."""
-    toleration = {"key": LET_IN, "operator": "Equal", "value": run, "effect": "NoSchedule"}
-    node = of_node("n2", 1, {"spec": {"unschedulable": None, "taints": [{**GUEST, "value": run}]}})
-    pod = added("PATCH", f"{PODS}/rest-0", {"spec": {"tolerations": [toleration]}})
-
-    def change(lines: list[Line]) -> None:
-        node(lines)
-        pod(lines)
-
-    return change
-
-
-def test_pods_that_wait_may_come_in_by_the_taint_of_the_run_and_of_no_other() -> None:
-    for run, count in (("r1", 0), ("r2", 2)):
-        lines = copy.deepcopy(whole(PLAN).lines)
-        admits(run)(lines)
-        assert len(judged(lines).violations) == count, run

@@ -60,7 +60,7 @@ class Applying:
                     self.execution = Execution(
                         api, cluster, written, self.document, self.snapshot, judge_rest, self.options, lease=lease, judge_end=self._end
                     )
-                    self.execution.fence.pauses = Pauses(settle=0.01, patience=0.1, again=0.01, together=0.1)
+                    self.execution.fence.pauses = Pauses(settle=0.01, patience=0.1, again=0.01)
                     return await self.execution.run()
             finally:
                 await cluster.close()

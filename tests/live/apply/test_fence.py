@@ -23,7 +23,7 @@ CORDON = {"key": UNSCHEDULABLE, "effect": "NoSchedule"}
 
 def fence(cluster: FakeCluster, terms: Terms | None = None, run: str = "run-1") -> Fence:
     made = Fence(cluster, cluster, run, cluster, terms)
-    made.pauses = Pauses(settle=0.001, patience=0.05, again=0.001, together=0.1)
+    made.pauses = Pauses(settle=0.001, patience=0.05, again=0.001)
     return made
 
 
@@ -566,29 +566,20 @@ def test_nodes_that_an_earlier_part_of_the_run_opened_without_an_answer_are_told
     run(work())
 
 
-def scheduling(cluster: FakeCluster) -> list[tuple[str, str]]:
-    """Let a scheduler place each pod as soon as some node takes it, on the one with the fewest pods; return what it does."""
-    placed: list[tuple[str, str]] = []
-
-    def takes(node: Object, pod: Object) -> bool:
-        tolerated = {(each.get("key"), each.get("value")) for each in pod["spec"].get("tolerations") or ()}
-        tainted = any((taint["key"], taint.get("value")) not in tolerated for taint in node["spec"].get("taints") or ())
-        return not node["spec"].get("unschedulable") and not tainted
-
-    def place() -> None:
-        for pod in list(cluster.objects("Pod").values()):
-            open_to = [node["metadata"]["name"] for node in cluster.objects("Node").values() if takes(node, pod)]
-            if not pod["spec"].get("nodeName") and open_to:
-                taken = [node for _, node in placed]
-                target = min(open_to, key=lambda name: (taken.count(name), name))
-                placed.append((pod["metadata"]["name"], target))
-                cluster.edit("Pod", pod["metadata"]["name"], {"spec": {"nodeName": target}})
-
+def crowd_of_one_scheduler(cluster: FakeCluster) -> dict[str, str]:
+    """Let a scheduler place each pod as soon as some node takes it, on the first that does; return where, by pod."""
+    placed: dict[str, str] = {}
     send = cluster.send
 
     async def sending(*args: Any, **more: Any) -> Answer:
         answer = await send(*args, **more)
-        place()
+        free = [
+            node for node in cluster.objects("Node").values() if not node["spec"].get("unschedulable") and not node["spec"].get("taints")
+        ]
+        for pod in list(cluster.objects("Pod").values()) if free else ():
+            if not pod["spec"].get("nodeName"):
+                name = placed[pod["metadata"]["name"]] = free[0]["metadata"]["name"]
+                cluster.edit("Pod", pod["metadata"]["name"], {"spec": {"nodeName": name}})
         return answer
 
     cluster.send = sending  # type: ignore[method-assign]
@@ -596,59 +587,19 @@ def scheduling(cluster: FakeCluster) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("between", [False, True])
-def test_pods_that_came_while_nodes_were_closed_spread_as_they_would_have_without_the_run(between: bool) -> None:
-    async def work() -> None:
-        names = [f"n{i}" for i in range(6)]
-        cluster = FakeCluster(*nodes(*names))
-        placed = scheduling(cluster)
-        made = fence(cluster)
-        await made.close()
-        for i in range(6):
-            cluster.put(objects.pod(f"p{i}"))
-        if between:
-            await made.between_waves()
-        assert await made.open() == []
-        assert sorted(node for _, node in placed) == names
-        assert not any(node["spec"].get("taints") for node in cluster.objects("Node").values())
-        assert (closed(cluster), marked(cluster)) == ([], [])
-
-    run(work())
-
-
-def test_one_pod_that_came_gets_the_emptiest_node_and_no_toleration() -> None:
+def test_pods_that_came_meanwhile_get_the_emptiest_node_and_are_not_changed(between: bool) -> None:
     async def work() -> None:
         cluster = FakeCluster(*nodes("a", "b", "c"), *(objects.pod(f"on-{name}", cpu="1", node_name=name) for name in "ac"))
-        placed = scheduling(cluster)
-        made = fence(cluster)
-        await made.close()
-        cluster.put(objects.pod("new"))
-        assert await made.open() == []
-        assert placed == [("new", "b")]
-        assert "tolerations" not in cluster.items["Pod", "new"]["spec"]
-
-    run(work())
-
-
-def test_pods_that_fitted_nowhere_before_the_run_are_not_changed() -> None:
-    async def work() -> None:
-        cluster = FakeCluster(*nodes("a", "b"), unplaced("one"), unplaced("two"))
-        made = fence(cluster)
-        await made.close()
-        assert await made.open() == []
-        assert not [path for method, path, _ in cluster.sent if method == "PATCH" and "/pods/" in path]
-
-    run(work())
-
-
-def test_nodes_are_opened_though_no_pod_may_be_changed() -> None:
-    async def work() -> None:
-        cluster = FakeCluster(*nodes("a", "b"))
+        placed = crowd_of_one_scheduler(cluster)
         made = fence(cluster)
         await made.close()
         for name in ("one", "two"):
             cluster.put(objects.pod(name))
-        cluster.before = lambda method, path, body: Answer(403, {"message": "no"}) if "/pods/" in path else None
+        if between:
+            await made.between_waves()
         assert await made.open() == []
+        assert placed == {"one": "b", "two": "b"}
+        assert not [path for method, path, _ in cluster.sent if method != "GET" and "/pods/" in path]
         assert closed(cluster) == marked(cluster) == []
 
     run(work())

@@ -36,11 +36,11 @@ def placed(*names: str, gang: str | None = None) -> Placement:
 
 
 def let_in(world: SmallWorld) -> list[str]:
-    """Return the pods for which a node was opened, by uid; not the openings at the end for all pods that wait, by the run."""
+    """Return the pods for which a node was opened, by uid."""
     found = []
     for _, path, body in world.sent:
         taints = (((body or {}).get("spec") or {}).get("taints") or ()) if "/nodes/" in path else ()
-        found += [taint["value"] for taint in taints if taint["key"] == LET_IN and taint["value"].startswith("uid-")]
+        found += [taint["value"] for taint in taints if taint["key"] == LET_IN]
     return found
 
 

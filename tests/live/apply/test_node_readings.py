@@ -163,7 +163,7 @@ def test_no_order_of_readings_keeps_a_pod_from_being_let_in_or_a_node_from_being
     async def work() -> None:
         cluster = Shuffled(seed, *nodes("a", "b", "c"), objects.pod("p"), objects.pod("q"))
         made = Fence(cluster, cluster, "run-1", cluster)
-        made.pauses = Pauses(settle=0.0, patience=0.05, again=0.001, together=0.1)
+        made.pauses = Pauses(settle=0.0, patience=0.05, again=0.001)
         await made.close()
 
         async def meddle() -> None:  # a kubelet renews its node, and somebody opens one

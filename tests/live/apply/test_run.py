@@ -47,7 +47,7 @@ class Run:
             world = self.world
             world._changed = asyncio.Event()
             self.execution = Execution(world, world, journal, self.document, self.before, self.judge, options, listener or Listener())
-            self.execution.fence.pauses = Pauses(settle=0.0, patience=0.05, again=0.01, together=0.1)
+            self.execution.fence.pauses = Pauses(settle=0.0, patience=0.05, again=0.01)
             outcome = await self.execution.run()
         closed = [node for node in world.objects("Node").values() if CLOSED_BY in (node["metadata"].get("annotations") or {})]
         assert [node["metadata"]["name"] for node in closed] == outcome.not_opened
@@ -348,7 +348,7 @@ def killed(run: Run, at: int, after: bool) -> None:
 
     async def go() -> None:
         execution = Execution(world, world, journal, run.document, run.before, run.judge, QUICK)
-        execution.fence.pauses = Pauses(settle=0.0, patience=0.05, again=0.01, together=0.1)
+        execution.fence.pauses = Pauses(settle=0.0, patience=0.05, again=0.01)
         await execution.run()
         loop.stop()
 

@@ -78,8 +78,7 @@ def _use(pod: Object) -> Counter[str]:
 
 
 def _is_let_in(pod: Object) -> bool:
-    uid = pod.get("metadata", {}).get("uid")
-    return any(one.get("key") == LET_IN and one.get("value") == uid for one in pod["spec"].get("tolerations") or ())
+    return any(one.get("key") == LET_IN for one in pod["spec"].get("tolerations") or ())
 
 
 # --- pods of the document -------------------------------------------------------------------------------------------------
