@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from audit.checks import (
+    anti_affinity_users,
     disruption_budgets,
     domain_blocking,
     hygiene,
@@ -17,6 +18,7 @@ from audit.checks import (
     schedulers,
     selectors,
     topology_spread,
+    unread_kinds,
 )
 from audit.checks.control_plane import check as control_plane
 from audit.checks.unsatisfiable import check as unsatisfiable
@@ -33,6 +35,7 @@ _MODULES: Final = (
     unsatisfiable,
     schedulers,
     domain_blocking,
+    anti_affinity_users,
     topology_spread,
     rollouts,
     rollout_now,
@@ -41,6 +44,7 @@ _MODULES: Final = (
     disruption_budgets,
     pod_annotations,
     hygiene,
+    unread_kinds,
     control_plane,
 )
 #: Each check, with the codes of what it may find.

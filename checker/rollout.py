@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from checker.claims.document import count_faults
 from checker.devices import start as devices
 from checker.placement import Judge
+from checker.rules.admission import Books
 from checker.violation import DOCUMENT, Violation
 from models.documents.placement import Placement, Rollout, RolloutPod, Wave
 from models.kube import objects
@@ -23,9 +24,9 @@ if TYPE_CHECKING:
 def verify_rollout(snapshot: Snapshot, placement: Placement, manifests: Snapshot | None = None) -> list[Violation]:
     """Return every violation of a rollout. ``manifests``: what holds the Deployment's new template, as it was given to the rollout.
 
-    In each wave every new pod passes every filter in turn, with the old pods there that have not gone; pods do not exceed replicas +
-    maxSurge; available ones do not fall below replicas - maxUnavailable; only old pods go. A halt has to be one: the controller can
-    do nothing, and no node takes the first waiting pod. Kubelets' NUMA zones are not replayed.
+    In each wave quotas and LimitRanges admit the new pods, and each passes every filter in turn, with the old pods there that have
+    not gone; pods do not exceed replicas + maxSurge; available ones do not fall below replicas - maxUnavailable; only old pods go. A
+    halt has to be one: the controller can do nothing, and no node takes the first waiting pod. Kubelets' NUMA zones are not replayed.
 
     Raises:
         QuantityError: a quantity in the snapshot is malformed or beyond 64 bits.
@@ -53,7 +54,7 @@ def verify_rollout(snapshot: Snapshot, placement: Placement, manifests: Snapshot
 @dataclass
 class _Replay:
     """``old``, ``new``: pods by key; ``gone``: keys of pods that were terminating; ``alive``: old ones that are left; ``placed``: new ones
-    with their nodes, in bind order; ``waiting``: new ones without."""
+    with their nodes, in bind order; ``waiting``: new ones without; ``books``: the quotas, with what these pods use."""
 
     snapshot: Snapshot
     placement: Placement
@@ -66,9 +67,11 @@ class _Replay:
     placed: dict[str, str] = field(default_factory=dict)
     waiting: list[str] = field(default_factory=list)
     granted: dict[str, Sequence[Grant]] = field(default_factory=dict)
+    books: Books = field(init=False)
 
     def __post_init__(self) -> None:
         self.alive = set(self.old)
+        self.books = Books(self.snapshot, self.gone)
 
     def fault(self, why: str, pod: str = "", node: str = "", rule: str = DOCUMENT) -> None:
         self.faults.append(Violation(pod, node, rule, why))
@@ -129,9 +132,18 @@ class _Replay:
             self.fault(f"{total} pods in wave {number}, at most {self.pace.most} are admitted")
         if self.pace.recreate and self.alive and there:
             self.fault(f"wave {number} creates new pods while old ones are there")
+        self._admit(number, there - {*self.placed, *self.waiting})
         self._bind([entry for entry in wave.create if entry.pod in arriving])
         self.waiting = list(wave.waiting)
         self._delete(number, wave.delete)
+
+    def _admit(self, number: int, created: set[str]) -> None:
+        """Charge quotas for pods that are new in a wave, each of which has to be admitted."""
+        for key in sorted(created & self.new.keys()):
+            fault = self.books.fault(self.new[key])
+            if fault is not None:
+                self.fault(f"wave {number} creates it in spite of this: {fault[1]}", key, rule=fault[0])
+            self.books.charge(self.new[key])
 
     def _judge(self, candidates: Sequence[objects.Pod]) -> Judge:
         """The cluster as it is now, with the new pods that have a node."""
@@ -167,6 +179,7 @@ class _Replay:
                 self.fault("no pod of an old revision that is there", key)
                 continue
             self.alive.remove(key)
+            self.books.charge(self.snapshot.pods[self.old[key].index], -1)
             lost += self.old[key].available
         if lost and not self.pace.recreate and self._available() < self.pace.least:
             self.fault(f"{self._available()} pods are available after wave {number}, at least {self.pace.least} have to be")
@@ -182,18 +195,25 @@ class _Replay:
                 f"rollout.complete is {str(found.complete).lower()}, {len(self.alive)} old pods are left, {len(self.placed)} new ones run"
             )
         if complete:
-            if found.stuck or found.waysOut:
-                self.fault("a complete rollout has pods that are stuck, or remedies")
+            if found.stuck or found.waysOut or found.refused:
+                self.fault("a complete rollout has pods that are stuck or refused, or remedies")
             return
         if sorted(entry.pod for entry in found.stuck) != sorted(self.waiting):
             self.fault("the pods that are stuck are not those that wait in the end")
+        refused = self.books.fault(next(iter(self.new.values()))) if self._due() else None
+        if (found.refused.rule if found.refused is not None else None) != (refused[0] if refused is not None else None):
+            self.fault(f"rollout.refused does not say what refuses the next pod: {refused[1] if refused is not None else 'nothing does'}")
         if found.proved:
-            self._halted()
+            self._halted(refused is not None)
 
-    def _halted(self) -> None:
-        """A halt that is said to be one for certain: the controller cannot create or delete, and the scheduler cannot place."""
+    def _due(self) -> bool:
+        """Return True if the strategy lets the controller create one more new pod."""
         created = len(self.placed) + len(self.waiting)
-        if created < self.pace.replicas and len(self.alive) + created < self.pace.most and not (self.pace.recreate and self.alive):
+        return created < self.pace.replicas and len(self.alive) + created < self.pace.most and not (self.pace.recreate and self.alive)
+
+    def _halted(self, refused: bool) -> None:
+        """A halt that is said to be one for certain: the controller cannot create or delete, and the scheduler cannot place."""
+        if self._due() and not refused:
             self.fault("the rollout is said to halt, and another new pod could be created")
         spare = len(self.alive) + len(self.placed) - self.pace.least
         ailing = any(not self.old[key].available for key in self.alive)

@@ -58,6 +58,7 @@ def apply(streams: Streams, choices: ApplyChoices, opening: bool) -> None:
     done, and with 130 after ^C, which finishes what is begun.
     """
     _check_usage(streams, choices, opening=opening)
+    _keep_journal(streams)
     streams.check()
     from commands.common import inputs, output
     from live.api.connect import why_not
@@ -104,6 +105,16 @@ def _check_document(asked: Reviewed) -> None:
     refuse(choices.until_done and asked.templates, "--until-done is not for a Placement of manifests: --serve stays and goes on")
     for given, name in ((choices.wave, "--wave"), (choices.pause_between, "--pause-between")):
         refuse(given is not None and asked.templates, f"{name} is not for a Placement of manifests, whose pods go gang by gang")
+
+
+def _keep_journal(streams: Streams) -> None:
+    """Refuse to overwrite the journal of the result's run, which --resume reads."""
+    from commands.common.overwriting import Named, refuse_same
+    from live.apply.journal import journal_path
+
+    if streams.output not in (None, "-") and streams.result is not None:
+        kept = Named("the journal of --result", "", journal_path(streams.result))
+        refuse_same([Named("-o", "output", str(streams.output))], lambda: [kept])
 
 
 def _check_usage(streams: Streams, choices: ApplyChoices, *, opening: bool) -> None:

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     type=options.READ,
     help="A chart that was rendered to standard input: findings name its templates in DIR; repeatable.",
 )
+@click.option("--allow-unknown-kinds", is_flag=True, help="Let pod templates in kinds that are not read through (KS809).")
 @click.option("--show-known", is_flag=True, help="List findings that --base or --baseline knows, too.")
 @selecting.fail_on
 @selecting.codes
@@ -60,6 +61,7 @@ def check(
     namespace: str | None,
     *,
     charts: tuple[str, ...],
+    allow_unknown_kinds: bool,
     show_known: bool,
 ) -> None:
     """Say whether manifests fit a cluster, and what is wrong with them.
@@ -87,6 +89,8 @@ def check(
     policy = inputs.read_policy(choices)
     run = searching.Run(streams)
     request, where = _request(streams, policy, namespace, charts, base)
+    if allow_unknown_kinds:
+        _let_through(request)
     looked = AuditOptions(policy, choices.daemon_namespaces, time_limit=search.time_limit, chosen=picked)
     asked = GateOptions(searching.search_options(search, choices, policy), looked, show_known)
     checked = run.search(partial(judge, request, asked))
@@ -106,6 +110,13 @@ def check(
     selecting.end(run, chosen, checked, code, terminal.summary(found))
 
 
+def _let_through(request: Request) -> None:
+    """Forget the pod templates of kinds that are not read."""
+    for manifests in (request.manifests, request.base):
+        if manifests is not None:
+            manifests.unread.clear()
+
+
 def _add_notes(checked: Checked, request: Request, streams: Streams) -> None:
     """Say what else is odd, and add what was noted of the inputs, and which cluster it was."""
     from commands.common import inputs
@@ -122,27 +133,39 @@ def _request(
     streams: Streams, policy: Policy, namespace: str | None, charts: Sequence[str], base: Sequence[str]
 ) -> tuple[Request, Snapshot]:
     """Read the cluster, the manifests and what they were; with the cluster, or what stands for it where there is none."""
+    from audit.gate import unread_fields
     from audit.gate.gate import Request
     from commands.common import inputs
+    from models.snapshot import sources
     from models.snapshot.snapshot import Snapshot
 
-    cluster = inputs.load(streams, policy) if streams.snapshots or streams.cluster is not None else None
+    with sources.keeping() as stored:
+        cluster = inputs.load(streams, policy) if streams.snapshots or streams.cluster is not None else None
     where = cluster or Snapshot()
     if cluster is None:
         inputs.set_gates(where, streams)
-    manifests, positions = _manifests(streams.manifests, streams, where.gates, namespace, charts)
-    before = _manifests(base, streams, where.gates, namespace)[0] if base else None
+    manifests, positions, files = _manifests(streams.manifests, streams, where.gates, namespace, charts)
+    before, _, base_files = _manifests(base, streams, where.gates, namespace) if base else (None, None, {})
+    refs = {*manifests.sources, *(before.sources if before is not None else ())} if stored else set()
+    there = unread_fields.templates(stored, refs, "default")
+    differing = [
+        unread_fields.differing(unread_fields.templates(each, refs, namespace or "default"), there) for each in (files, base_files)
+    ]
     inputs.warn(manifests.warnings, streams)
     inputs.note_omissions(manifests.omissions, streams)
     if streams.verbose and manifests.ignored:
         say("not read of the manifests: " + inputs.counted(manifests.ignored))
-    return Request(manifests, positions, streams.manifests, cluster, before, base), where
+    return Request(manifests, positions, streams.manifests, cluster, before, base, *differing), where
 
 
 def _manifests(
     paths: Sequence[str], streams: Streams, gates: FeatureGates, namespace: str | None, charts: Sequence[str] = ()
-) -> tuple[Snapshot, Positions]:
-    """Read manifests, and where everything is in them. ``charts``: the folders of those that were rendered."""
+) -> tuple[Snapshot, Positions, dict[str, bytes]]:
+    """Read manifests; return them, where everything is in them, and the content of their files.
+
+    Args:
+        charts: The folders of the charts that were rendered.
+    """
     from commands.common import inputs
     from models.positions import find
     from models.positions.charts import folders
@@ -153,4 +176,4 @@ def _manifests(
     unknown = streams.allow_unknown_fields
     with sources.keeping() as files:
         found = inputs.checked(lambda: snapshots.load(paths, manifests=True, unknown_fields=unknown, namespace=namespace, gates=gates))
-    return found, find.read(paths, files, namespace=namespace or "default", charts=named)
+    return found, find.read(paths, files, namespace=namespace or "default", charts=named), files

@@ -18,8 +18,10 @@ import msgspec
 from models.kube import device_objects, kinds, objects, storage_objects, workload_objects
 from models.kube.closed_nodes import CLOSED_BY
 from models.numa.annotations import AFFINITY, ANTI_AFFINITY, PREFIXES
+from models.snapshot.api_types import Unread
 from models.snapshot.decode import JSON_ERRORS, Reader
 from models.snapshot.unknown_fields import FieldCheck, NotUnderstood
+from models.workloads.template import DIGESTS, annotation_digests, written_digests
 
 _encode: Final = msgspec.json.Encoder().encode
 
@@ -28,7 +30,17 @@ READ: Final = frozenset(
     {
         *(
             f"kubestow.dev/{key}"
-            for key in ("anywhere", "gang", "min-member", "move-cost", "placed-on", "preferred-topology", "replicas", "required-topology")
+            for key in (
+                "anywhere",
+                "execution-grace-seconds",
+                "gang",
+                "min-member",
+                "move-cost",
+                "placed-on",
+                "preferred-topology",
+                "replicas",
+                "required-topology",
+            )
         ),
         *(prefix + kind for prefix in PREFIXES for kind in (AFFINITY, ANTI_AFFINITY)),
         CLOSED_BY,
@@ -161,9 +173,12 @@ class Keeper:
     def found(self, kind: kinds.Kind, obj: Any, source: str, *, known: bool = False) -> bool:
         """Keep an object of a kind that is read. Returns that it is not to be taken for others: it is changed."""
         if kind.name != self._kind.name:
-            self.ignore(kind.name, None)
+            self._refuse(kind.name)
             return False
+        digests = _template_digests(obj)
         _conceal(obj)
+        if digests is not None:
+            obj.metadata.annotations = {**(obj.metadata.annotations or {}), DIGESTS: digests}
         if isinstance(obj, workload_objects.PodGroup):
             obj.apiVersion = None  # said by the head
         self._found.append(self._head + _encode(obj)[1:])
@@ -172,8 +187,11 @@ class Keeper:
     def listed(self, metadata: object) -> None:
         """Metadata of lists have nothing to keep."""
 
-    def ignore(self, kind: str, api_version: str | None) -> None:
+    def ignore(self, unread: Unread) -> None:
         """Note an object of another kind than was asked for."""
+        self._refuse(unread.kind)
+
+    def _refuse(self, kind: str) -> None:
         self.problem("", kind, f"expected a {self._kind.name}")
 
     def problem(self, source: str, where: str, message: str) -> None:
@@ -186,6 +204,12 @@ def _decoded(decoder: msgspec.json.Decoder[Any], data: bytes, what: str) -> Any:
         return decoder.decode(data)
     except JSON_ERRORS as error:
         raise ValueError(f"got no API {what}: {error}") from None
+
+
+def _template_digests(obj: Any) -> str | None:
+    """Return digests of the annotations of a workload's template, by which a change of them is seen; None of other kinds."""
+    found = kinds.pod_template(obj)
+    return None if found is None else written_digests(annotation_digests(found[1]))
 
 
 def _conceal(obj: Any) -> None:

@@ -15,6 +15,7 @@ from typing import Any, Final
 import msgspec
 
 from audit.checks.rollout_flow import Flow
+from audit.checks.rollout_quotas import refused_by_quotas
 from audit.view.finding import Code, some
 from audit.view.usable_nodes import UsableNodes
 from audit.view.view import ClusterView, Subject
@@ -35,9 +36,9 @@ _WORKERS: Final = 1
 
 DEADLOCK: Final = Code(
     "KS501", "rollout-deadlock", "error", "The next rollout of a Deployment comes to a halt, whatever the scheduler chooses",
-    "The controller waits for new pods that no node takes before it deletes old ones: the new version is never out, and nothing says so "
-    "but a pending pod.",
-    "Let an old pod go first (maxUnavailable 1), loosen the rule that rejects the new pods, or add a node.",
+    "The controller waits for new pods that no node takes, or that a quota refuses, before it deletes old ones: the new version is never "
+    "out, and nothing says so but a pending pod, or an event of a ReplicaSet.",
+    "Let an old pod go first (maxUnavailable 1), loosen the rule that rejects the new pods, raise the quota, or add a node.",
 )  # fmt: skip
 HALT: Final = Code(
     "KS502", "rollout-halt", "warning",
@@ -114,7 +115,8 @@ def _halts(view: ClusterView) -> Iterator[Finding]:
     began = time.monotonic()
     try:
         flow = Flow(view, [subject for subject, _ in subjects])
-        verdicts = [flow.verdict(k, steps) for k, (_, steps) in enumerate(subjects)]
+        limited = refused_by_quotas(view, subjects)
+        verdicts = [None if k in limited else flow.verdict(k, steps) for k, (_, steps) in enumerate(subjects)]
         stuck = [k for k, verdict in enumerate(verdicts) if verdict == "deadlock"]
         codes = _preempted(view, {k: subjects[k] for k in stuck})
     except InputError as error:
@@ -138,7 +140,7 @@ class Halt:
     rejected: Sequence[tuple[str, int, str]] = ()
 
     def found(self, view: ClusterView, code: Code | None = None, placed: int = 0, fix: Sequence[str] = ()) -> Finding:
-        texts = [f"{rule} on {nodes} node{'s' * (nodes != 1)} ({message})" for rule, nodes, message in self.rejected]
+        texts = [f"{rule}{f' on {nodes} node' * bool(nodes)}{'s' * (nodes > 1)} ({message})" for rule, nodes, message in self.rejected]
         steps = self.pace
         how = "Recreate" if steps.recreate else f"maxSurge {steps.surge}, maxUnavailable {steps.unavailable} pods"
         left = "" if not texts else f", the next one is rejected by {', '.join(texts)}"
@@ -146,7 +148,7 @@ class Halt:
         assert code is not None
         return code.found(
             self.subject.name,
-            f"with {how}: {placed} of {steps.replicas} new pods placed{left}",
+            f"its next rollout, with {how}: {placed} of {steps.replicas} new pods placed{left}",
             field="spec.strategy",
             rule=self.rejected[0][0] if self.rejected else None,
             pods=view.keys(self.subject.pods),
@@ -290,14 +292,15 @@ def _outcome(searching: _Searching, part: tuple[int, Halt, float]) -> _Outcome:
         code = known or (DEADLOCK if rollout.proved else HALT).code
         if code == HALT.code and searching.rolled(snapshot, subject, until, zones=False) is None:
             return _Outcome(unknown="which NUMA zones come free when its pods go is not known")
-        lesser = _without_lesser(snapshot, subject) if known is None else None
+        lesser = _without_lesser(snapshot, subject) if known is None and rollout.refused is None else None
         if lesser is not None and searching.rolled(lesser, subject, until) is None:
             code = PREEMPTS.code
     except InputError as error:
         return _Outcome(known) if known is not None else _Outcome(unknown=error.problems[0])
     if searching.stop.is_set() and code == HALT.code:
         return _Outcome(unknown="the search was stopped")
-    reasons = [(reason.rule, reason.nodes, reason.message) for stuck in rollout.stuck[:1] for reason in stuck.reasons]
+    found = [*(reason for stuck in rollout.stuck[:1] for reason in stuck.reasons), *filter(None, [rollout.refused])]
+    reasons = [(reason.rule, reason.nodes, reason.message) for reason in found]
     placed = sum(len(wave.create) for wave in rollout.waves)
     return _Outcome(code, reasons, placed, [way.message for way in rollout.waysOut])
 

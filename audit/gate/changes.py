@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
 
+from audit.gate import templates
+from audit.view.finding import some
 from models.documents.findings.check import Action
 from models.kube import kinds
 from models.kube.objects import Pod, controller_of, pod_key
@@ -17,7 +19,6 @@ from models.workloads import checks, replicas
 from models.workloads.expand import made_by_another, owned
 from models.workloads.ownership import named
 from models.workloads.pods import UnknownClass, admitted
-from models.workloads.template import fingerprint
 from models.workloads.view import Workload, labelled, listed, selector, view
 
 #: Kinds whose controllers replace pods when the template changes; those of others stay until something else ends them.
@@ -27,12 +28,14 @@ _ROLLING: Final = ("Deployment", "StatefulSet", "DaemonSet")
 @dataclass(frozen=True)
 class Change:
     """A workload of the manifests. ``ref``: ``Kind namespace/name``; ``obj``: as the manifests have it; ``refused``: why no API server
-    takes it, or makes no pods of it, with the field in front."""
+    takes it, or makes no pods of it, with the field in front; ``unknown``: what of its template the cluster's snapshot lacks, so that a
+    change of it is not seen."""
 
     ref: str
     obj: Any
     action: Action
     refused: tuple[str, ...] = ()
+    unknown: str = ""
 
     @property
     def kind(self) -> str:
@@ -91,9 +94,14 @@ def put_in_place(merged: Snapshot, manifests: Snapshot) -> None:
     merged.priority_classes.update(manifests.priority_classes)
 
 
-def changes(snapshot: Snapshot, manifests: Snapshot, merged: Snapshot) -> list[Change]:
-    """Return the workloads and pods of manifests, in the order of the input. ``merged``: the cluster with the manifests' objects."""
-    found = [_workload(obj, snapshot, merged) for obj in map(labelled, listed(manifests)) if not made_by_another(obj, merged)]
+def changes(snapshot: Snapshot, manifests: Snapshot, merged: Snapshot, differing: Collection[str] = ()) -> list[Change]:
+    """Return the workloads and pods of manifests, in the order of the input.
+
+    Args:
+        merged: The cluster with the manifests' objects.
+        differing: Workloads whose templates differ in fields that placement does not read (:mod:`audit.gate.unread_fields`).
+    """
+    found = [_workload(obj, snapshot, merged, differing) for obj in map(labelled, listed(manifests)) if not made_by_another(obj, merged)]
     there = {pod_key(pod) for pod in snapshot.pods}
     return found + [_pod(pod, pod_key(pod) in there, merged) for pod in manifests.pods]
 
@@ -102,34 +110,30 @@ def _name(obj: Any) -> tuple[str, str, str]:
     return type(obj).__name__, obj.metadata.namespace or "default", obj.metadata.name or ""
 
 
-def _workload(obj: Any, cluster: Snapshot, merged: Snapshot) -> Change:
+def _workload(obj: Any, cluster: Snapshot, merged: Snapshot, differing: Collection[str]) -> Change:
     kind, namespace, name = _name(obj)
+    alike = f"{kind} {namespace}/{name}" not in differing
     previous = named(cluster, kind, namespace, name)
     refused = [*checks.problems(obj, merged)]
     new, old = view(obj), view(labelled(previous)) if previous is not None else None
     action: Action = "new"
+    unknown = ""
     if new is not None and old is not None:
-        action = _action(new, old)
-        if kind == "Deployment" and action in ("unchanged", "scaled") and _under_way(new, cluster):
+        action = _action(new, old, alike=alike)
+        if kind == "Deployment" and action in ("unchanged", "scaled") and _under_way(old, cluster):
             action = "rolling update"
         refused += _immutable(new, old, action)
-    return Change(f"{kind} {namespace}/{name}", obj, action, tuple(refused))
+        unknown = templates.unknown(old) if action in ("unchanged", "scaled") else ""
+    return Change(f"{kind} {namespace}/{name}", obj, action, tuple(refused), unknown)
 
 
-def _action(new: Workload, old: Workload) -> Action:
-    if _same(new, old):
+def _action(new: Workload, old: Workload, *, alike: bool) -> Action:
+    if alike and templates.same(new, old):
         return "unchanged" if new.kind == "DaemonSet" or replicas.asked(new) == replicas.asked(old) else "scaled"
     if new.kind not in _ROLLING:
         return "changed"
     strategy = new.obj.spec.strategy if isinstance(new.obj, Deployment) and new.obj.spec is not None else None
     return "recreated" if strategy is not None and strategy.type == "Recreate" else "rolling update"
-
-
-def _same(new: Workload, old: Workload) -> bool:
-    """Return whether no pod need be replaced, by what is read of templates: what placement reads, and images."""
-    if fingerprint(new.template) != fingerprint(old.template):
-        return False
-    return all(before in (None, now) for before, now in zip(_images(old), _images(new), strict=True))
 
 
 def _under_way(deployment: Workload, cluster: Snapshot) -> bool:
@@ -141,13 +145,9 @@ def _under_way(deployment: Workload, cluster: Snapshot) -> bool:
             if owner is not None and owner.kind == "ReplicaSet"
             else None
         )
-        if of is not None and not _same(deployment, of):
+        if of is not None and not templates.same_revision(deployment, of):
             return True
     return False
-
-
-def _images(workload: Workload) -> Sequence[str | None]:
-    return [c.image for c in (*(workload.spec.containers or ()), *(workload.spec.initContainers or ()))]
 
 
 def _immutable(new: Workload, old: Workload, action: Action) -> Iterator[str]:
@@ -170,6 +170,15 @@ def _pod(pod: Pod, there: bool, merged: Snapshot) -> Change:
     except UnknownClass:
         refused += checks.unknown_class(pod.spec, "spec", merged)
     return Change(f"Pod {pod_key(pod)}", pod, "unchanged" if there else "new", tuple(refused))
+
+
+def not_compared(found: Sequence[Change]) -> list[str]:
+    """Return a sentence for each thing that the snapshot lacks of templates which count as unchanged."""
+    lacking: dict[str, list[str]] = {}
+    for change in found:
+        if change.unknown:
+            lacking.setdefault(change.unknown, []).append(change.ref)
+    return [f"the snapshot lacks {what} of {some(refs)}: a change of them is not seen" for what, refs in lacking.items()]
 
 
 def placeable(manifests: Snapshot, left_out: Sequence[Change]) -> Snapshot:

@@ -12,7 +12,9 @@ from typing import Final
 
 import msgspec
 
-from audit.gate.changes import Change, as_applied, changes, put_in_place
+from audit.checks.rollouts import DEADLOCK, HALT, PREEMPTS
+from audit.gate.admission import waiting as sorted_waiting
+from audit.gate.changes import Change, as_applied, changes, not_compared, put_in_place
 from audit.gate.fields import blamed, in_template, without_places
 from audit.gate.placing import Outcome, Placing, Verdict
 from audit.run import AuditOptions, examine
@@ -35,6 +37,8 @@ _OF_NODES: Final = "KS9"
 _JUDGED: Final = "KS1"
 #: ... and where exactly replicas would run is the scheduler's choice.
 _CHOSEN_HERE: Final = ("KS511", "KS512", "KS513", "KS514")
+#: Of the rollout after the one that the manifests bring about.
+_OF_NEXT_ROLLOUT: Final = tuple(code.code for code in (DEADLOCK, HALT, PREEMPTS))
 #: Judged by what else there is, which manifests alone do not tell.
 _OF_OTHERS: Final = "KS201"
 _NO_CLUSTER: Final = "whether the pods fit, and all that depends on nodes and on what runs: no cluster is given (--cluster)"
@@ -46,7 +50,8 @@ _BEFORE: Final = 0.4
 @dataclass(frozen=True)
 class Request:
     """``cluster``: None where there is none, and only the manifests are judged. ``base``: the manifests as they were, None: no comparison.
-    ``files``, ``base_files``: as they were named."""
+    ``files``, ``base_files``: as they were named. ``differing``, ``base_differing``: workloads of the manifests, and of these as they were,
+    whose templates differ from the cluster's in a field that placement does not read, by the field."""
 
     manifests: Snapshot
     positions: Positions
@@ -54,6 +59,13 @@ class Request:
     cluster: Snapshot | None = None
     base: Snapshot | None = None
     base_files: Sequence[str] = ()
+    differing: Mapping[str, str] = field(default_factory=dict)
+    base_differing: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def before(self) -> Request | None:
+        """Return what is asked about the manifests as they were."""
+        return None if self.base is None else replace(self, manifests=self.base, differing=self.base_differing)
 
 
 @dataclass(frozen=True)
@@ -130,8 +142,8 @@ def check(
     started, limit = time.monotonic() if began is None else began, options.search.time_limit or 60.0
     run = _Run(options, stop or threading.Event(), started + limit, on_progress)
     first = run if request.base is None else replace(run, until=started + limit / 2)
-    side = _side(request.cluster, request.manifests, first, compared=request.base is None)
-    base = _side(request.cluster, request.base, run, compared=False) if request.base is not None else None
+    side, before = _side(request, first, compared=request.base is None), request.before
+    base = _side(before, run, compared=False) if before is not None else None
     known = base.known + Counter(each.fingerprint for each in base.found) if base is not None else side.known
     faults: list[Fault] = []
     places = _Places(request, {verdict.change.ref: verdict.change for verdict in side.verdicts})
@@ -162,8 +174,9 @@ def check(
 # --- one side of the comparison ------------------------------------------------------------------------------------------
 
 
-def _side(cluster: Snapshot | None, manifests: Snapshot, run: _Run, *, compared: bool) -> _Side:
+def _side(request: Request, run: _Run, *, compared: bool) -> _Side:
     """``compared``: with the cluster as it is."""
+    cluster, manifests = request.cluster, request.manifests
     own = set(manifests.sources)
     if cluster is None:
         alone = manifests.copy()
@@ -179,8 +192,10 @@ def _side(cluster: Snapshot | None, manifests: Snapshot, run: _Run, *, compared:
     put_in_place(start, manifests)
     known = _before(cluster, run) if compared else Counter[str]()
     until = time.monotonic() + run.left() * _PLACING
-    found_changes = changes(cluster, manifests, start)
-    outcome = Placing(start, manifests, found_changes, run.options.search, until, run.stop, run.on_progress).run()
+    found_changes = changes(cluster, manifests, start, request.differing)
+    aside = sorted_waiting(cluster, waiting, found_changes)
+    start.left_out = aside.others
+    outcome = Placing(start, manifests, found_changes, run.options.search, until, run.stop, run.on_progress, aside).run()
     outcome.warnings = list(dict.fromkeys([*start.warnings[len(cluster.warnings) :], *outcome.warnings]))
     if waiting:
         outcome.notes.append(f"{len(waiting)} pod{'s' * (len(waiting) > 1)} that wait{'s' * (len(waiting) == 1)} in the cluster: left out")
@@ -188,13 +203,26 @@ def _side(cluster: Snapshot | None, manifests: Snapshot, run: _Run, *, compared:
         f"namespace {name} is in neither the cluster nor the manifests: it has to be made first"
         for name in _no_namespaces(start, manifests)
     ]
+    outcome.notes += not_compared(found_changes)
     there = {pod_key(pod) for pod in cluster.pods}
     created = {key for pod in outcome.after.pods if (key := pod_key(pod)) not in there}
     after = replace(  # without the claims and classes that were supposed, to place pods
         outcome.after, persistent_volume_claims=start.persistent_volume_claims, storage_classes=start.storage_classes
     )
     found, audit = _audited(after, run, outcome.newcomers | created)
-    return _Side(outcome.verdicts, found, audit, own, known, outcome)
+    return _Side(outcome.verdicts, _next_rollouts(found, outcome.verdicts), audit, own, known, outcome)
+
+
+def _next_rollouts(found: Sequence[_Located], verdicts: Sequence[Verdict]) -> list[_Located]:
+    """Say of a finding about the next rollout that the rollout of the change itself completes, if it does."""
+    complete = {verdict.change.ref for verdict in verdicts if verdict.fit == "fits" and verdict.change.rolls}
+    told = []
+    for each in found:
+        if each.ref in complete and each.finding.code in _OF_NEXT_ROLLOUT:
+            message = f"the rollout of this change completes; {each.finding.message}"
+            each = replace(each, finding=msgspec.structs.replace(each.finding, message=message))
+        told.append(each)
+    return told
 
 
 def _no_namespaces(merged: Snapshot, manifests: Snapshot) -> list[str]:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 import msgspec
 
+from audit.gate.admission import Blame, Clusters, Waiting, rejected, remaining
 from audit.gate.changes import Change, placeable
+from audit.gate.states import bound, mounted, ordinal, without
 from audit.view.usable_nodes import INDIFFERENT
 from models.devices.shared_gpus import adapter
 from models.documents.findings.check import Fit
@@ -25,12 +27,11 @@ from models.workloads.deployment_rollout import ranked_alike
 from models.workloads.expand import expand, owned
 from models.workloads.rollout_input import read
 from models.workloads.view import view
-from solver.rollout.simulate import roll_out
+from solver.rollout.quota_flow import halts
+from solver.rollout.simulate import OVERTAKEN, problem_of, roll_out
 from solver.runtime.options import OnProgress, Options
 from solver.solve import place
 
-#: What a pod that was placed counts as.
-_RUNNING: Final = objects.PodStatus(phase="Running", conditions=[objects.PodCondition("Ready", "True")])
 #: The share of the time that is left which one search may take.
 _SHARE: Final = 0.5
 _TOO_LATE: Final = "its rolling update was not judged to its end: the time was up (--time-limit)"
@@ -39,7 +40,6 @@ _NO_ORDER: Final = (
     "being in each other's way"
 )
 _OPEN_ORDER: Final = ": the controller may delete its old pods in another order, as it ranks some alike"
-Blame = tuple[str, str]  # a rule, and its sentence
 
 
 @dataclass(frozen=True)
@@ -81,11 +81,15 @@ class _Rolled:
 
 @dataclass
 class _Course:
-    """One order of events: what was found of each rollout that did not complete, and the placement of the rest."""
+    """One order of events: what was found of each rollout that did not complete, and the placement of the rest.
+
+    ``settled``: workloads of which no pod waits any more that waited in the cluster.
+    """
 
     halts: dict[str, _Rolled] = field(default_factory=dict)
     before: Snapshot = field(default_factory=Snapshot)
     placement: Placement | None = None
+    settled: set[str] = field(default_factory=set)
 
     @property
     def whole(self) -> bool:
@@ -95,7 +99,7 @@ class _Course:
 @dataclass
 class Placing:
     """``start``: the cluster without the pods that wait in it, with the manifests' objects; ``manifests``: with replicas filled in;
-    ``changes``: their workloads. ``until``: when searches are to end, on the monotonic clock."""
+    ``changes``: their workloads; ``waiting``: pods that ``start`` lacks. ``until``: when searches are to end, on the monotonic clock."""
 
     start: Snapshot
     manifests: Snapshot
@@ -104,6 +108,7 @@ class Placing:
     until: float
     stop: threading.Event
     on_progress: OnProgress | None = None
+    waiting: Waiting = field(default_factory=lambda: Waiting({}, []))
     newcomers: set[str] = field(default_factory=set)
     unmodelled: list[Unmodelled] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -124,16 +129,18 @@ class Placing:
             if end.whole and rolling and not any(halt.proved for halt in course.halts.values()):
                 other = self._newcomers_first(good, rolling)
                 course = other if other.whole else course
-        verdicts = [self._verdict(change, course, end) for change in self.changes]
+        after = self._after(course)
+        clusters = Clusters(self.start, after, self.changes)
+        verdicts = [_halted(self._verdict(change, course, end), clusters) for change in self.changes]
         newcomers = frozenset(self.newcomers)
-        return Outcome(verdicts, self._after(course), newcomers, self.unmodelled, self.notes, list(dict.fromkeys(self.warnings)))
+        return Outcome(verdicts, after, newcomers, self.unmodelled, self.notes, list(dict.fromkeys(self.warnings)))
 
     # --- orders of events -------------------------------------------------------------------------------------------------
 
     def _rollouts_first(self, good: Sequence[Change], rolling: Sequence[Change]) -> _Course:
         course = _Course()
         state = self._step(self._roll(self.start, rolling, course), good, course)
-        state = _without(state, [change for change in good if change.replaces])
+        state = without(state, [change for change in good if change.replaces])
         told = not any(change.renews for change in good)  # else the end state tells
         self._place(state, [change for change in good if change.ref not in course.halts], course, causes=told)
         return course
@@ -141,9 +148,10 @@ class Placing:
     def _newcomers_first(self, good: Sequence[Change], rolling: Sequence[Change]) -> _Course:
         """Place what is new beside the pods that rollouts will replace; then the rollouts."""
         course = _Course()
-        state = _without(self.start, [change for change in good if change.replaces])
+        state = without(self.start, [change for change in good if change.replaces])
         self._place(state, [change for change in good if not change.rolls and not change.steps], course, causes=False)
         if course.whole:
+            course.settled.update(change.ref for change in good if not change.rolls and not change.steps)
             course.before = self._step(self._roll(self._after(course), rolling, course), good, course)
             course.placement = None
         return course
@@ -151,14 +159,16 @@ class Placing:
     def _end_state(self, good: Sequence[Change]) -> _Course:
         """Place everything beside what no change of the manifests touches: what has no room there has none in any order."""
         course = _Course()
-        self._place(_without(self.start, [change for change in good if change.renews]), good, course)
+        self._place(without(self.start, [change for change in good if change.renews]), good, course)
         return course
 
     # --- steps ------------------------------------------------------------------------------------------------------------
 
     def _limited(self) -> Options:
         """Return the options of one search. Whether there is a place is asked, not which is the best, nor when gates are lifted."""
-        policy = msgspec.structs.replace(self.options.policy, multipliers=INDIFFERENT, strategy="none")
+        policy = msgspec.structs.replace(
+            self.options.policy, multipliers=INDIFFERENT, strategy="none", refuseAllNamespacesAntiAffinity=False, antiAffinityUsers=()
+        )  # what the policy refuses is a finding
         options = replace(self.options, policy=policy, include_gated=True)
         if options.time_limit is None or options.deterministic:
             return options
@@ -177,26 +187,30 @@ class Placing:
                 continue
             name = f"{change.namespace}/{change.name}"
             try:
-                found = roll_out(state, name, None, self._limited(), on_progress=self.on_progress, stop=self.stop)
+                begun = self.waiting.beside(state, change, course.settled)
+                found = roll_out(begun, name, None, self._limited(), on_progress=self.on_progress, stop=self.stop)
             except InputError as error:
                 course.halts[change.ref] = _Rolled(0, True, "; ".join(error.problems))
                 continue
             self._note(found)
             rollout = found.rollout
             assert rollout is not None
-            if rollout.complete:
-                state = self._rolled(state, name, found)
+            if rollout.complete and OVERTAKEN in found.notes:
+                course.halts[change.ref] = _Rolled(0, False, OVERTAKEN)
                 continue
-            reasons = [reason for left in rollout.stuck[:1] for reason in left.reasons]
-            told = ", ".join(f"{r.rule} on {r.nodes} node{'s' * (r.nodes != 1)} ({r.message})" for r in reasons)
+            if rollout.complete:
+                state = replace(self._rolled(begun, name, found), left_out=state.left_out)
+                course.settled.add(change.ref)
+                continue
+            told, reasons = rejected(rollout)
             halted = f"its rollout comes to a halt with {len(found.assignments)} of {rollout.replicas} new pods placed"
-            open_order = _order_matters(found, state, name)
+            open_order = self._order_matters(found, begun, name)
             proved = rollout.proved and not open_order and (self._alone(change, state) or self._halts_anyway(change))
             course.halts[change.ref] = _Rolled(
                 len(found.assignments),
                 proved,
                 f"{halted} (maxSurge {rollout.maxSurge}, maxUnavailable {rollout.maxUnavailable})"
-                + (f": the next one is rejected by {told}" if told else "")
+                + (f": {told}" if told else "")
                 + ("" if proved else "; not proved" + _OPEN_ORDER * open_order),
                 tuple((reason.rule, reason.message) for reason in reasons),
                 "; or ".join(way.message for way in rollout.waysOut) or None,
@@ -212,27 +226,38 @@ class Placing:
         return state is self.start and not self._others(change)
 
     def _halts_anyway(self, change: Change) -> bool:
-        """Return whether a rollout comes to a halt, proved, without all pods of others that change. That is a proof for every order of the
-        changes where pods of others can only be in the way."""
+        """Return whether a rollout comes to a halt, proved, without all pods of others that change, but for what these always use of
+        quotas. That is a proof for every order of the changes where pods of others can only be in the way."""
         workload = view(change.obj)
         hard = any(c.whenUnsatisfiable == "DoNotSchedule" for c in (workload.spec.topologySpreadConstraints if workload else None) or ())
         if workload is None or hard or required_terms(objects.Pod(objects.ObjectMeta(), workload.spec), "podAffinity"):
             return False
         try:
-            freest = _without(self.start, self._others(change))
+            others = self._others(change)
+            freest = self.waiting.beside(without(self.start, others), change, {other.ref for other in self.changes})
+            freest.left_out += [pod for other in others for pod in remaining(other, self.start)]
             found = roll_out(
                 freest, f"{change.namespace}/{change.name}", None, self._limited(), on_progress=self.on_progress, stop=self.stop
             )
         except InputError:
             return False
-        halts = found.rollout is not None and not found.rollout.complete and found.rollout.proved
-        return halts and not _order_matters(found, freest, f"{change.namespace}/{change.name}")
+        halted = found.rollout is not None and not found.rollout.complete and found.rollout.proved
+        return halted and not self._order_matters(found, freest, f"{change.namespace}/{change.name}")
+
+    def _order_matters(self, found: Placement, state: Snapshot, name: str) -> bool:
+        """Return whether a halted rollout may get further if old pods go in another order, which the controller leaves open."""
+        assert found.rollout is not None
+        goes_on = any(wave.delete for wave in found.rollout.waves) or any(tier.bound for tier in found.objective if tier.tier == "placed")
+        if not goes_on or not ranked_alike(read(state, name, None).old):
+            return False
+        problem = problem_of(read(state, name, None), self._limited())
+        return not (problem.admission.uniform and halts(problem.admission, problem.pace, problem.old))
 
     def _step(self, state: Snapshot, good: Sequence[Change], course: _Course) -> Snapshot:
         """Return the cluster after StatefulSets have replaced their pods, from the highest ordinal down, one by one."""
         for change in (each for each in good if each.steps):
             begun, pods = state, owned(state, change.kind, change.namespace, change.name)
-            order = sorted((state.pods[i].metadata.name or "" for i in pods), key=_ordinal, reverse=True)
+            order = sorted((state.pods[i].metadata.name or "" for i in pods), key=ordinal, reverse=True)
             for number, name in enumerate(order):
                 if self._over():
                     course.halts[change.ref], state = _Rolled(number, False, _TOO_LATE), begun
@@ -257,7 +282,7 @@ class Placing:
         at = {entry.pod: entry.node for entry in found.assignments}
         pods = [pod for i, pod in enumerate(revision.snapshot.pods) if i not in gone]
         self.newcomers.update(at)
-        return replace(revision.snapshot, pods=pods + [_bound(pod, at[objects.pod_key(pod)]) for pod in revision.new])
+        return replace(revision.snapshot, pods=pods + [bound(pod, at[objects.pod_key(pod)]) for pod in revision.new])
 
     def _place(self, state: Snapshot, wanted: Sequence[Change], course: _Course, *, causes: bool = True) -> None:
         """Place what these workloads lack. ``causes``: say why not, where there is no place."""
@@ -288,8 +313,7 @@ class Placing:
         self.newcomers.update(at)
         before = course.before
         pods = [
-            _bound(pod, at[key]) if (key := objects.pod_key(pod)) in at and (claimed or _mounted(pod, before)) else pod
-            for pod in before.pods
+            bound(pod, at[key]) if (key := objects.pod_key(pod)) in at and (claimed or mounted(pod, before)) else pod for pod in before.pods
         ]
         return replace(before, pods=pods)
 
@@ -334,11 +358,14 @@ class Placing:
         return Verdict(change, fit, asked, placed, text, tuple((reason.rule, reason.message) for reason in reasons))
 
 
-def _order_matters(found: Placement, state: Snapshot, name: str) -> bool:
-    """Return whether a halted rollout may get further if old pods go in another order, which the controller leaves open."""
-    assert found.rollout is not None
-    goes_on = any(wave.delete for wave in found.rollout.waves) or any(tier.bound for tier in found.objective if tier.tier == "placed")
-    return goes_on and ranked_alike(read(state, name, None).old)
+def _halted(found: Verdict, clusters: Clusters) -> Verdict:
+    """Return the verdict on an update, with how quotas let its pods be replaced where they find places in the end."""
+    halt = clusters.halt(found.change) if found.fit == "fits" else None
+    if halt is None:
+        return found
+    return Verdict(
+        found.change, "does not fit" if halt.proved else "unproved", found.replicas, halt.placed, halt.cause, halt.blame, halt.fix
+    )
 
 
 def _most(placement: Placement | None) -> bool:
@@ -358,31 +385,3 @@ def _pods(snapshot: Snapshot, change: Change) -> list[str]:
     if change.kind == "Pod":
         return [f"{change.namespace}/{change.name}"]
     return [objects.pod_key(snapshot.pods[i]) for i in owned(snapshot, change.kind, change.namespace, change.name)]
-
-
-def _ordinal(name: str) -> int:
-    tail = name.rpartition("-")[2]
-    return int(tail) if tail.isascii() and tail.isdecimal() else -1
-
-
-def _without(state: Snapshot, gone: Iterable[Change]) -> Snapshot:
-    """Return the cluster without the pods of some workloads."""
-    leave = {i for change in gone for i in owned(state, change.kind, change.namespace, change.name)}
-    return replace(state, pods=[pod for i, pod in enumerate(state.pods) if i not in leave])
-
-
-def _mounted(pod: objects.Pod, snapshot: Snapshot) -> bool:
-    """Return whether the volumes of all claims of a pod are there. Else it counts as waiting: they may never be."""
-    namespace = pod.metadata.namespace or "default"
-    for volume in pod.spec.volumes or ():
-        name = volume.persistentVolumeClaim.claimName if volume.persistentVolumeClaim is not None else None
-        name = f"{pod.metadata.name}-{volume.name}" if volume.ephemeral is not None else name
-        claim = snapshot.persistent_volume_claims.get(f"{namespace}/{name}")
-        if name is not None and (claim is None or claim.spec is None or not claim.spec.volumeName):
-            return False
-    return True
-
-
-def _bound(pod: objects.Pod, node: str) -> objects.Pod:
-    change = msgspec.structs.replace
-    return change(pod, spec=change(pod.spec, nodeName=node, schedulingGates=None), status=_RUNNING)

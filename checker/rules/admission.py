@@ -7,7 +7,7 @@ Source: k8s.io/kubernetes plugin/pkg/admission/limitranger, pkg/quota/v1/evaluat
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from fractions import Fraction
 from typing import Final
 
@@ -23,6 +23,44 @@ _COMPUTE: Final = ("cpu", "memory")
 _NONE: Final = Fraction(0)
 
 
+class Books:
+    """The quotas and LimitRanges of a snapshot, with what its pods use of the quotas."""
+
+    def __init__(self, snapshot: Snapshot, absent: Collection[str] = ()) -> None:
+        """``absent``: keys of pods of the snapshot that are not there, or not yet."""
+        self._snapshot = snapshot
+        self._books = [
+            (quota, _read(quota.spec.hard if quota.spec else None), dict[str, Fraction]()) for quota in snapshot.resource_quotas.values()
+        ]
+        for pod in (*(pod for pod in snapshot.pods if objects.pod_key(pod) not in absent), *snapshot.left_out) if self._books else ():
+            self.charge(pod)
+
+    def charge(self, pod: objects.Pod, sign: int = 1) -> None:
+        """Count a pod as created, or as gone with sign -1."""
+        for quota, _, used in self._books:
+            if _covers(quota, pod):
+                use = _use(pod) if not objects.is_terminal(pod) else {"count/pods": Fraction(1)}
+                _charge(used, {name: sign * amount for name, amount in use.items()})
+
+    def fault(self, pod: objects.Pod) -> Fault | None:
+        """Return what refuses one more pod.
+
+        Raises:
+            QuantityError: a quantity in the snapshot is malformed or beyond 64 bits.
+        """
+        outside = next(_outside_limits(self._snapshot, pod), None)
+        if outside is not None:
+            return "LimitRanger", outside
+        covering = [book for book in self._books if _covers(book[0], pod)]
+        use = _use(pod) if covering else {}
+        for quota, hard, used in covering:
+            over = [name for name, most in hard.items() if use.get(name) and used.get(name, _NONE) + use[name] > most]
+            if over or _unstated(pod, hard):
+                why = f"{', '.join(over)} used up" if over else "requests or limits are not stated"
+                return "ResourceQuota", f"quota {quota.metadata.name}: {why}"
+        return None
+
+
 def refused(snapshot: Snapshot) -> dict[str, Fault]:
     """Return by pod key what refuses each pod that cannot be created.
 
@@ -33,31 +71,15 @@ def refused(snapshot: Snapshot) -> dict[str, Fault]:
         return {}
     ahead = dict.fromkeys(snapshot.to_create)
     pods = {objects.pod_key(pod): pod for pod in snapshot.pods}
-    books = [(quota, _read(quota.spec.hard if quota.spec else None), dict[str, Fraction]()) for quota in snapshot.resource_quotas.values()]
-    for key, pod in pods.items():
-        if key not in ahead:
-            for quota, _, used in books:
-                if _covers(quota, pod):
-                    _charge(used, _use(pod) if not objects.is_terminal(pod) else {"count/pods": Fraction(1)})
+    books = Books(snapshot, ahead)
     found: dict[str, Fault] = {}
     for key in ahead:
-        if key not in pods:
-            continue
-        pod = pods[key]
-        outside = next(_outside_limits(snapshot, pod), None)
-        if outside is not None:
-            found[key] = ("LimitRanger", outside)
-            continue
-        covering = [book for book in books if _covers(book[0], pod)]
-        use = _use(pod) if covering else {}
-        for quota, hard, used in covering:
-            over = [name for name, most in hard.items() if use.get(name) and used.get(name, _NONE) + use[name] > most]
-            if over or _unstated(pod, hard):
-                why = f"{', '.join(over)} used up" if over else "requests or limits are not stated"
-                found.setdefault(key, ("ResourceQuota", f"quota {quota.metadata.name}: {why}"))
-        if key not in found:
-            for _, _, used in covering:
-                _charge(used, use)
+        if key in pods:
+            fault = books.fault(pods[key])
+            if fault is not None:
+                found[key] = fault
+            else:
+                books.charge(pods[key])
     return found
 
 
@@ -142,12 +164,14 @@ def _use(pod: objects.Pod) -> _Exact:
 
 def _unstated(pod: objects.Pod, hard: Mapping[str, Fraction]) -> bool:
     level = pod.spec.resources or objects.ResourceRequirements()
+    if any(name in _COMPUTE or name.startswith("hugepages-") for part in (level.requests, level.limits) for name in part or ()):
+        return False  # where pods as a whole state resources, containers need not
     parts = [_stated(container) for container in (*(pod.spec.containers or ()), *(pod.spec.initContainers or ()))]
     for name in _COMPUTE:
         asked = name in hard or f"requests.{name}" in hard
-        if asked and name not in (level.requests or {}) and any(name not in requests for requests, _ in parts):
+        if asked and any(name not in requests for requests, _ in parts):
             return True
-        if f"limits.{name}" in hard and name not in (level.limits or {}) and any(name not in limits for _, limits in parts):
+        if f"limits.{name}" in hard and any(name not in limits for _, limits in parts):
             return True
     return False
 

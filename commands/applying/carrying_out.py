@@ -97,7 +97,10 @@ def journal_of(asked: Reviewed, api: Any, cluster: LiveCluster) -> Journal:
     found = cluster.named("Namespace", "kube-system")
     uid = str(found["metadata"].get("uid") or "") if found is not None else ""  # tells clusters apart
     origin = Origin(asked.digest, asked.document.snapshot.sha256, api.server, uid)
-    return Journal.open(journal_path(asked.path), origin, resume=asked.choices.resume)
+    journal = Journal.open(journal_path(asked.path), origin, resume=asked.choices.resume)
+    if journal.kept:
+        say(f"note: the journal of an earlier document, whose run is finished, is kept as {journal.kept}")
+    return journal
 
 
 async def execute(

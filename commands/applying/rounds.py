@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Collection
 from dataclasses import replace
 from hashlib import sha256
@@ -10,7 +11,8 @@ from typing import Any, Final
 
 import msgspec
 
-from commands.applying import carrying_out
+from commands.applying import carrying_out, round_files
+from commands.applying.on_the_way import OnTheWay, used_up
 from commands.applying.reviewed import Reviewed
 from commands.common.exit_codes import DONE, INCOMPLETE, say
 from commands.core.reading import set_gates_of
@@ -20,7 +22,9 @@ from live.apply.run import Outcome
 from models.documents.placement import Placement
 from models.documents.policy import DEFAULT
 from models.documents.rebalance_plan import Limits, RebalancePlan
-from models.snapshot.snapshot import Snapshot, from_json
+from models.execution.execution_grace import NO_HISTORY, History, time_of
+from models.kube.lenient_decode import some
+from models.snapshot.snapshot import InputError, Snapshot, from_json
 from report.documents import results
 from report.documents.output import write_file
 from solver.rebalance.problem.options import PlanOptions
@@ -32,12 +36,19 @@ from solver.solve import place
 _STAYS: Final = "karpenter.sh/do-not-disrupt"
 #: Obstacles that are named.
 _LISTED: Final = 10
+#: Seconds after which a plan that reaches nothing because of budgets is searched again; doubled each time, up to the maximum.
+_PAUSE: Final = 2.0
+_MAX_PAUSE: Final = 30.0
 
 
 async def until_done(asked: Reviewed) -> int:
-    """Carry the document out; where that stops, plan anew for the cluster as it is then, and go on, as often as was asked for. Nodes to be
-    drained stay closed from one round to the next."""
+    """Carry the document out; where that stops, plan again for the cluster as it is then, and go on, as often as was asked for.
+
+    Each plan waits until what is on its way has arrived. One that reaches nothing because budgets are used up is searched again after a
+    pause, and is no round. Nodes to be drained stay closed from one round to the next.
+    """
     choices, streams = asked.choices, asked.streams
+    round_files.check(asked.path, choices.rounds)
     async with carrying_out.followed(choices, streams) as (api, cluster):
         await carrying_out.announce(api, cluster, asked)
         moved: set[str] = set()
@@ -49,7 +60,9 @@ async def until_done(asked: Reviewed) -> int:
                     outcome = await carrying_out.execute(asked, api, cluster, journal, lease, hold_drained=hold)
                     code = carrying_out.report(outcome, journal, streams)
                     moved |= {each.uid for each in journal.progress.steps.values() if each.uid is not None and each.gone}
-                if outcome.state != "stopped" or not hold:
+                reached = bool(outcome.done) or number == 1  # later rounds that reach nothing have waited for budgets already
+                again = outcome.state == "stopped" or (outcome.state == "done" and reached and bool(_used_up(asked.snapshot, asked)))
+                if not again or not hold:
                     return code if code != DONE else _told(asked.document)
                 number += 1
                 asked = await _next(asked, cluster, outcome, number, () if choices.evict_again else moved)
@@ -75,25 +88,55 @@ def _told(document: Placement | RebalancePlan) -> int:
 
 def _is_work(document: Placement | RebalancePlan) -> bool:
     """Return whether a run has something to do: nodes to be drained are at least cordoned."""
-    return bool(document.assignments if isinstance(document, Placement) else document.moves or document.evictions or document.drain)
+    return _moves_pods(document) or (isinstance(document, RebalancePlan) and bool(document.drain))
+
+
+def _moves_pods(document: Placement | RebalancePlan) -> bool:
+    """Return True if a run of the document binds, moves or evicts a pod."""
+    return bool(document.assignments if isinstance(document, Placement) else document.moves or document.evictions)
 
 
 async def _next(asked: Reviewed, cluster: LiveCluster, outcome: Outcome, number: int, stays: Collection[str]) -> Reviewed:
     """Return the document of the next round, kept with its snapshot beside the first one."""
+    files = round_files.of(asked.path, number)
+    round_files.make_room(files)
+    way, deadline, pause = OnTheWay(cluster, asked.snapshot), time.monotonic() + asked.choices.timeout, _PAUSE
+    while True:
+        await way.arrived(max(0.0, deadline - time.monotonic()), lambda text: say(f"round {number}: {text}"))
+        text, document, now = await _plan(asked, cluster, outcome, files, stays)
+        found = replace(asked, document=document, path=files.document, snapshot=now)
+        closed = [] if _moves_pods(document) else _used_up(now, found, asked.snapshot)
+        left = deadline - time.monotonic()
+        if not closed or left <= 0:
+            break
+        pause = min(pause, left)
+        say(f"round {number}: nothing can be evicted: PodDisruptionBudget {some(closed)} allows no disruption; next try in {pause:.0f} s")
+        await asyncio.sleep(pause)
+        pause = min(2 * pause, _MAX_PAUSE)
+    encoded = results.encode(results.result_document(document), "json")
+    write_file(files.snapshot, [text])
+    write_file(files.document, [encoded])
+    say(f"round {number}: {files.document}, of the snapshot {files.snapshot}")
+    return replace(found, digest=sha256(encoded).hexdigest())
+
+
+async def _plan(
+    asked: Reviewed, cluster: LiveCluster, outcome: Outcome, files: round_files.RoundFiles, stays: Collection[str]
+) -> tuple[bytes, Placement | RebalancePlan, Snapshot]:
+    """Return a plan for the cluster as it is now, with the text of its snapshot and the snapshot as it was read."""
     await cluster.refresh()
     now = await cluster.read_snapshot()
     text = _held(cluster.document(), stays)
-    stem = asked.path.removesuffix(f".round-{number - 1}.json")
-    snapshot = from_json(text, f"{stem}.round-{number}.snapshot.json")
+    snapshot = from_json(text, files.snapshot)
     set_gates_of(snapshot, asked.document.snapshot)
-    say(f"round {number}: planning anew for the cluster as it is now")
-    document = await asyncio.to_thread(_search, snapshot, asked.document, outcome)
-    encoded = results.encode(results.result_document(document), "json")
-    path = f"{stem}.round-{number}.json"
-    write_file(f"{stem}.round-{number}.snapshot.json", [text])
-    write_file(path, [encoded])
-    say(f"round {number}: {path}, of the snapshot {stem}.round-{number}.snapshot.json")
-    return replace(asked, document=document, path=path, digest=sha256(encoded).hexdigest(), snapshot=now)
+    say(f"round {files.number}: planning anew for the cluster as it is now")
+    return text, await asyncio.to_thread(_search, snapshot, asked, outcome), now
+
+
+def _used_up(now: Snapshot, asked: Reviewed, before: Snapshot | None = None) -> list[str]:
+    """Return the budgets without which the document might reach more, and which may allow evictions again."""
+    document = asked.document
+    return used_up(now, document, before if before is not None else Snapshot()) if isinstance(document, RebalancePlan) else []
 
 
 def _held(text: bytes, stays: Collection[str]) -> bytes:
@@ -105,8 +148,10 @@ def _held(text: bytes, stays: Collection[str]) -> bytes:
     return msgspec.json.encode(document)
 
 
-def _search(snapshot: Snapshot, before: Placement | RebalancePlan, outcome: Outcome) -> Placement | RebalancePlan:
-    """Return a document for the goals, limits and policy of the one before; what that did counts towards its limits."""
+def _search(snapshot: Snapshot, asked: Reviewed, outcome: Outcome) -> Placement | RebalancePlan:
+    """Return a document for the goals, limits and policy of the one before; what that did counts towards its limits. Its snapshot is an
+    earlier one of the cluster."""
+    before = asked.document
     ref = before.snapshot
     options = Options(
         include_gated=ref.includeGated, daemon_namespaces=tuple(ref.daemonNamespaces), policy=before.policy or DEFAULT
@@ -116,7 +161,19 @@ def _search(snapshot: Snapshot, before: Placement | RebalancePlan, outcome: Outc
     goals = tuple(goal for goal in before.goals if goal != "drain")
     nodes = {node.metadata.name for node in snapshot.nodes}
     drain = tuple(name for name in before.drain if name in nodes)
-    return rebalance(snapshot, PlanOptions(goals, drain, _left(before.limits, outcome), options))
+    return rebalance(snapshot, PlanOptions(goals, drain, _left(before.limits, outcome), options, _history(snapshot, asked)))
+
+
+def _history(snapshot: Snapshot, asked: Reviewed) -> History:
+    """Return what is known of the time before a round, if its plan forgives rules: the snapshot of the round before, if that has a time."""
+    grace = asked.document.executionGrace if isinstance(asked.document, RebalancePlan) else None
+    if grace is None:
+        return NO_HISTORY
+    try:
+        known = time_of(asked.snapshot) <= time_of(snapshot)
+    except InputError:
+        known = False
+    return History(grace.seconds, (asked.snapshot,) if known else ())
 
 
 def _left(limits: Limits, outcome: Outcome) -> Limits:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -114,6 +115,7 @@ def batch(
     from report.terminal.fleet.summary import line
 
     if merge:
+        _refuse_overwriting(output, [("a summary to be merged", path) for path in merging.summaries_of(what)], results=False)
         together = checked(lambda: merging.merged(what, output))
         if how.series:
             summaries.add_series(together, output)
@@ -126,12 +128,40 @@ def batch(
     share = shard or _from_job(shards)
     plan = checked(lambda: _plan(what, inner, each_directory=each_directory))
     folder = os.path.join(output, f"shard-{share[0]}-of-{share[1]}") if share is not None else output
+    _refuse_overwriting(folder, _files(plan, what, output), results=True)
     started = time.monotonic()
     found, end = _run(plan, folder, output, share, how)
     summaries.show(found, form, everything=everything)
     if not how.quiet:
         say(f"{line(found)}, {time.monotonic() - started:.1f} s; {os.path.join(folder, 'summary.json')}")
     end()
+
+
+def _refuse_overwriting(folder: str, inputs: Iterable[tuple[str, str]], *, results: bool) -> None:
+    """Refuse a folder in which a file would be written that is read. ``inputs``: what names a file, and its path."""
+    from commands.batch.folder import written
+    from commands.common.overwriting import Named, refuse_same
+
+    outputs = [Named("-o", "output", path) for path in written(folder, results=results)]
+    refuse_same(outputs, lambda: [Named(option, "", path) for option, path in inputs])
+
+
+def _files(plan: Plan, what: Sequence[str], output: str) -> Iterator[tuple[str, str]]:
+    """Yield the files that the tasks of a plan read, and the plan, each with what names it."""
+    from commands.batch import snapshots
+    from commands.batch.task import command_of
+    from commands.common.overwriting import paths_of
+    from models.snapshot.snapshot import InputError
+
+    if what[0] not in COMMANDS:
+        yield "the plan", what[0]
+    with contextlib.suppress(InputError):  # which is reported where the snapshots are read
+        paths = snapshots.expand(plan.snapshots, each_directory=plan.each_directory, without=output)
+        yield from (("SNAPSHOT", path) for path in paths)
+    for each in plan.sets:
+        given, _ = arguments.read(each.options, arguments.by_name(command_of(each.command)))
+        for option in given:
+            yield from ((found.option, found.path) for found in paths_of(option.option, (option.value,)))
 
 
 def _from_job(shards: int | None) -> tuple[int, int] | None:
@@ -180,7 +210,7 @@ def _run(plan: Plan, folder: str, output: str, share: tuple[int, int] | None, ho
 
     with Folder(folder).take(resume=how.resume) as place:
         paths = checked(lambda: snapshots.expand(plan.snapshots, each_directory=plan.each_directory, without=output))
-        listed = tasks.of(plan, paths, share)
+        listed = tasks.of(plan, paths, share, series=how.series)
         rows: dict[str, Row] = {row.id: row for row in listed.unreadable}
         rows |= {task.id: tasks.renamed(place.done[task.id], task) for task in listed.tasks if task.id in place.done}
         waiting = [task for task in listed.tasks if task.id not in rows]

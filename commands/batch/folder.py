@@ -17,6 +17,8 @@ RESULTS: Final = "results"
 _JOURNAL: Final = "rows.jsonl"
 _LOCK: Final = ".lock"
 SUMMARY: Final = "summary.json"
+#: The other files that a summary is written to.
+_MORE: Final = ("summary.csv", "index.html", "series.csv")
 
 
 class Folder:
@@ -85,6 +87,16 @@ class Folder:
 
     def __exit__(self, *_: object) -> None:
         self.release()
+
+
+def written(path: str, *, results: bool) -> list[str]:
+    """Return the files of a folder that a batch there writes or replaces. ``results``: those of its tasks, too, as far as they exist."""
+    found = [os.path.join(path, name) for name in (SUMMARY, *_MORE)]
+    folder = Path(path, RESULTS)
+    if results:
+        found += [os.path.join(path, name) for name in (_JOURNAL, _LOCK)]
+        found += sorted(map(str, folder.iterdir())) if folder.is_dir() else []
+    return found
 
 
 def _rows(text: bytes) -> list[Row]:

@@ -44,6 +44,11 @@ def merged(folders: Sequence[str], into: str) -> BatchSummary:
     return BatchSummary(in_order, tasks=len(in_order) + left, failed=failed, left=left + shares, notes=notes)
 
 
+def summaries_of(folders: Sequence[str]) -> list[str]:
+    """Return the summaries that a merged one of ``folders`` is made of."""
+    return [os.path.join(place, SUMMARY) for folder in folders for place in _places(folder)]
+
+
 def _places(folder: str) -> list[str]:
     """Return the folder if it has a summary of its own that is no merged one of what is in it, else those of shares in it."""
     shares = sorted(str(path.parent) for path in Path(folder).glob(f"shard-*-of-*/{SUMMARY}"))

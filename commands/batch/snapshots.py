@@ -13,8 +13,11 @@ from models.snapshot.snapshot import InputError
 def expand(named: Sequence[str], *, each_directory: bool, without: str | None = None) -> list[str]:
     """Return the paths of all snapshots, each once, in the order in which they are named and by name within.
 
-    A folder stands for the files in it, at any depth, or is one snapshot with ``each_directory``. ``without``: a folder whose files are
-    none, that of the results. A file that is named and is not there is a snapshot all the same, for its row to say so.
+    A folder stands for the files in it, at any depth, or is one snapshot with ``each_directory``. A file that is named and is not there is
+    a snapshot all the same, for its row to say so.
+
+    Args:
+        without: The folder of the results. Its files are no snapshots, unless they are named themselves.
 
     Raises:
         InputError: a pattern matches nothing, or a folder holds nothing.
@@ -31,7 +34,8 @@ def expand(named: Sequence[str], *, each_directory: bool, without: str | None = 
                 here = [path]
             else:
                 here = [file.path for file in sources.files([path], lambda where, why: problems.append(f"{where}: {why}"))]
-            found.update(dict.fromkeys(file for file in here if own is None or not _inside(file, own)))
+            named_itself = path == name and not os.path.isdir(path)
+            found.update(dict.fromkeys(file for file in here if own is None or named_itself or not _inside(file, own)))
     if problems:
         raise InputError(problems)
     return list(found)

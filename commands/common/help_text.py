@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import click
 
@@ -25,7 +25,14 @@ _GROUPS: Final[dict[str, tuple[str, ...]]] = {
 
 
 class Command(click.Command):
-    """A command whose options stand in groups in ``--help``."""
+    """A command that overwrites none of its inputs, and whose options stand in groups in ``--help``."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command, unless one of its outputs is one of its inputs."""
+        from commands.common.overwriting import refuse_overwriting
+
+        refuse_overwriting(ctx)
+        return super().invoke(ctx)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write a list for each group that is not empty."""

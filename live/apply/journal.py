@@ -20,6 +20,7 @@ from typing import Any, Self, Unpack
 import msgspec
 
 from live.api.answers import Answer, Api, Body, Sent, Unauthorized, Unreachable
+from live.apply.kept_journal import set_aside, unfinished
 from live.apply.progress import Progress, progress_of
 from models.documents import journal as lines
 from models.documents.journal import ENDING, Answered, Fact, Line, Request, Run, What
@@ -54,13 +55,15 @@ def _now() -> datetime:
 
 
 class Journal:
-    """``run``: the id of the run; ``resumed``: whether it continues an earlier one. ``progress``: how far the run is, always current."""
+    """``run``: the id of the run; ``resumed``: whether it continues an earlier one. ``progress``: how far the run is, always current.
+    ``kept``: the name that the finished journal of an earlier document got, which had this one's name; empty if there was none."""
 
     def __init__(self, path: str, descriptor: int, clock: Callable[[], datetime]) -> None:
         """Take an open file that is locked; :meth:`open` does all of it."""
         self.path = path
         self.progress = Progress()
         self.resumed = False
+        self.kept = ""
         self._file = descriptor
         self._clock = clock
         self._number = 0
@@ -78,14 +81,23 @@ class Journal:
     def open(cls, path: str, origin: Origin, *, resume: bool = False, clock: Callable[[], datetime] = _now) -> Self:
         """Begin the journal of a new run, or go on with the one that is there (``resume``; if there is none, a new run begins).
 
+        The finished journal of another document is kept under another name.
+
         Raises:
             InputError: it cannot be written, another run writes it, it is of something else, it is no journal, or a run is there and is not
                 to be resumed.
         """
         descriptor = _opened(path)
         try:
+            record, kept = _read(descriptor, path), ""
+            if _is_finished_other(record, origin):
+                kept = _kept(path, record.run.run)
+                old, descriptor = descriptor, _opened(path)
+                os.close(old)  # and with it the lock, which no other run may have before the name is free
+                record = _read(descriptor, path)
             journal = cls(path, descriptor, clock)
-            journal._begin(origin, resume)
+            journal.kept = kept
+            journal._begin(record, origin, resume)
         except BaseException:
             os.close(descriptor)
             raise
@@ -137,13 +149,11 @@ class Journal:
     def _time(self) -> str:
         return self._clock().astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
-    def _begin(self, origin: Origin, resume: bool) -> None:
-        with os.fdopen(os.dup(self._file), "rb") as file:
-            record = lines.parse(file.read(), self.path)
+    def _begin(self, record: lines.Record, origin: Origin, resume: bool) -> None:
         progress = progress_of(record.lines)
         keep = record.size if resume or progress.requests else 0  # a run that asked for nothing may begin anew
         if keep:
-            _same(self.path, record.run, origin)
+            _same(self.path, record.run, origin, unfinished(progress))
             if not resume:
                 raise InputError([f"{self.path}: {_there(record, progress)}"])
             self.progress, self._number, self.resumed = progress, progress.requests, True
@@ -190,8 +200,7 @@ class Journal:
 
     def _commit(self, data: bytes) -> None:
         """Append bytes and wait until they are on disk."""
-        there, ours = os.stat(self.path), os.fstat(self._file)
-        if (there.st_dev, there.st_ino) != (ours.st_dev, ours.st_ino):
+        if not os.path.samestat(os.stat(self.path), os.fstat(self._file)):
             raise OSError("another file has taken its place")
         while data:
             data = data[os.write(self._file, data) :]
@@ -253,6 +262,8 @@ def _opened(path: str) -> int:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             raise InputError([f"{path}: another run writes this journal"]) from error
+        if not _is_at(path, descriptor):  # it was set aside before it was locked here
+            raise InputError([f"{path}: another run writes this journal"])
         with contextlib.suppress(PermissionError):  # another owner's, who may do so
             os.fchmod(descriptor, 0o600)
     except BaseException:
@@ -261,8 +272,39 @@ def _opened(path: str) -> int:
     return descriptor
 
 
-def _same(path: str, run: Run, origin: Origin) -> None:
-    """Refuse the journal of another document, snapshot or cluster; an address may change, the uid of kube-system does not."""
+def _is_at(path: str, descriptor: int) -> bool:
+    """Return True if an open file has this name."""
+    try:
+        return os.path.samestat(os.stat(path), os.fstat(descriptor))
+    except OSError:
+        return False
+
+
+def _read(descriptor: int, path: str) -> lines.Record:
+    """Read an open journal from its beginning."""
+    with os.fdopen(os.dup(descriptor), "rb") as file:
+        return lines.parse(file.read(), path)
+
+
+def _is_finished_other(record: lines.Record, origin: Origin) -> bool:
+    """Return True for the journal of another document whose run is finished and has changed the cluster."""
+    if not record.lines or record.run.result == origin.result:
+        return False
+    progress = progress_of(record.lines)
+    return progress.requests > 0 and not unfinished(progress)
+
+
+def _kept(path: str, run: str) -> str:
+    """Give a journal another name."""
+    try:
+        return set_aside(path, run)
+    except OSError as error:
+        raise InputError([f"{path}: the finished journal of another document cannot get another name: {error.strerror}"]) from error
+
+
+def _same(path: str, run: Run, origin: Origin, why: str) -> None:
+    """Refuse the journal of another document, snapshot or cluster; an address may change, the uid of kube-system does not. ``why``: its run
+    is not finished."""
     cluster = (run.cluster, origin.cluster) if run.cluster and origin.cluster else (run.server, origin.server)
     pairs = (
         ("document", (run.result, origin.result)),
@@ -272,7 +314,8 @@ def _same(path: str, run: Run, origin: Origin) -> None:
     for what, (theirs, ours) in pairs:
         if theirs != ours:
             shown = "" if what == "cluster" and run.cluster and origin.cluster else f" ({theirs[:12]}…, not {ours[:12]}…)"
-            raise InputError([f"{path}: the journal of another {what}{shown}; move it away to begin anew"])
+            left = f", whose run of {run.time} {why}" if why else ""
+            raise InputError([f"{path}: the journal of another {what}{shown}{left}; move it away to begin anew"])
 
 
 def _there(record: lines.Record, progress: Progress) -> str:

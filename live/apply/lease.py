@@ -219,7 +219,8 @@ class Lease:
             return
         self._lose("it was given back")
         for _ in range(_ATTEMPTS):
-            given_back = {**lease, "spec": {**lease["spec"], "holderIdentity": "", "leaseDurationSeconds": 1}}
+            given_back = {**lease, "metadata": self._metadata(lease)}
+            given_back["spec"] = {**lease["spec"], "holderIdentity": "", "leaseDurationSeconds": 1}
             try:
                 if (await self._api.send("PUT", self.place.path, given_back)).code != 409:
                     return
@@ -256,6 +257,10 @@ class Lease:
             elif answer.code == 404:
                 self._lose("somebody deleted it")
 
+    def _metadata(self, lease: Object) -> Object:
+        """Return the metadata to write in place of those of a Lease that was read, ``{}`` if there is none."""
+        return lease.get("metadata") or {"name": self.place.name, "namespace": self.place.namespace}
+
     def _is_ours(self, lease: Object) -> bool:
         spec = lease.get("spec") or {}
         return spec.get("holderIdentity") == self._run and spec.get("acquireTime") == self._acquired
@@ -277,7 +282,7 @@ class Lease:
         found: Object = {
             "apiVersion": "coordination.k8s.io/v1",
             "kind": "Lease",
-            "metadata": lease.get("metadata") or {"name": self.place.name, "namespace": self.place.namespace},
+            "metadata": self._metadata(lease),
         }
         mine = {"holderIdentity": self._run, "leaseDurationSeconds": self._times.duration, "renewTime": now}
         if self._acquired and self._is_ours(lease):

@@ -23,10 +23,10 @@ from live.apply.moving.cut_off import patient
 from live.apply.moving.hold import awaited, first_try, waits_for
 from live.apply.moving.node_watch import NodeWatch
 from live.apply.moving.owner import gone_because
+from live.apply.moving.standing import closing_sentences
 from live.apply.moving.work import Cluster, Ended, Halt, Listener, Options, Work
 from live.apply.node_changes import FenceError, annotation
 from live.apply.outcome import LISTED, EndJudge, Outcome
-from live.apply.standing import closing_sentences
 from live.apply.steps import Step, targets, waves
 from live.apply.whereabouts import Standing, Whereabouts, is_let_in, node_of
 from models.documents.placement import Assignment, Placement

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, TypeVar
 
@@ -25,6 +25,7 @@ class Cluster(Protocol):
     def named(self, kind: str, name: str, namespace: str | None = None) -> Object | None: ...
     def pod(self, uid: str) -> Object | None: ...
     def pods_of(self, owner_uid: str) -> list[Object]: ...
+    def mentioning(self, kind: str, words: Collection[bytes]) -> Iterator[Object]: ...
     async def refresh(self) -> None: ...
     async def until(self, found: Callable[[], T | None], seconds: float) -> T | None: ...
     async def read_snapshot(self) -> Snapshot: ...
@@ -61,11 +62,14 @@ class Crew:
                 found.append(node)
         return found
 
-    def chosen(self) -> list[tuple[Object, str | None]]:
-        """Return the held pods with the nodes that they are to get; None for those beyond what the template is to have."""
+    def chosen(self, missing: Collection[str] = ()) -> list[tuple[Object, str | None]]:
+        """Return the held pods with the nodes that they are to get; None for those beyond what the template is to have.
+
+        ``missing``: nodes that are not there. They come last, which matters where fewer pods are held than nodes are short of one.
+        """
         if self.template.by_name:
             return [(pod, self.template.by_name.get(pod["metadata"]["name"])) for pod in self.held]
-        nodes: list[str | None] = [*self.short()]
+        nodes: list[str | None] = [*sorted(self.short(), key=lambda node: node in missing)]
         held = self.held
         return list(zip(held, [*nodes, *([None] * len(held))], strict=False))
 

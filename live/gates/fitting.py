@@ -10,7 +10,7 @@ import msgspec
 
 from live.api.answers import Object
 from live.apply.drift import Rejection
-from live.gates.crews import Cluster, crews
+from live.gates.crews import Cluster, asked_for, crews
 from live.gates.held import is_held, is_waiting, key_of, node_of
 from models.documents.placement import Assignment, Placement
 from models.execution.scheduler_needed import devices_wanted, scheduler_needed
@@ -135,7 +135,8 @@ class Fitting:
         return given, marks
 
     def _members(self, gang: str) -> int:
-        return sum(sum(t.nodes.values()) for t in self.templates if t.gang == gang and not t.one_by_one)
+        """Return how many pods a gang has by now: a workload that was scaled down has fewer than the placement."""
+        return sum(asked_for(self.cluster, t) for t in self.templates if t.gang == gang and not t.one_by_one)
 
 
 def _as_given(pod: Pod, node: str | None, marks: dict[str, str] | None) -> Pod:

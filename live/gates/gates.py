@@ -8,13 +8,17 @@ from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
 from live.api.answers import Api, Object
+from live.gates.broken_rules import BrokenRules
+from live.gates.choice import Choice
 from live.gates.crews import Cluster, asked_for, crews, scaled_down
 from live.gates.fitting import Fitting, Judge, Release
 from live.gates.held import is_held, is_waiting, key_of, letting_go, node_of, path_of
+from live.gates.holding import Holding
 from live.gates.places import Places
 from live.gates.ready import ready
 from live.gates.undo import undo
 from models.documents.placement import Placement
+from models.documents.policy import DEFAULT
 from models.execution.template_nodes import TemplateNodes
 
 #: Workloads whose pods do not come when the workload does.
@@ -57,22 +61,11 @@ class Outcome:
     undone: list[str] = field(default_factory=list)
 
 
-@dataclass(frozen=True)
-class _Choice:
-    """``beyond``: held pods that no node is planned for; ``accepted``: what may go, by ``fitting``; ``behind``: pods of no gang that no
-    planned node takes."""
-
-    beyond: list[Object]
-    accepted: list[Release] = field(default_factory=list)
-    behind: list[Release] = field(default_factory=list)
-    fitting: Fitting | None = None
-
-
 @dataclass
 class Gates:
     """Carries out a placement of manifests. ``templates``: :func:`models.execution.template_nodes.template_nodes` of it. ``ending``: when
     it is set, what is begun is finished, a gang whole, and nothing more is begun. ``places``: keeps in a journal which pods stand for those
-    of the placement."""
+    of the placement. ``holding``: remembers who is held."""
 
     api: Api
     cluster: Cluster
@@ -83,13 +76,14 @@ class Gates:
     listener: Listener = field(default_factory=Listener)
     ending: asyncio.Event = field(default_factory=asyncio.Event)
     places: Places | None = None
+    holding: Holding = field(default_factory=Holding)
 
     def __post_init__(self) -> None:
         """Begin with nothing done."""
         self._placed: dict[str, str] = {}
         self._why: list[str] = []
         self._said: set[str] = set()
-        self._since: dict[str, float] = {}
+        self._refused: dict[str, str] = {}
 
     async def run(self) -> Outcome:
         """Let all planned pods go, and wait until they are bound. What is not there in time, or does not fit by then, stays held.
@@ -131,13 +125,17 @@ class Gates:
 
     async def serve(self) -> None:
         """Treat pods as they come, until that is to end. Nothing is held for ever, but for gangs that never were whole: a pod that is more
-        than the placement has nodes for, or that no planned node takes, goes without a node.
+        than the placement has nodes for, or that no planned node takes, goes without a node. So does a gang that was whole before, whole.
 
         Raises:
             Unreachable: no answer came.
         """
         await self.cluster.refresh()
+        policy = self.placement.policy or DEFAULT
+        exempt = tuple(self.placement.snapshot.daemonNamespaces)
+        rules = BrokenRules(self.cluster, policy.executionGraceSeconds, exempt, self.listener.note)
         while not self.ending.is_set():
+            await rules.look(asyncio.get_running_loop().time())
             if not await self.look(free_after=self.options.timeout):
                 await self.news(max(1.0, self.options.pause))
 
@@ -146,43 +144,52 @@ class Gates:
         takes goes without one, and at once where none of its nodes exists; None: such pods stay behind the gate."""
         await self._see()
         chosen = await self._choose()
-        if chosen.accepted:  # a gate cannot come back, and each kind is watched by itself: a node may have gone before a pod came
+        if chosen.accepted or self._freed(chosen, free_after):
+            # A gate cannot come back, and each kind is watched by itself: a node may have gone before a pod came.
             await self.cluster.refresh()
             chosen = await self._choose()
         went: list[Object] = []
-        freed = list(chosen.beyond)
         if chosen.fitting is not None:
             went = await self._let_go(chosen.accepted, chosen.fitting)
-            freed += [each.pod for each in chosen.behind if free_after is not None and self._is_late(each, free_after)]
-        for pod in freed:
-            if free_after is None:
-                self.say(f"Pod {key_of(pod)} is more than the placement has nodes for, and stays behind the gate")
-            elif await self._send(pod):
-                self.listener.placed(key_of(pod), None)
-                went.append(pod)
+            for members in chosen.whole(went):
+                self.holding.let_go(self.cluster, members)
+        freed = self._freed(chosen, free_after)
+        sent = await asyncio.gather(*(self._send(pod) for pod in freed))
+        for pod in (pod for pod, done in zip(freed, sent, strict=True) if done):
+            self.listener.placed(key_of(pod), None)
+            went.append(pod)
+        for pod in (*chosen.ready.beyond, *chosen.ready.extra) if free_after is None else ():
+            self.say(f"Pod {key_of(pod)} is more than the placement has nodes for, and stays behind the gate")
         for text in (*self._stranded(), *(self._why if free_after is not None else ())):
             self.say(text)
         if went:
             await self.cluster.refresh()
+        self._remind(chosen, free_after)
         return bool(went)
 
-    async def _choose(self) -> _Choice:
+    async def _choose(self) -> Choice:
         """Return what may go as the cluster is known to be."""
         found = ready(self.cluster, self.templates)
-        self._why = found.waiting
+        self.holding.see(self.cluster, self.templates, found)
+        self._why = [*found.waiting.values()]
         asked = [*found.together, *found.alone]
         if not asked:
-            return _Choice(found.beyond)
+            return Choice(found)
         fitting = await Fitting(self.cluster, self.placement, self.templates, self.judge).look()
         accepted = fitting.accepted(asked)
         keys = {release.key for release in accepted}
-        behind = [release for release in found.alone if release.key not in keys]
-        for release in behind:
-            accepted += self._elsewhere(fitting, release, accepted)
+        for release in found.alone:
+            if release.key not in keys:
+                accepted += self._elsewhere(fitting, release, accepted)
         keys = {release.key for release in accepted}
+        behind: dict[str, list[Release]] = {}
+        for release in asked:
+            if release.key not in keys:
+                behind.setdefault(release.group, []).append(release)
         accepted = fitting.in_turn(accepted)
-        self._why = [*found.waiting, *dict.fromkeys(fitting.why.values())]
-        return _Choice(found.beyond, accepted, [each for each in behind if each.key not in keys], fitting)
+        self._why = [*found.waiting.values(), *dict.fromkeys(fitting.why.values())]
+        never = frozenset(gang for gang, members in found.gangs.items() if not self.holding.was_whole(self.cluster, members))
+        return Choice(found, accepted, [*behind.values()], fitting, never)
 
     async def news(self, seconds: float) -> None:
         """Wait for a change of the cluster, so long at most, and a little more for what comes with it."""
@@ -220,14 +227,24 @@ class Gates:
         fitting.why[release.group] = why
         return []
 
-    def _is_late(self, release: Release, seconds: float) -> bool:
-        """Return whether a pod has waited long enough for a planned node, or there is none any more."""
-        template = release.template
-        planned = [release.node] if template.by_name else list(template.nodes)
-        if all(self.cluster.named("Node", node) is None for node in planned):
-            return True
-        now = asyncio.get_running_loop().time()
-        return now - self._since.setdefault(release.pod["metadata"]["uid"], now) >= seconds
+    def _freed(self, chosen: Choice, seconds: float | None) -> list[Object]:
+        """Return the pods that go without a node now."""
+        if seconds is None:
+            return []
+        late = [group for group in chosen.behind if chosen.goes_free(group) and self._is_late(group, seconds)]
+        return [*chosen.ready.beyond, *(release.pod for group in late for release in group)]
+
+    def _is_late(self, group: Sequence[Release], seconds: float) -> bool:
+        """Return True if these pods have waited long enough for planned nodes, or there are none any more."""
+        waited = self.holding.refuse([release.pod for release in group])
+        planned = {node for each in group for node in ([each.node] if each.template.by_name else each.template.nodes)}
+        return waited >= seconds or all(self.cluster.named("Node", node) is None for node in planned)
+
+    def _remind(self, chosen: Choice, free_after: float | None) -> None:
+        """Say of each pod that has been held for another minute what it waits for, and what becomes of it."""
+        reasons = chosen.reasons(self.holding, self._refused, free_after)
+        for text in self.holding.reminders(self.cluster, self.templates, reasons):
+            self.listener.note(text)
 
     def _stranded(self) -> list[str]:
         """Return what is said of pods that wait for a node which is gone: a gate cannot come back, nor can their affinity be changed."""
@@ -285,6 +302,7 @@ class Gates:
                 return True
             if answer.code != 409:
                 if answer.code != 404:
+                    self._refused[pod["metadata"]["uid"]] = f"it cannot be let go: {answer.message}"
                     self.say(f"Pod {key_of(pod)} cannot be let go: {answer.message}")
                 return False
             await self.cluster.refresh()

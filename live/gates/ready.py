@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 
 from live.api.answers import Object
@@ -13,13 +13,23 @@ from models.execution.template_nodes import TemplateNodes
 
 @dataclass
 class Ready:
-    """``alone``: pods that go one by one; ``together``: those of gangs that are all there; ``beyond``: those that no node is planned for.
-    ``waiting``: gangs that are not all there, a sentence each."""
+    """Held pods by what they wait for.
+
+    Attributes:
+        alone: Pods that go one by one.
+        together: Pods of gangs that are all there.
+        beyond: Pods that no node is planned for, of no gang or of one that was let go.
+        extra: Such pods of gangs that are held: they go once their gang has gone, which would else count as let go.
+        waiting: Gangs that are not all there, a sentence each, by name.
+        gangs: The members of each gang, by name.
+    """
 
     alone: list[Release] = field(default_factory=list)
     together: list[Release] = field(default_factory=list)
     beyond: list[Object] = field(default_factory=list)
-    waiting: list[str] = field(default_factory=list)
+    extra: list[Object] = field(default_factory=list)
+    waiting: dict[str, str] = field(default_factory=dict)
+    gangs: dict[str, list[Crew]] = field(default_factory=dict)
 
 
 def ready(cluster: Cluster, templates: Sequence[TemplateNodes]) -> Ready:
@@ -27,15 +37,19 @@ def ready(cluster: Cluster, templates: Sequence[TemplateNodes]) -> Ready:
     StatefulSet that waits for each pod to be ready is no gang."""
     found = Ready()
     for gang, members in _groups(cluster, templates):
-        going = [release for crew in members for release in _releases(crew, gang)]
-        found.beyond += [pod for crew in members for pod, node in crew.chosen() if node is None]
-        if not gang or _stands(cluster, members):
+        missing = {node for crew in members for node in crew.template.nodes if cluster.named("Node", node) is None}
+        going = [release for crew in members for release in _releases(crew, gang, missing)]
+        stands = not gang or _stands(cluster, members)
+        (found.beyond if stands else found.extra).extend(pod for crew in members for pod, node in crew.chosen() if node is None)
+        if gang:
+            found.gangs[gang] = members
+        if stands:
             found.alone += [replace(release, group=release.pod["metadata"]["uid"]) for release in going]
         elif all(is_there(cluster, crew) for crew in members):
             found.together += going
         elif going:
             counts = ", ".join(f"{crew.template.ref} {len(crew.pods)} of {asked_for(cluster, crew.template)}" for crew in members)
-            found.waiting.append(f"gang {gang} is not all there: {counts}")
+            found.waiting[gang] = f"gang {gang} is not all there: {counts}"
     return found
 
 
@@ -68,14 +82,14 @@ def _stands(cluster: Cluster, members: Sequence[Crew]) -> bool:
     return any(each.over or len(each.pods) > len(each.held) for each in found)
 
 
-def _releases(crew: Crew, gang: str) -> list[Release]:
+def _releases(crew: Crew, gang: str, missing: Collection[str]) -> list[Release]:
     orders: dict[str, list[int]] = {}
     for assignment in reversed(crew.template.assignments):
         key = assignment.pod.rpartition("/")[2] if crew.template.by_name else assignment.node
         orders.setdefault(key, []).append(assignment.order)
     last = max((assignment.order for assignment in crew.template.assignments), default=0)
     found = []
-    for pod, node in crew.chosen():
+    for pod, node in crew.chosen(missing):
         if node is not None:
             known = orders.get(pod["metadata"]["name"] if crew.template.by_name else node)
             found.append(Release(crew.template, pod, node, gang, known.pop() if known else last + 1))

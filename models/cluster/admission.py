@@ -30,6 +30,8 @@ _STATED: Final = {
     "memory": ("requests", "memory"), "requests.memory": ("requests", "memory"), "limits.memory": ("limits", "memory"),
 }  # fmt: skip
 _COUNTS: Final = ("pods", "count/pods")
+#: Binary suffixes of quantities with the bits that they shift.
+_BINARY: Final = ((60, "Ei"), (50, "Pi"), (40, "Ti"), (30, "Gi"), (20, "Mi"), (10, "Ki"))
 
 
 class Admission:
@@ -48,18 +50,31 @@ class Admission:
         Raises:
             QuantityError: a quantity is malformed, or beyond 64 bits.
         """
+        why = self.always(pod)
+        if why is not None:
+            return why
+        over = next((fault for ledger in self.concerned(pod) if (fault := ledger.fault(pod)) is not None), None)
+        return (QUOTA, over) if over is not None else None
+
+    def always(self, pod: objects.Pod) -> Refusal | None:
+        """Return what refuses a pod however much of every quota is left; None if nothing does.
+
+        Raises:
+            QuantityError: a quantity is malformed, or beyond 64 bits.
+        """
         why = next(_limit_faults(pod, self._items.get(pod.metadata.namespace or "default", ())), None)
         if why is not None:
             return LIMITS, why
-        why = next((fault for ledger in self._concerned(pod) if (fault := ledger.fault(pod)) is not None), None)
-        return (QUOTA, why) if why is not None else None
+        unstated = next((fault for ledger in self.concerned(pod) if (fault := ledger.unstated(pod)) is not None), None)
+        return (QUOTA, unstated) if unstated is not None else None
 
     def admit(self, pod: objects.Pod) -> None:
         """Count a pod as created."""
-        for ledger in self._concerned(pod):
+        for ledger in self.concerned(pod):
             ledger.take(pod)
 
-    def _concerned(self, pod: objects.Pod) -> list[_Ledger]:
+    def concerned(self, pod: objects.Pod) -> list[Ledger]:
+        """Return the quotas that count a pod."""
         return [ledger for ledger in self._ledgers.get(pod.metadata.namespace or "default", ()) if ledger.concerns(pod)]
 
 
@@ -98,7 +113,7 @@ def _limit_faults(pod: objects.Pod, items: Iterable[LimitRangeItem]) -> Iterator
         for name, asked in _amounts(container.resources.requests if container.resources else None).items():
             most = _amounts(container.resources.limits if container.resources else None).get(name)
             if most is not None and asked > most:
-                yield f"container {container.name}: request of {_show(name, asked)} {name} is above its limit of {_show(name, most)}"
+                yield f"container {container.name}: request of {amount(name, asked)} {name} is above its limit of {amount(name, most)}"
     for item in items:
         if item.type == "Container":
             for container in listed:
@@ -113,21 +128,22 @@ def _item_faults(item: LimitRangeItem, requests: _Amounts, limits: _Amounts, whe
     for name, least in _amounts(item.min).items():
         asked, most = requests.get(name), limits.get(name)
         if asked is None:
-            yield f"{where}: states no request of {name}, the LimitRange asks for at least {_show(name, least)}"
+            yield f"{where}: states no request of {name}, the LimitRange asks for at least {amount(name, least)}"
         elif asked < least or (most is not None and most < least):
-            yield f"{where}: {_show(name, min(asked, least if most is None else most))} {name} is below the minimum of {_show(name, least)}"
+            less = amount(name, min(asked, least if most is None else most))
+            yield f"{where}: {less} {name} is below the minimum of {amount(name, least)}"
     for name, highest in _amounts(item.max).items():
         asked, most = requests.get(name), limits.get(name)
         if most is None:
-            yield f"{where}: states no limit of {name}, the LimitRange allows at most {_show(name, highest)}"
+            yield f"{where}: states no limit of {name}, the LimitRange allows at most {amount(name, highest)}"
         elif most > highest or (asked is not None and asked > highest):
-            yield f"{where}: {_show(name, max(most, asked or most))} {name} is above the maximum of {_show(name, highest)}"
+            yield f"{where}: {amount(name, max(most, asked or most))} {name} is above the maximum of {amount(name, highest)}"
     for name, ratio in _amounts(item.maxLimitRequestRatio).items():
         asked, most = requests.get(name), limits.get(name)
         if not asked or not most:
             yield f"{where}: states no request or no limit of {name}, the LimitRange allows a ratio of at most {ratio}"
         elif most > ratio * asked:
-            yield f"{where}: limit {_show(name, most)} {name} is more than {ratio} times the request {_show(name, asked)}"
+            yield f"{where}: limit {amount(name, most)} {name} is more than {ratio} times the request {amount(name, asked)}"
 
 
 def _total(pod: objects.Pod, part: str) -> _Amounts:
@@ -144,7 +160,7 @@ def _total(pod: objects.Pod, part: str) -> _Amounts:
 # --- ResourceQuota ----------------------------------------------------------------------------------------------------------------------
 
 
-class _Ledger:
+class Ledger:
     """A quota, and what is used of it so far."""
 
     def __init__(self, quota: ResourceQuota, known: dict[tuple[int, ...], _Amounts]) -> None:
@@ -160,26 +176,29 @@ class _Ledger:
         """Return whether the pod is in all scopes of the quota."""
         return all(_in_scope(pod, *scope) for scope in self._scopes)
 
+    def unstated(self, pod: objects.Pod) -> str | None:
+        """Return which requests and limits the quota requires that containers of a pod do not state, as the API server words it."""
+        found = {resource: _silent(pod, *_STATED[resource]) for resource in sorted(self.hard.keys() & _STATED.keys())}
+        missing = [f"{resource} for: {','.join(sorted(names))}" for resource, names in found.items() if names]
+        return f"failed quota: {self.quota.metadata.name}: must specify {'; '.join(missing)}" if missing else None
+
     def fault(self, pod: objects.Pod) -> str | None:
         """Return why one more pod is refused."""
-        name = f"quota {self.quota.metadata.name}"
-        for resource in self.hard.keys() & _STATED.keys():
-            silent = _silent(pod, *_STATED[resource])
-            if silent:
-                return f"{name} asks every container to state {resource}; {', '.join(silent)} does not"
-        asked = self._usage(pod)
+        why = self.unstated(pod)
+        if why is not None:
+            return why
+        asked, over = self.usage(pod), list[tuple[str, Fraction, Fraction, Fraction]]()
         for resource, most in sorted(self.hard.items()):
             more, used = asked.get(resource, Fraction(0)), self.used.get(resource, Fraction(0))
             if more and used + more > most:
-                shown = [_show(resource, value) for value in (more, used, most)]
-                return f"exceeded {name}: {shown[0]} {resource} asked for, {shown[1]} of {shown[2]} used"
-        return None
+                over.append((resource, more, used, most))
+        return exceeded(self.quota.metadata.name or "", over) if over else None
 
     def take(self, pod: objects.Pod) -> None:
         """Count a pod as used."""
-        add(self.used, self._usage(pod))
+        add(self.used, self.usage(pod))
 
-    def _usage(self, pod: objects.Pod) -> _Amounts:
+    def usage(self, pod: objects.Pod) -> _Amounts:
         """As :func:`usage`; equal pods share their parts."""
         spec = pod.spec
         parts = (id(spec.containers), id(spec.initContainers), id(spec.resources), id(spec.overhead), id(pod.status))
@@ -188,12 +207,25 @@ class _Ledger:
         return self._known[parts]
 
 
-def _ledgers(snapshot: Snapshot, new: Collection[int]) -> dict[str, list[_Ledger]]:
+def exceeded(name: str, over: Iterable[tuple[str, Fraction, Fraction, Fraction]]) -> str:
+    """Return the API server's sentence about a quota that lacks room (plugin/pkg/admission/resourcequota).
+
+    Args:
+        name: The quota.
+        over: Each resource that is short, with what one more pod requests, what is used, and the quota's limit.
+    """
+    shown = [(resource, *(amount(resource, value) for value in values)) for resource, *values in over]
+    parts = (",".join(f"{line[0]}={line[column]}" for line in shown) for column in (1, 2, 3))
+    requested, used, limited = parts
+    return f"exceeded quota: {name}, requested: {requested}, used: {used}, limited: {limited}"
+
+
+def _ledgers(snapshot: Snapshot, new: Collection[int]) -> dict[str, list[Ledger]]:
     """The quotas of each namespace, with what the pods of the cluster use."""
-    found: dict[str, list[_Ledger]] = {}
+    found: dict[str, list[Ledger]] = {}
     known: dict[tuple[int, ...], _Amounts] = {}
     for quota in snapshot.resource_quotas.values():
-        found.setdefault(quota.metadata.namespace or "default", []).append(_Ledger(quota, known))
+        found.setdefault(quota.metadata.namespace or "default", []).append(Ledger(quota, known))
     for i, pod in enumerate(snapshot.pods):
         for ledger in found.get(pod.metadata.namespace or "default", ()):
             if i not in new and ledger.concerns(pod):
@@ -201,6 +233,10 @@ def _ledgers(snapshot: Snapshot, new: Collection[int]) -> dict[str, list[_Ledger
                     ledger.take(pod)
                 else:
                     add(ledger.used, {"count/pods": Fraction(1)})
+    for pod in snapshot.left_out:
+        for ledger in found.get(pod.metadata.namespace or "default", ()):
+            if ledger.concerns(pod):
+                ledger.take(pod)
     return found
 
 
@@ -217,12 +253,13 @@ def usage(pod: objects.Pod) -> _Amounts:
 
 
 def _silent(pod: objects.Pod, part: str, resource: str) -> list[str]:
-    """Names of containers that do not state a request or limit, where the pod as a whole does not either."""
+    """Names of containers that do not state a request or limit; none where the pod as a whole states any (PodLevelResources)."""
 
     def states(resources: objects.ResourceRequirements | None) -> bool:
         return resources is not None and resource in (getattr(resources, part) or {})
 
-    if states(pod.spec.resources):
+    level = pod.spec.resources
+    if level is not None and any(map(pod_level_resource, (*(level.requests or ()), *(level.limits or ())))):
         return []
     listed = (*(pod.spec.containers or ()), *(pod.spec.initContainers or ()))
     return [container.name or "" for container in listed if not states(container.resources)]
@@ -255,9 +292,14 @@ def _in_scope(pod: objects.Pod, name: str, operator: str, values: tuple[str, ...
     return name in _SCOPES and _SCOPES[name](pod)
 
 
-def _show(resource: str, value: Fraction) -> str:
-    """An amount as people write it."""
+def amount(resource: str, value: Fraction) -> str:
+    """Return an amount as a quantity of Kubernetes, rounded up to mCPU, bytes or whole units, and nowhere else."""
     plain = resource.rpartition(".")[2]
     if plain == "cpu":
         return quantity.format_cpu(quantity.ceil(value * 1000))
-    return quantity.format_bytes(quantity.ceil(value)) if plain in ("memory", "ephemeral-storage") else str(quantity.ceil(value))
+    whole = quantity.ceil(value)
+    if plain in ("memory", "ephemeral-storage") or plain.startswith("hugepages-"):
+        for shift, suffix in _BINARY:
+            if whole and not whole % (1 << shift):
+                return f"{whole >> shift}{suffix}"
+    return str(whole)

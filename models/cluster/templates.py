@@ -13,6 +13,7 @@ import numpy as np
 from models.cluster.admission import Refusal, refusals
 from models.cluster.cluster import AffinityTerm, Ids, Matchers, Pull
 from models.cluster.default_spread import DefaultSpread
+from models.cluster.pod_terms import namespace_labels_of
 from models.documents.policy import Policy
 from models.gangs import gangs
 from models.kube import objects, pod_requests
@@ -182,7 +183,7 @@ class TemplateReader:
             raise InputError([f"Pod {objects.pod_key(pod)}: requests: {error}"]) from error
         anti, affinity, spread = self._anti(pod), self._affinity(pod), self._spread(pod)
         soft = [] if bound else self._soft_spread(pod)
-        pulls = self._pulls(pod) + self._together(index)
+        pulls = self._pulls(pod, bound=bound) + self._together(index)
         return Template(
             pod, [index], demand, supposed, anti, affinity, spread, pulls, soft, self.containers.of(index), self._gang_of.get(index),
             self.running.get(index), self._refused.get(index), None if bound else self._devices.get(index),
@@ -231,13 +232,9 @@ class TemplateReader:
             return None
         chosen = self._selected.get(selector)
         if chosen is None:
-            chosen = frozenset(n for n in self.namespaces if selector_matches(selector, self._namespace_labels(n)))
+            chosen = frozenset(n for n in self.namespaces if selector_matches(selector, namespace_labels_of(self.snapshot, n)))
             self._selected[selector] = chosen
         return listed | chosen
-
-    def _namespace_labels(self, name: str) -> dict[str, str]:
-        found = self.snapshot.namespaces.get(name)
-        return (found.metadata.labels or {}) if found is not None else {}
 
     def _term(self, pod: Pod, term: PodAffinityTerm) -> tuple[frozenset[str] | None, Selector] | None:
         """Namespaces and selector of a term; None when it can match nothing (nil selector)."""
@@ -247,8 +244,11 @@ class TemplateReader:
             return None
         return self._namespaces(term, pod.metadata.namespace or "default"), selector
 
-    def _pulls(self, pod: Pod) -> tuple[Pull, ...]:
-        """Weighted terms of a pod, those over equal pods and key summed up; they concern daemon namespaces too."""
+    def _pulls(self, pod: Pod, *, bound: bool) -> tuple[Pull, ...]:
+        """Return the weighted terms of a pod, summed by matched pods and key; they concern daemon namespaces too.
+
+        A bound pod's terms count against pods that are placed now. Its preferred anti-affinity does so only under a symmetric policy.
+        """
         found: dict[tuple[int, str, bool], int] = {}
 
         def add(term: PodAffinityTerm, weight: int, *, required: bool) -> None:
@@ -261,7 +261,8 @@ class TemplateReader:
         if multipliers.podAffinity:
             for weighted in preferred_terms(pod, "podAffinity"):
                 add(weighted.podAffinityTerm, weighted.weight, required=False)
-            for weighted in preferred_terms(pod, "podAntiAffinity"):
+            mutual = not bound or self.policy.symmetricPreferredAntiAffinity
+            for weighted in preferred_terms(pod, "podAntiAffinity") if mutual else ():
                 add(weighted.podAffinityTerm, -weighted.weight, required=False)
         if multipliers.requiredAffinity:
             for term in required_terms(pod, "podAffinity"):

@@ -245,6 +245,9 @@ class Rollout(Doc):
     waves: Annotated[list[Wave], Meta(description="The waves, in their order.")] = []
     stuck: Annotated[list[Unplaced], Meta(description="New pods that fit nowhere when it halts.")] = []
     waysOut: Annotated[list[Remedy], Meta(description="Single changes with which it completes.")] = []
+    refused: Annotated[
+        Reason | None, Meta(description="The ResourceQuota or LimitRange that keeps the next new pod from being created when it halts.")
+    ] = None
 
 
 class Unmodelled(Doc):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -50,6 +50,16 @@ _ANSWERS: Final = {
     "Status": "an answer of the API server, no object",
     "Table": "a table as kubectl prints it",
 }
+
+
+class Unread(NamedTuple):
+    """An object of a kind that is not read. ``value``: gives it as plain data; ``namespace``: that of objects which name none."""
+
+    kind: str
+    api_version: str | None
+    value: Callable[[], Any]
+    source: str
+    namespace: str
 
 
 def group_of(api_version: str | None) -> str:

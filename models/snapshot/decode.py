@@ -30,7 +30,7 @@ class Sink(Protocol):
     def found(self, kind: kinds.Kind, obj: Any, source: str, *, known: bool = False) -> bool:
         """An object of a kind that is read; returns whether nothing is wrong with it. ``known``: a pod whose spec has come back before."""
 
-    def ignore(self, kind: str, api_version: str | None) -> None:
+    def ignore(self, unread: api_types.Unread) -> None:
         """An object of another kind."""
 
     def listed(self, metadata: object) -> None:
@@ -244,7 +244,7 @@ class Reader:
         """An object of a kind that is not read."""
         problem = api_types.misnamed(api_version, kind, value, strict=self._manifests)
         if problem is None:
-            self.sink.ignore(kind, api_version)
+            self.sink.ignore(api_types.Unread(kind, api_version, value, source, self.namespace))
             return
         if (source, problem) in self._said:  # of a whole cluster's pods, say
             return

@@ -1,17 +1,95 @@
-"""What of a snapshot depends on several of its objects: default storage classes, pods on nodes that are not there, the version."""
+"""What of a snapshot depends on several of its objects: default storage classes, pods on nodes that are not there, the version; and
+objects of kinds that are not read, which may have pod templates."""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+import msgspec
 
 from models.kube import defaults, objects
 from models.kube.feature_gates import DEFAULT_VERSION, FeatureGates, GateError, feature_gates, nearest, newest
 from models.kube.lenient_decode import plain, shorten, some
 from models.kube.storage_objects import PersistentVolumeClaim, StorageClass
+from models.snapshot.api_types import Unread
 from models.snapshot.capture_info import Capture
 
-#: Names listed in one warning line.
+#: Lists of containers in a pod spec; ``steps``: those of Tekton's tasks.
+_CONTAINER_LISTS: Final = ("containers", "initContainers", "steps")
+#: A container by itself, as Argo's workflows have it.
+_SINGLE_CONTAINERS: Final = ("container", "script")
+#: Names of containers (DNS-1123 labels). Patterns of policies, such as ``*``, are none.
+_LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+#: Parts of an object that no controller makes pods of.
+_NO_PODS: Final = ("metadata", "status")
+
+
+class UnreadTemplates(NamedTuple):
+    """An object with pod templates, of a kind that is not read.
+
+    Attributes:
+        ref: ``Kind namespace/name``.
+        api_version: Its apiVersion, empty if it states none.
+        paths: The fields that hold pod specs.
+        source: The file.
+        stored: Whether an API server has stored it, so that its pods are objects of their own.
+    """
+
+    ref: str
+    api_version: str
+    paths: tuple[str, ...]
+    source: str
+    stored: bool
+
+
+def unread_templates(unread: Unread) -> UnreadTemplates | None:
+    """Return an object of a kind that is not read if it has pod templates, wherever they are in it."""
+    try:
+        value = unread.value()
+    except (msgspec.DecodeError, RecursionError, ValueError):  # numbers of no type, absurd nesting: no pod template of any API
+        return None
+    if not isinstance(value, Mapping):
+        return None
+    paths = tuple(path for key, below in value.items() if key not in _NO_PODS for path in _pod_specs(below, plain(str(key))))
+    if not paths:
+        return None
+    given = value.get("metadata")
+    metadata = given if isinstance(given, Mapping) else {}
+    name = metadata.get("name") or metadata.get("generateName") or "(no name)"
+    ref = plain(f"{unread.kind} {metadata.get('namespace') or unread.namespace}/{name}")
+    return UnreadTemplates(ref, plain(unread.api_version or ""), paths, unread.source, stored=bool(metadata.get("uid")))
+
+
+def _pod_specs(value: Any, path: str) -> Iterator[str]:
+    """Yield the paths of what has containers, as a pod spec has, in document order."""
+    waiting: list[tuple[Any, str]] = [(value, path)]
+    while waiting:
+        found, where = waiting.pop()
+        if isinstance(found, Mapping):
+            if _has_containers(found):
+                yield where
+                continue
+            waiting += [(below, f"{where}.{plain(str(key))}") for key, below in reversed(list(found.items()))]
+        elif isinstance(found, list | tuple):
+            waiting += [(below, f"{where}[{i}]") for i, below in reversed(list(enumerate(found)))]
+
+
+def _has_containers(found: Mapping[Any, Any]) -> bool:
+    if any(isinstance(found.get(key), Mapping) and isinstance(found[key].get("image"), str) for key in _SINGLE_CONTAINERS):
+        return True
+    lists = [listed for key in _CONTAINER_LISTS if isinstance(listed := found.get(key), list | tuple) and listed]
+    return any(all(map(_is_container, listed)) for listed in lists)
+
+
+def _is_container(value: Any) -> bool:
+    """Return True if plain data has the name of a container, or an image and no name."""
+    if not isinstance(value, Mapping):
+        return False
+    name = value.get("name")
+    return isinstance(value.get("image"), str) if name is None else isinstance(name, str) and _LABEL.fullmatch(name) is not None
 
 
 def storage_classes(classes: Collection[StorageClass], claims: Collection[PersistentVolumeClaim]) -> None:

@@ -79,12 +79,14 @@ class Snapshot:
     scheduling_workloads: dict[str, workload_objects.Workload] = field(default_factory=dict)  # "namespace/name"
     workloads: dict[str, list[Any]] = field(default_factory=dict)  # kind -> objects (Deployment, ReplicaSet, ...)
     ignored: dict[str, int] = field(default_factory=dict)  # other kinds: how many
+    unread: list[settling.UnreadTemplates] = field(default_factory=list)  # objects of other kinds with pod templates, if nobody stored them
     warnings: list[str] = field(default_factory=list)
     omissions: list[str] = field(default_factory=list)  # what is not taken into account, a sentence each; --strict refuses it
     closed_by: dict[str, closed_nodes.ClosedBy] = field(default_factory=dict)  # nodes with the mark of a run of apply, which count as open
     assumed: list[str] = field(default_factory=list)  # what is taken otherwise than the objects have it, a sentence each
     capture: Capture | None = None
     sha256: str = ""
+    left_out: list[objects.Pod] = field(default_factory=list)  # pods of the cluster that are not placed, and count in quotas all the same
     to_create: list[str] = field(default_factory=list)  # pods that are no objects of the cluster yet, in the order of their creation
     sources: dict[str, str] = field(default_factory=dict)  # of manifests: "Kind namespace/name" -> file
     unscaled: set[str] = field(default_factory=set)  # of manifests: "Kind namespace/name" of those that state no replicas
@@ -277,12 +279,15 @@ class _Intake:
         if known is None or found.time > known.time:
             self._snapshot.capture = found
 
-    def ignore(self, kind: str, api_version: str | None) -> None:
+    def ignore(self, unread: api_types.Unread) -> None:
+        kind, api_version = unread.kind, unread.api_version
         if (api_version or "").startswith("kubestow.dev/"):
             option = f": it is given with {_OWN[kind]}" if kind in _OWN else ""
             self.warn(f"a {shorten(kind)} of kubestow is no part of a snapshot and was ignored{option}")
         elif not api_types.is_kubernetes(api_version, kind):
             self._foreign[api_version or "", kind] += 1
+            found = settling.unread_templates(unread)
+            self._snapshot.unread += [found] if found is not None and (self._manifests or not found.stored) else []
         self._snapshot.ignored[kind] = self._snapshot.ignored.get(kind, 0) + 1
 
     def found(self, kind: kinds.Kind, obj: Any, source: str, *, known: bool = False) -> bool:
@@ -346,6 +351,7 @@ class _Intake:
             for sentence in settling.without_pods(self._foreign, self._snapshot.ignored):
                 self.omit(sentence)
             self._snapshot.sources = {identity_of(kinds.KINDS[n], o): s for n, seen in self._seen.items() for o, s in seen.values()}
+            self._snapshot.sources |= {each.ref: each.source for each in self._snapshot.unread}
         else:
             self._priorities()
             found = self._snapshot

@@ -25,6 +25,7 @@ def merge(snapshot: Snapshot, manifests: Snapshot, problems: list[str]) -> Snaps
     merged.warnings += manifests.warnings
     merged.omissions += manifests.omissions
     merged.assumed += manifests.assumed
+    merged.unread = list(dict.fromkeys((*merged.unread, *manifests.unread)))  # manifests may be merged twice
     for kind in kinds.KINDS.values():
         added: list[Any] = list(_objects(manifests, kind.name))
         if not added or kind.name == "Pod":

@@ -21,12 +21,12 @@ from models.snapshot.snapshot import InputError, Snapshot
 from report.documents.numbers import percent
 from report.documents.output import counted
 from report.documents.results import Violation
-from report.documents.tier_words import tier_words
+from report.documents.status_words import status_words
+from report.documents.tier_words import gap_text, tier_words
 from report.page import words
 from report.page.nodes import left_to_drain
 from report.page.owners import short
 from report.page.places import GATED, MOVED, PENDING, Places, Result
-from report.terminal.progress import gap_text
 
 #: Entries of a list that are shown one by one.
 _LISTED: Final = 1_000
@@ -84,6 +84,7 @@ def summary(
         said.append(f"{len(violations) - _LISTED:,} more violations are left out")
     return {
         "status": result.status if result is not None else None,
+        "statusWords": status_words(result) if result is not None else [],
         "engine": result.engine if result is not None else None,
         "seconds": _seconds(result),
         "tiers": _tiers(snapshot, result),
@@ -263,7 +264,8 @@ def obstacles(result: Result) -> list[dict[str, Any]]:
 
 
 def search(result: Result) -> list[dict[str, Any]]:
-    """Return incumbent and bound over time, tier by tier."""
+    """Return incumbent and bound over time, tier by tier. Of a tier that is minimised (``fewer``) both are costs, and the bound is a lower
+    one."""
     found: dict[tuple[str, int | None], list[SearchPoint]] = {}
     for point in (each for each in (result.search if result is not None else ()) if math.isfinite(each.seconds)):
         found.setdefault((point.tier, point.priority), []).append(point)
@@ -273,5 +275,5 @@ def search(result: Result) -> list[dict[str, Any]]:
         sign = -1 if words.fewer else 1
         points.sort(key=lambda p: p.seconds)
         ends = [[p.seconds, sign * p.value, sign * p.bound if p.bound is not None else None] for p in points]
-        told.append({"label": words.name, "points": ends})
+        told.append({"label": words.name, "fewer": words.fewer, "points": ends})
     return told

@@ -57,9 +57,12 @@ def _group(pods: Sequence[str], gang: str | None, reasons: _Reasons, cause: Caus
 
 
 def _stuck(result: Result) -> dict[str, Unplaced]:
-    """Return the new pods that fit nowhere when a rollout comes to a halt."""
+    """Return the new pods that fit nowhere when a rollout comes to a halt, or else those that may not be created."""
     rollout = result.rollout if isinstance(result, Placement) else None
-    return {each.pod: each for each in rollout.stuck} if rollout is not None and not rollout.complete else {}
+    if rollout is None or rollout.complete or not isinstance(result, Placement):
+        return {}
+    refused = result.unplaced if rollout.refused is not None else []
+    return {each.pod: each for each in rollout.stuck or refused}
 
 
 def _of_placement(result: Placement) -> list[_Entry]:

@@ -8,12 +8,14 @@ from typing import Final
 
 import msgspec
 
+from models.cluster.rollout_admission import arguments, sentence, with_quotas
 from models.documents.placement import Remedy
 from models.edits import nodes
 from models.kube import objects
 from models.snapshot.snapshot import Snapshot
 from models.workloads.deployment_rollout import Old, Pace
 from solver.explain.remedy.pod_edits import POD_CHANGES, text
+from solver.rollout import quota_flow
 from solver.rollout.search import RolloutSearch
 from solver.rollout.state import RolloutProblem
 from solver.runtime.run_context import RunContext
@@ -38,7 +40,7 @@ class RolloutRemedies:
 
     def find(self) -> list[Remedy]:
         """Return remedies, those first that need no change of rules and cost no capacity. Times out with what was found so far."""
-        kinds = (self._surge, self._unavailable, self._preferred, self._nodes, self._replicas, self._recreate)
+        kinds = (self._surge, self._unavailable, self._quotas, self._preferred, self._nodes, self._replicas, self._recreate)
         return [remedy for kind in kinds for remedy in kind(self.problem)]
 
     def _through(self, problem: RolloutProblem) -> bool:
@@ -64,6 +66,15 @@ class RolloutRemedies:
         if problem.pace.recreate or not self._through(replace(problem, pace=Pace(replicas, 0, replicas, recreate=True))):
             return []
         return [Remedy("strategy", "strategy Recreate: all old pods go before the first new one comes", {"to": "Recreate"})]
+
+    # --- quotas -----------------------------------------------------------------------------------------------------------------
+
+    def _quotas(self, problem: RolloutProblem) -> list[Remedy]:
+        """Return the quotas raised by what is missing, all those that need it at a time."""
+        raised = quota_flow.raised(problem.admission, problem.pace, problem.old)
+        if not raised or not self._through(replace(problem, snapshot=with_quotas(problem.snapshot, raised))):
+            return []
+        return [Remedy("raiseQuota", sentence(problem.snapshot, raised), arguments(raised))]
 
     # --- rules of the template --------------------------------------------------------------------------------------------------
 
@@ -107,7 +118,10 @@ class RolloutRemedies:
 
         def works(fewer: int) -> bool:
             number = replicas - fewer
-            return self._through(replace(problem, pace=self.paced(number), old=_kept(problem, number), new=problem.new[:number]))
+            kept = _kept(problem, number)
+            scaled_down = [entry.index for entry in problem.old if entry not in kept]
+            gone = (*problem.gone, *problem.new[number:], *scaled_down)
+            return self._through(replace(problem, pace=self.paced(number), old=kept, new=problem.new[:number], gone=gone))
 
         fewer = least(1, replicas - 1, works)
         if fewer is None:

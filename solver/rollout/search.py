@@ -16,6 +16,7 @@ from models.snapshot.scope import Scope
 from solver import rules
 from solver.bind_order.order import find_order
 from solver.cpsat.run import CpSat
+from solver.rollout import quota_flow
 from solver.rollout.exhaustive import Explorer
 from solver.rollout.state import Binds, Course, RolloutProblem, RolloutState, RolloutStep, compiled, ungrouped
 from solver.rules.placement_model import build_model
@@ -199,8 +200,11 @@ class RolloutSearch:
         """Return whether it is proved that the new pods do not fit into the cluster even without the old ones.
 
         Old pods can only help new ones to pass required affinity, or spread whose selector counts them: then these are left out.
+        Where it does not matter to quotas which old pods go, these are followed as if every new pod had a node at once.
         """
         problem, state = self.problem, RolloutState(self.problem, self.cluster)
+        if problem.admission.uniform and quota_flow.halts(problem.admission, problem.pace, problem.old):
+            return True
         old = {entry.index for entry in problem.old}
         helping = np.array([not old.isdisjoint(cls.pods) for cls in self.cluster.classes])
         new = [cls for cls in self.cluster.classes if old.isdisjoint(cls.pods)]

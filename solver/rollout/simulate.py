@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Final
 
 import numpy as np
 
@@ -15,11 +16,14 @@ from models.cluster import unmodelled
 from models.documents import placement as doc
 from models.documents.policy import DEFAULT
 from models.kube.objects import pod_key
-from models.snapshot.scope import select
+from models.snapshot.scope import Scope, select
 from models.snapshot.snapshot import Snapshot
 from models.workloads.deployment_rollout import Pace, pace
 from models.workloads.rollout_input import Revision, read
 from solver.devices.result import devices
+from solver.explain.undecided import is_undecided
+from solver.refused_pods import refuse_domain_blocking
+from solver.rollout import quota_flow
 from solver.rollout.remedies import RolloutRemedies
 from solver.rollout.search import RolloutSearch
 from solver.rollout.state import Course, RolloutProblem, RolloutState, bystanders
@@ -29,6 +33,13 @@ from solver.runtime.options import OnProgress, Options
 from solver.runtime.progress_trace import ProgressReporter
 from solver.runtime.run_context import RunContext
 
+#: The quota of ReplicaSets.
+REPLICA_SETS: Final = "count/replicasets.apps"
+#: A note on rollouts that complete only if new pods are created before those by which the old ReplicaSet is scaled up.
+OVERTAKEN: Final = (
+    "replicas are raised together with the template: the old ReplicaSet is scaled up first, and with what its pods take of the quotas"
+    " the rollout may come to a halt; raise the replicas afterwards"
+)
 #: The share of the time limit after which the search is over; the rest is for remedies and the check.
 SEARCHING = 0.6
 
@@ -58,6 +69,7 @@ def roll_out(
     report("compile")
     revision = read(snapshot, name, manifests, options.edits)
     problem = problem_of(revision, options)
+    refuse_domain_blocking(problem.snapshot, Scope(pending=list(problem.new)), options.policy)
     clock = started if began is None else began
     limit = options.time_limit
     context = RunContext(options, Deadline(options, clock), stop or threading.Event(), report)
@@ -65,6 +77,8 @@ def roll_out(
     search = RolloutSearch(problem, context.until(searching))
     report("search", detail=f"{len(problem.new)} new pods beside {len(problem.old)} old ones")
     course = search.run()
+    if not course.complete and is_undecided(problem.snapshot, problem.new):
+        course = replace(course, proved=False, most=problem.pace.replicas)
     remedies: list[doc.Remedy] = []
     if not course.complete:
         report("search", detail="remedies")
@@ -89,7 +103,7 @@ def problem_of(found: Revision, options: Options) -> RolloutProblem:
     with_new = replace(found.snapshot, pods=[*found.snapshot.pods, *found.new])
     new = tuple(range(first, first + len(found.new)))
     others = bystanders(with_new, [*(entry.index for entry in found.old), *found.going, *new])
-    return RolloutProblem(with_new, found.pace, tuple(found.old), new, others, options.exempt, options.policy)
+    return RolloutProblem(with_new, found.pace, tuple(found.old), new, others, options.exempt, options.policy, tuple(found.going))
 
 
 def _replayed(search: RolloutSearch, course: Course) -> tuple[RolloutState, dict[int, list[doc.DeviceResult]]]:
@@ -121,7 +135,9 @@ def _document(snapshot: Snapshot, name: str, revision: Revision, search: Rollout
         waves.append(doc.Wave(number, create, [keys[i] for i in step.waiting], [problem.old[k].key for k in step.deletes]))
     waiting = state.waiting()
     stuck = [doc.Unplaced(keys[i], _reasons(state, i)) for i in waiting]
-    why = _not_created(problem.pace, stopped=search.context.stop.is_set())
+    refused = state.refusal() if not course.complete else None
+    refusal = doc.Reason(refused[0], 0, f"cannot be created: {refused[1]}") if refused is not None else None
+    why = refusal or _not_created(problem.pace, stopped=search.context.stop.is_set())
     never = [doc.Unplaced(keys[i], [why]) for i in range(state.created, len(keys))]
     tiers = [_tier(problem, len(assignments), course)]
     status: doc.Status = "optimal" if course.complete else "feasible"
@@ -149,14 +165,29 @@ def _document(snapshot: Snapshot, name: str, revision: Revision, search: Rollout
             proved=course.proved,
             waves=waves,
             stuck=stuck,
+            refused=refusal,
         ),
         unmodelled=[
             *unmodelled.find(problem.snapshot, (problem.snapshot.pods[i] for i in problem.new), tiers=options.policy.networkTiers),
             *revision.unmodelled,
+            *_replica_set_quotas(problem),
         ],
         policy=options.policy if options.policy != DEFAULT else None,
-        notes=_notes(search, revision.going) + _paused(revision),
+        notes=_notes(search, revision.going) + _paused(revision) + _overtaken(problem, course),
     )  # fmt: skip
+
+
+def _replica_set_quotas(problem: RolloutProblem) -> list[doc.Unmodelled]:
+    """Quotas of ReplicaSets, of which a rollout makes one: a snapshot need not hold those without pods."""
+    namespace = problem.snapshot.pods[problem.new[0]].metadata.namespace or "default" if problem.new else None
+    quotas = [quota for quota in problem.snapshot.resource_quotas.values() if (quota.metadata.namespace or "default") == namespace]
+    named = [quota for quota in quotas if quota.spec is not None and REPLICA_SETS in (quota.spec.hard or {})]
+    effect = "not counted: it may refuse the ReplicaSet of the new revision"
+    return [doc.Unmodelled(f"ResourceQuota/{namespace}/{quota.metadata.name}", f"spec.hard.{REPLICA_SETS}", effect) for quota in named]
+
+
+def _overtaken(problem: RolloutProblem, course: Course) -> list[str]:
+    return [OVERTAKEN] if course.complete and quota_flow.overtaken(problem) else []
 
 
 def _paused(revision: Revision) -> list[str]:

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
+from models.cluster import rollout_admission
+from models.cluster.admission import Refusal
 from models.cluster.cluster import Cluster, Ints
 from models.cluster.compile import compile_cluster
 from models.documents.policy import Policy
@@ -27,8 +30,8 @@ Binds = list[tuple[int, int]]  # places in ``RolloutProblem.new`` with nodes, in
 @dataclass(frozen=True)
 class RolloutProblem:
     """What is rolled out. ``snapshot``: with the ``new`` pods, none of which has a node; ``new``, ``others``: indices into its pods, of the
-    new revision and of the pods that hold their place throughout; all further pods are out of sight. ``shape``: like which nodes more
-    could be had, is no part of it."""
+    new revision and of the pods that hold their place throughout; all further pods are out of sight. ``gone``: pods of the Deployment
+    that count as deleted."""
 
     snapshot: Snapshot
     pace: Pace
@@ -37,6 +40,13 @@ class RolloutProblem:
     others: tuple[int, ...]
     exempt: tuple[str, ...]
     policy: Policy
+    gone: tuple[int, ...] = ()
+
+    @cached_property
+    def admission(self) -> rollout_admission.RolloutAdmission:
+        """What quotas and LimitRanges leave to the new pods."""
+        new = self.snapshot.pods[self.new[0]] if self.new else None
+        return rollout_admission.read(self.snapshot, [entry.index for entry in self.old], new, {*self.new, *self.gone})
 
 
 @dataclass(frozen=True)
@@ -122,6 +132,7 @@ class RolloutState:
         self.alive = set(range(len(problem.old)))
         self.placed: dict[int, int] = {}
         self.created = 0
+        self._book = rollout_admission.Book(problem.admission)
         self._kinds: list[int] = [self._class[i] for i in problem.new]
         for k in self.alive:
             self._old(k, 1)
@@ -139,13 +150,22 @@ class RolloutState:
     # --- what the controller does -------------------------------------------------------------------------------------------
 
     def create(self) -> int:
-        """Create what the controller would; how many."""
-        number = creations(self.problem.pace, len(self.alive), self.created)
+        """Create what the controller would and admission lets it; how many."""
+        number = min(self._due(), self._book.room())
         self.created += number
+        self._book.new(number)
         return number
 
     def uncreate(self, number: int) -> None:
         self.created -= number
+        self._book.new(-number)
+
+    def _due(self) -> int:
+        return creations(self.problem.pace, len(self.alive), self.created)
+
+    def refusal(self) -> Refusal | None:
+        """Return what refuses the next new pod; None where none is due, or nothing refuses it."""
+        return self._book.refusal() if self._due() > 0 else None
 
     def doomed(self) -> list[int]:
         """Return the old pods that the controller would delete now, as places in ``problem.old``."""
@@ -161,11 +181,13 @@ class RolloutState:
     def delete(self, places: Sequence[int]) -> None:
         for k in places:
             self.alive.remove(k)
+            self._book.old(k, -1)
             self._old(k, -1)
 
     def undelete(self, places: Sequence[int]) -> None:
         for k in reversed(places):
             self.alive.add(k)
+            self._book.old(k, 1)
             self._old(k, 1)
 
     @property

@@ -200,6 +200,8 @@ TABLE: dict[str, Row] = {
     "seeds/anti-affinity-daemons.yaml": Row(unplaced={"alone": "InterPodAffinity"}, on={"kube-system/agent-3": {"n3"}}),
     "seeds/preferred-symmetric.yaml": Row(on={"s2": {"n2", "n3"}, "f2": {"n2"}}),
     "seeds/execution-affinity.yaml": Row(),
+    "seeds/execution-affinity-before.yaml": Row(),
+    "seeds/execution-affinity-captured.yaml": Row(),
     "seeds/execution-anti-affinity.yaml": Row(),
     "seeds/limit-per-rack.yaml": Row(unplaced={"web-7": "PodTopologySpread"}),
     "seeds/workers-on-machines.yaml": Row(
@@ -226,7 +228,7 @@ WITH = {
 }
 
 #: Snapshots with a Deployment `app` to be rolled out, and whether that completes.
-ROLLOUTS = {"rollout-deadlock.yaml": False, "rollout-three-nodes.yaml": True}
+ROLLOUTS = {"rollout-deadlock.yaml": False, "rollout-three-nodes.yaml": True, "rollout-quota.yaml": False}
 
 #: Requests that other tools recommend, and the CPU that size-pool.yaml requests with them (mCPU): tests/commands/test_requests.py.
 RECOMMENDED = {"right-sizing/krr.json": 8220, "right-sizing/prometheus-cpu.json": 8700, "right-sizing/vertical-pod-autoscalers.yaml": 9480}
@@ -369,7 +371,8 @@ def test_every_file_is_in_the_readme() -> None:
 
 @pytest.mark.parametrize("name", sorted(TABLE))
 def test_pods_and_nodes_are_as_the_api_server_takes_them(name: str) -> None:
-    for item in yaml.safe_load_all((INSTANCES / name).read_text(encoding="utf-8")):
+    documents = list(yaml.safe_load_all((INSTANCES / name).read_text(encoding="utf-8")))
+    for item in (each for document in documents for each in document.get("items", [document])):  # a capture is a List
         assert item["apiVersion"]
         assert item["metadata"]["name"]
         if item["kind"] == "Node":

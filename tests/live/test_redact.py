@@ -20,6 +20,7 @@ from models.kube import kinds, storage_objects
 from models.kube import objects as kube_objects
 from models.snapshot import capture_info, interning
 from models.snapshot.snapshot import Snapshot, from_objects, load
+from models.workloads.template import DIGESTS, annotation_digest
 from tests.live.capture_objects import KEPT, SECRET, cluster
 
 _ROOT = Path(__file__).resolve().parents[2]
@@ -46,7 +47,8 @@ Object = dict[str, Any]
 
 
 def kept(obj: Object, *, redact: bool = True) -> Object | None:
-    """The object after capture, as part of a list that does not say what its items are."""
+    """The object after capture, as part of a list that does not say what its items are; without the digests of its template's
+    annotations."""
     kind = kinds.find(obj["apiVersion"], obj["kind"])
     if kind is None:
         return None
@@ -55,6 +57,9 @@ def kept(obj: Object, *, redact: bool = True) -> Object | None:
     found, token = keeper.page(json.dumps({"kind": f"{kind.name}List", "apiVersion": obj["apiVersion"], "items": [item]}).encode())
     assert (token, keeper.problems) == ("", [])
     result: Object = json.loads(found[0])
+    annotations = result["metadata"].get("annotations", {})
+    if redact and annotations.pop(DIGESTS, None) is not None and not annotations:
+        del result["metadata"]["annotations"]
     return result
 
 
@@ -190,6 +195,20 @@ def test_annotations_are_kept_by_their_names_and_not_by_their_prefixes() -> None
     }
 
 
+def test_annotations_of_templates_leave_digests() -> None:
+    given = {"prometheus.io/scrape": "true", "note": SECRET, "kubestow.dev/gang": "train"}
+    template = {"metadata": {"annotations": given}, "spec": {"containers": [{"name": "c", "image": "x"}]}}
+    spoof = {"annotations": {DIGESTS: SECRET}}
+    for stated, metadata in ((given, {}), ({}, {}), (given, spoof)):
+        template = {**template, "metadata": {"annotations": stated}}
+        keeper = Keeper(kinds.KINDS["Deployment"], "apps/v1")
+        obj = {"kind": "Deployment", "metadata": {"name": "a", **metadata}, "spec": {"template": template}}
+        (found,) = keeper.single(json.dumps(obj).encode())
+        assert SECRET.encode() not in found
+        digests = [f"{annotation_digest('', key)}={annotation_digest('', key, value)}" for key, value in stated.items()]
+        assert json.loads(found)["metadata"]["annotations"] == {DIGESTS: ",".join(sorted(digests))}
+
+
 def test_every_annotation_that_the_code_names_is_kept() -> None:
     """By the text of the models and the checker: what has a prefix that is read from a snapshot, as far as it is no label or field."""
     others = {
@@ -203,6 +222,7 @@ def test_every_annotation_that_the_code_names_is_kept() -> None:
     others |= {"karpenter.sh/capacity-type", "kubestow.dev/bought"}  # a label, and what nodes carry that no cluster has
     others |= {"nvidia.com/use-gpu", "nvidia.com/nouse-gpu"}  # how names of annotations begin
     others |= {"topology.kubernetes.io/zone", "topology.kubernetes.io/region", "topology.scs.community/host-id"}
+    others.add(DIGESTS)  # written by captures, over what objects say
     others |= {capture_info.CLUSTER, capture_info.TIME, capture_info.SERVER_VERSION, capture_info.LEFT_OUT}
     named = set()
     for folder in ("models", "checker", "solver", "audit"):

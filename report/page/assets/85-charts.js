@@ -17,16 +17,17 @@ function apart(first, second) {
 const LINE = 14;
 
 // The lines stand between their first values at the left and their last ones at the right, so that no number stands on a line.
-function chart({ label, points }) {
+function chart({ label, fewer, points }) {
+  const limit = (value) => `${fewer ? "≥" : "≤"} ${number(value)}`;
   const last = points[points.length - 1];
   if (points.length === 1) {
-    const found = last[2] === null ? "no bound" : last[1] === last[2] ? "✓ the bound" : `bound ${number(last[2])}`;
+    const found = last[2] === null ? "no bound" : last[1] === last[2] ? "✓ the bound" : `bound ${limit(last[2])}`;
     return h("figure", null, h("figcaption", null, name(label)), h("p", null, `${number(last[1])} after ${seconds(last[0])}, ${found}`));
   }
   const end = Math.max(last[0], 1e-3);
   const bounded = points.find((point) => point[2] !== null);
   const met = last[2] === last[1];
-  const texts = [number(points[0][1]), bounded ? `≤ ${number(bounded[2])}` : "", met ? `${number(last[1])} ✓` : number(last[1]), met || last[2] === null ? "" : `≤ ${number(last[2])}`];
+  const texts = [number(points[0][1]), bounded ? limit(bounded[2]) : "", met ? `${number(last[1])} ✓` : number(last[1]), met || last[2] === null ? "" : limit(last[2])];
   const room = (some) => 12 + 7.2 * Math.max(...some.map((text) => text.length));
   const [wide, high, left, right, top, low] = [360, 150, room(texts.slice(0, 2)), Math.max(room(texts.slice(2)), 40), 14, 20];
   const values = points.flatMap(([, value, bound]) => (bound === null ? [value] : [value, bound]));
@@ -48,7 +49,7 @@ function chart({ label, points }) {
     return [svg("text", { x: at, y: one + 4, class: `strong ${className}` }, value), bound && svg("text", { x: at, y: two + 4, class: className }, bound)];
   };
   const labels = [side(texts.slice(0, 2), [points[0][1], bounded && bounded[2]], left - 6, "end"), side(texts.slice(2), last.slice(1), wide - right + 6, "")];
-  const text = `${label}: ${number(last[1])} after ${seconds(end)}${last[2] === null ? ", no bound" : met ? ", which is the bound" : `, bound ${number(last[2])}`}`;
+  const text = `${label}: ${number(last[1])} after ${seconds(end)}${last[2] === null ? ", no bound" : met ? ", which is the bound" : `, bound ${limit(last[2])}`}`;
   return h("figure", null, h("figcaption", null, name(label)),
     svg("svg", { viewBox: `0 0 ${wide} ${high}`, role: "img", "aria-label": text }, svg("line", { x1: left, x2: wide - right, y1: high - low, y2: high - low, class: "axis" }),
       line(2, "bound"), line(1, "value"), svg("circle", { cx: wide - right, cy: y(last[1]), r: 3 }), labels,

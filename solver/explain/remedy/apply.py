@@ -16,7 +16,7 @@ from models.kube.objects import Pod, pod_key
 from models.snapshot.snapshot import Snapshot
 from models.workloads.ownership import Owners
 from solver.explain.conflict.placement_question import PlacementQuestion
-from solver.explain.remedy import device_edits
+from solver.explain.remedy import device_edits, raise_quotas
 from solver.explain.remedy.pod_edits import OWN, POD_CHANGES, Arguments
 
 
@@ -159,4 +159,5 @@ _CHANGES: Final[dict[str, Callable[[PlacementQuestion, Arguments], PlacementQues
     "addNodes": _add_nodes,
     "buyNodes": _buy_nodes,
     "uncordon": _uncordon,
+    raise_quotas.CHANGE: raise_quotas.taken,
 }

@@ -1,11 +1,12 @@
 """The cheapest changes after which pods that cannot be placed can be, each proved by solving again on the changed objects.
 
-What is cheap, for an operator (ranks, and within a rank the size): a maxSkew raised by 1 (0); a cordoned node uncordoned, else nodes added
-(1, by their number), then those of a catalogue (by their cost); running pods of lower priority evicted (2, by their number); fewer
-replicas of one workload, a lower min-member or fewer devices in a claim (3, by how many that loses); a maxSkew raised by more (4, by how
-much); a required rule dropped (5: a toleration added, a required topology preferred, a spread ScheduleAnyway, anti-affinity, a constraint
-on devices, affinity, a node selector, a selector of devices, a host port, the anti-affinity of running pods, in this order; of several
-owners at once 10 more each); two relaxations together (6), where nothing else works.
+What is cheap, for an operator (ranks, and within a rank the size): quotas raised by what is missing, a maxSkew raised by 1 (0); a
+cordoned node uncordoned, else nodes added (1, by their number), then those of a catalogue (by their cost); running pods of lower
+priority evicted (2, by their number); fewer replicas of one workload, a lower min-member or fewer devices in a claim (3, by how many
+that loses); a maxSkew raised by more (4, by how much); a required rule dropped (5: a toleration added, a required topology preferred, a
+spread ScheduleAnyway, anti-affinity, a constraint on devices, affinity, a node selector, a selector of devices, a host port, the
+anti-affinity of running pods, in this order; of several owners at once 10 more each); two relaxations together (6), where nothing else
+works.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from models.cluster.cluster import Cluster
 from models.documents.placement import Remedy
 from models.kube.objects import TopologySpreadConstraint
 from solver.explain.conflict.placement_question import PlacementQuestion
-from solver.explain.remedy import add_nodes, buy_nodes, device_edits, fewer_pods, preempt
+from solver.explain.remedy import add_nodes, buy_nodes, device_edits, fewer_pods, preempt, raise_quotas
 from solver.explain.remedy.apply import applied
 from solver.explain.remedy.relax_rules import Idea, ideas, raised, spread_constraints
 from solver.explain.remedy.smallest_working import least
@@ -96,6 +97,9 @@ class _Search:
         return self.clock.ask(applied(self.question, remedy), _EACH)
 
     def _nudged(self) -> Iterator[Remedy]:
+        quotas = raise_quotas.least(self.question) if self._touches({raise_quotas.RULE}) else None
+        if quotas is not None and self._works(quotas):
+            yield quotas
         if self._touches({_SPREAD}):
             for owner, constraint in spread_constraints(self.question):
                 remedy = raised(owner, constraint, constraint.maxSkew + 1)

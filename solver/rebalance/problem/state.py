@@ -235,10 +235,11 @@ class PlanState:
         short = full | (free + self.problem.extra[g, asks] < 0).any(axis=1)
         return np.where(unfit, came, 0) + np.where(short, self.counts[g, nodes] - came, 0)
 
-    def broken(self) -> dict[str, int]:
-        """Return by rule how many running pods break it, of the classes that count."""
+    def broken(self, *, counting: bool = False) -> dict[str, int]:
+        """Return by rule how many running pods break it, of the classes that count. ``counting``: without what is forgiven."""
         found: dict[str, int] = {}
         for g in np.flatnonzero(self.problem.subjects).tolist():
-            for name, pods in self.breaking(g, np.flatnonzero(self.counts[g])).items():
+            breaking = self.breaking(g, np.flatnonzero(self.counts[g]))
+            for name, pods in (self.problem.counting(g, breaking) if counting else breaking).items():
                 found[name] = found.get(name, 0) + int(pods.sum())
         return dict(sorted(found.items()))

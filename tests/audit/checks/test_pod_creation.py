@@ -93,9 +93,9 @@ def test_what_refuses_one_more_pod_is_named() -> None:
     running = replica("web-1", node_name="n0")
     (finding,) = found(web(2, replicas=1), running, quota)
     assert (finding.code, finding.severity) == ("KS521", "error")
-    assert "one more cannot be created: exceeded quota team" in finding.message
+    assert "one more cannot be created: exceeded quota: team" in finding.message
     (finding,) = found(web(2, replicas=1, conditions=[FAILURE]), running, quota)
-    assert finding.message.startswith("has 1 of 2 pods, and creating more fails (ReplicaFailure: FailedCreate; exceeded quota team")
+    assert finding.message.startswith("has 1 of 2 pods, and creating more fails (ReplicaFailure: FailedCreate; exceeded quota: team")
     quota["spec"]["hard"] = {"pods": "2"}
     (finding,) = found(web(2, replicas=1), running, quota)
     assert (finding.severity, "does not tell why" in finding.message) == ("warning", True)

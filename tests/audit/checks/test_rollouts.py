@@ -219,3 +219,28 @@ def test_a_daemon_set_surges_or_lacks(surge: int | None, unavailable: int | None
     template = {"metadata": {"labels": {"app": "a"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
     spec = {"selector": {"matchLabels": {"app": "a"}}, "template": template, "updateStrategy": rolling(surge, unavailable)}
     assert codes([{"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "a"}, "spec": spec}]) == expected
+
+
+def limit(hard: Object, kind: str = "ResourceQuota") -> Object:
+    spec = {"hard": hard} if kind == "ResourceQuota" else {"limits": [{"type": "Container", **hard}]}
+    return {"apiVersion": "v1", "kind": kind, "metadata": {"name": "q", "namespace": "default"}, "spec": spec}
+
+
+def test_a_quota_without_room_for_the_surge_is_a_deadlock() -> None:
+    objects = spread_out(2, 4)
+    [finding] = found(from_objects([*objects, limit({"pods": "2"})]))
+    assert (finding.code, finding.rule) == ("KS501", "ResourceQuota")
+    over = "exceeded quota: q, requested: pods=1, used: pods=2, limited: pods=2"
+    assert f"the next one is rejected by ResourceQuota (cannot be created: {over})" in finding.message
+    assert "raise quota q: pods 3 instead of 2" in finding.fix
+    assert codes([*objects, limit({"pods": "3"})]) == []
+    assert codes([*objects, limit({"max": {"cpu": "50m"}}, "LimitRange")]) == ["KS501"]
+
+
+def test_preemption_gives_back_nothing_of_a_quota() -> None:
+    """A pod of lower priority counts in the quota, too, and no scheduler deletes it for that."""
+    objects = [
+        node("n0"), node("n1"), deployment(1, priority=10), replica_set(), old(0, "n0", priority=10),
+        pod("low", node_name="n1", priority=1), limit({"pods": "2"}),
+    ]  # fmt: skip
+    assert codes(objects) == ["KS501"]

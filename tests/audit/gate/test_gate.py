@@ -386,3 +386,16 @@ def test_a_finding_that_moves_to_another_container_is_new() -> None:
     assert [each.finding.code for each in moved.faults] == [fault.finding.code]
     shifted = gate(TWO, [lacking("c", first="b")], [lacking("c")]).check
     assert (shifted.faults, shifted.known) == ([], 1)
+
+
+def test_a_finding_about_the_next_rollout_says_so_where_this_one_completes() -> None:
+    there = [*TWO, *running("Deployment", "n1", "n2", cpu="100m")]
+    (change,) = [each for each in running("Deployment", "n1", "n2", cpu="100m") if each["kind"] == "Deployment"]
+    change["spec"]["strategy"] = {"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}
+    change["spec"]["template"]["spec"]["containers"][0]["ports"] = [{"containerPort": 80, "hostPort": 80}]
+    found = gate(there, [change])
+    assert (only(found).change, only(found).fit, only(found).placed) == ("rolling update", "fits", 2)
+    (message,) = [fault.finding.message for fault in found.check.faults if fault.finding.code == "KS501"]
+    assert message.startswith(
+        "the rollout of this change completes; its next rollout, with maxSurge 1, maxUnavailable 0 pods: 0 of 2 new pods placed"
+    )

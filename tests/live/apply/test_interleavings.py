@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from models.documents.rebalance_plan import RebalancePlan
 from tests.api_server import Faults, Server
 from tests.live.apply.applying import Applying
 from tests.live.apply.test_run_worlds import judged, numbers
@@ -19,7 +20,8 @@ from tests.live.apply.worlds import posed
 TASKS = ("admit", "drain", "admit", "repair", "gang")
 #: Seconds. Longer than a request and a scheduler's decision take on the stand-in.
 LATE = 0.02
-#: In this cluster a StatefulSet waits for ever for another pod of its own to be Ready before it replaces one: any run has to stop.
+#: Left out, because any run has to stop here, as one without faults does: the plan moves p1 of a StatefulSet with podManagementPolicy
+#: OrderedReady, whose p0 is never Ready. Its controller makes no p1 before p0 is Ready, on a real cluster and on the stand-in.
 STUCK = ("admit", 7)
 
 
@@ -40,3 +42,15 @@ def test_no_order_of_readings_of_nodes_stops_a_run_that_is_killed_and_resumed(se
         outcome = applying() if outcome is None else outcome
     assert outcome.state == "done", f"killed at {request} (effect {effect}): {outcome.message}"
     judged(case, outcome, resumed=resumed)
+
+
+def test_what_is_left_out_waits_for_a_pod_that_is_never_ready() -> None:
+    case = posed(*STUCK)
+    assert isinstance(case.document, RebalancePlan)
+    assert case.document.moves[0].pod == "default/p1"
+    found = {each["metadata"]["name"]: each for each in case.start if each["kind"] in ("Pod", "StatefulSet")}
+    assert found["a-set"]["spec"].get("podManagementPolicy", "OrderedReady") == "OrderedReady"
+    for name in ("p0", "p1"):
+        assert found[name]["metadata"]["ownerReferences"][0]["name"] == "a-set"
+    ready = [each["status"] for each in found["p0"]["status"]["conditions"] if each["type"] == "Ready"]
+    assert ready == ["False"]

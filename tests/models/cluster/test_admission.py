@@ -68,7 +68,7 @@ def test_a_quota_is_used_up_pod_by_pod(hard: Object, left: int) -> None:
 def test_pods_of_the_cluster_have_been_admitted_and_count_as_used() -> None:
     running = [pod("r", cpu="1", node_name="n"), pod("waits", cpu="1")]
     found = refused([quota(cpu="3"), *running], three())
-    assert found["p1"] == ("ResourceQuota", "exceeded quota q: 1 cpu asked for, 3 of 3 used")
+    assert found["p1"] == ("ResourceQuota", "exceeded quota: q, requested: cpu=1, used: cpu=3, limited: cpu=3")
     assert "waits" not in found
     assert refused([quota(cpu="0"), *running], []) == {}
     done = pod("done", cpu="9", node_name="n")
@@ -105,7 +105,7 @@ def test_scopes(made: Object, scopes: list[str] | None, select: list[tuple[str, 
 
 def test_what_a_quota_wants_stated() -> None:
     found = refused([quota(limits_memory="9Gi")], [pod("p")])
-    assert found == {"p": ("ResourceQuota", "quota q asks every container to state limits.memory; c does not")}
+    assert found == {"p": ("ResourceQuota", "failed quota: q: must specify limits.memory for: c")}
     assert refused([quota(limits_memory="9Gi")], [asking("p", most={"memory": "1Gi"})]) == {}
     whole = asking("p", resources={"limits": {"memory": "1Gi"}})
     assert refused([quota(limits_memory="9Gi")], [whole]) == {}

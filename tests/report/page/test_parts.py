@@ -32,6 +32,7 @@ from models.documents.policy import Multipliers, Policy
 from models.documents.rebalance_plan import Move, Obstacle, RebalancePlan, Summary
 from models.kube.objects import Node, Pod
 from models.snapshot.snapshot import Snapshot, from_objects
+from report.documents.tier_words import tier_words
 from report.page import words
 from report.page.data import build
 from report.page.render import embed
@@ -148,9 +149,19 @@ def test_preferences() -> None:
 def test_search_over_time() -> None:
     points = [SearchPoint("placed", 2.5, 4, 5, 0), SearchPoint("soft", 3.0, 1), SearchPoint("placed", 0.5, 3, None, 0)]
     assert build(Snapshot(), _placement(search=points), version="1")["search"] == [
-        {"label": "pods placed, priority 0", "points": [[0.5, 3, None], [2.5, 4, 5]]},
-        {"label": "preferences, in points", "points": [[3.0, 1, None]]},
+        {"label": "pods placed, priority 0", "fewer": False, "points": [[0.5, 3, None], [2.5, 4, 5]]},
+        {"label": "preferences, in points", "fewer": False, "points": [[3.0, 1, None]]},
     ]
+
+
+def test_costs_over_time_are_marked_so_that_their_bounds_are_lower_ones() -> None:
+    points = [SearchPoint("strategy", 1.0, -312, -228), SearchPoint("placed", 1.0, 3, 4)]
+    spread, pack = (_placement(search=points, policy=Policy(strategy=each)) for each in ("spread", "pack"))
+    for result in (spread, pack):
+        name = tier_words(TierResult("strategy", -312, -228), result.policy).name
+        cost, gain = build(Snapshot(), result, version="1")["search"]
+        assert cost == {"label": name, "fewer": True, "points": [[1.0, 312, 228]]}
+        assert gain["fewer"] is False
 
 
 def test_causes_stand_with_their_pods(snapshot: Snapshot, placement: Placement) -> None:
@@ -219,7 +230,7 @@ def test_the_policy_of_the_result_decides_what_counts() -> None:
 def test_what_is_no_number_of_seconds_is_left_out() -> None:
     points = [SearchPoint("placed", math.nan, 1), SearchPoint("placed", math.inf, 2), SearchPoint("placed", 1.0, 3)]
     data = build(Snapshot(), _placement(search=points, seconds=Seconds(math.nan)), version="1")
-    assert data["search"] == [{"label": "pods placed", "points": [[1.0, 3, None]]}]
+    assert data["search"] == [{"label": "pods placed", "fewer": False, "points": [[1.0, 3, None]]}]
     assert data["summary"]["seconds"] is None
     assert json.loads(embed(data)) == data
 

@@ -161,3 +161,11 @@ def test_what_explain_says_of_pending_pods() -> None:
     assert big["cause"]["proved"]
     assert fits["reasons"][-1] == {"rule": "Feasible", "nodes": 1, "message": "would take the pod as things are"}
     assert fits["cause"] is None
+
+
+def test_a_rollout_that_a_quota_stops_names_the_quota() -> None:
+    snapshot, result = _rollout("rollout-quota", "app")
+    (halt,) = build(snapshot, result, version="1")["unplaced"]
+    assert halt["pods"] == [left.pod for left in result.unplaced]
+    assert [reason["rule"] for reason in halt["reasons"]] == ["Rollout", "ResourceQuota"]
+    assert "exceeded quota: team" in halt["reasons"][1]["message"]

@@ -80,6 +80,13 @@ def test_violations_are_an_alert(report: Open) -> None:
     assert opened.page.inner_text("#status").split("\n") == ["claims to be optimal", "✕ 1 violation"]
 
 
+def test_tiers_that_the_status_leaves_out_have_a_badge_of_their_own(report: Open) -> None:
+    data = pagedata.placement(Random(3), 9, 80, 0)
+    data["summary"]["statusWords"] = ["placed and preferences: optimal", "evenness of the nodes: gap 66.6 %"]
+    badges = report(data).page.inner_text("#status").split("\n")
+    assert badges[:2] == ["✓ placed and preferences: optimal", "! evenness of the nodes: gap 66.6 %"]
+
+
 def test_empty_parts_say_so(report: Open) -> None:
     text = report(pagedata.blank(0)).page.inner_text("main")
     for words in (
@@ -235,6 +242,7 @@ def test_labels_of_a_chart_stand_beside_its_lines(report: Open) -> None:
         {"label": "late", "points": [[9.5, 100_000, None], [9.8, 100_400, 100_600], [10, 100_500, 100_500]]},
         {"label": "near", "points": [[0.1, -52_000, -51_999], [8, -51_001, -51_000], [10, -51_001, -51_000]]},
         {"label": "flat", "points": [[0.1, 3, None], [8, 3, 3]]},
+        {"label": "moves", "fewer": True, "points": [[0.1, 400, 200], [10, 312, 228]]},
     ]
     opened = report(data)
     overlaps = opened.do("""() => {
@@ -252,10 +260,13 @@ def test_labels_of_a_chart_stand_beside_its_lines(report: Open) -> None:
       return found;
     }""")
     assert overlaps == []
-    assert opened.do("document.querySelectorAll('figure svg').length") == 5
+    assert opened.do("document.querySelectorAll('figure svg').length") == 6
     first = opened.do("[...document.querySelectorAll('figure svg')[1].querySelectorAll('text')].map((each) => each.textContent)")
     points = data["search"][1]["points"]
     assert first[:4] == [f"{points[0][1]:,}", f"≤ {points[2][2]:,}", "4,711", "≤ 4,800"]
+    costs = opened.do("[...document.querySelectorAll('figure svg')[5].querySelectorAll('text')].map((each) => each.textContent)")
+    assert costs[:4] == ["400", "≥ 200", "312", "≥ 228"]
+    assert opened.do("document.querySelectorAll('figure svg')[5].getAttribute('aria-label')") == "moves: 312 after 10 s, bound ≥ 228"
 
 
 def test_a_link_to_a_node_brings_it_into_sight(report: Open) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from checker.placement import verify
+from models.cluster.rollout_admission import with_quotas
 from models.documents.placement import Assignment, Placement
 from models.snapshot.snapshot import Snapshot, load
 from models.workloads.expand import expand
@@ -42,7 +43,7 @@ def test_a_gang_that_cannot_be_created_whole_waits_whole() -> None:
     assert {pod for pod, rules in left(found).items() if "GangScheduling" in rules} == {f"shop/web-{i}" for i in range(6)}
     (cause,) = [cause for cause in found.causes if cause.gang]
     assert [fact.rule for fact in cause.facts] == ["ResourceQuota"]
-    assert "exceeded quota team: 500m requests.cpu asked for, 4 of 4 used" in cause.facts[0].message
+    assert "exceeded quota: team, requested: requests.cpu=500m, used: requests.cpu=4, limited: requests.cpu=4" in cause.facts[0].message
     assert place(case(partial=False, replicas=5), Options(time_limit=5, workers=1)).unplaced[0].pod == "shop/report"
 
 
@@ -55,3 +56,22 @@ def test_a_placement_of_refused_pods_is_invalid() -> None:
     found.unplaced = []
     told = {(violation.pod, violation.rule) for violation in verify(snapshot, found)}
     assert {("shop/web-5", "ResourceQuota"), ("shop/report", "LimitRanger")} <= told
+
+
+def test_a_quota_is_raised_by_what_the_pods_lack_and_no_more() -> None:
+    snapshot = case(partial=False)
+    found = place(snapshot, Options(time_limit=10, workers=1))
+    (cause,) = [cause for cause in found.causes if cause.gang]
+    way = cause.waysOut[0]
+    assert (way.change, way.message) == ("raiseQuota", "raise quota team: requests.cpu 4500m instead of 4")
+    assert way.arguments == {"shop/team": "requests.cpu=4500m"}
+    for limit, fits in (("4500m", True), ("4499m", False)):
+        again = place(with_quotas(snapshot, {"shop/team": {"requests.cpu": limit}}), Options(time_limit=5, workers=1))
+        assert ("shop/web-5" not in left(again)) is fits
+
+
+def test_no_quota_helps_a_pod_that_a_limit_range_refuses() -> None:
+    found = place(case(), Options(time_limit=10, workers=1))
+    ways = {pod: [way.change for way in cause.waysOut] for cause in found.causes for pod in cause.pods}
+    assert "raiseQuota" in ways["shop/web-5"]
+    assert "raiseQuota" not in ways["shop/report"]

@@ -1,0 +1,267 @@
+"""Quotas and LimitRanges along the way of a change: pods that wait, refused rollouts, updates pod by pod, other orders of changes.
+
+Source of DaemonSets: pkg/controller/daemon/update.go (rollingUpdate) and pkg/controller/daemon/util (SurgeCount, UnavailableCount).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+
+from audit.gate.changes import Change
+from models.cluster import rollout_admission
+from models.cluster.admission import QUOTA, Admission, Refusal, usage
+from models.cluster.rollout_admission import Book, RolloutAdmission
+from models.documents.placement import Reason, Rollout
+from models.kube.objects import ObjectMeta, Pod, pod_key
+from models.kube.workload_objects import DeploymentStrategy, RollingUpdate
+from models.snapshot.snapshot import Snapshot
+from models.workloads.deployment_rollout import Old, old_pods, pace, scaled
+from models.workloads.expand import owned
+from models.workloads.pods import admitted
+from models.workloads.view import view
+from solver.rollout.quota_flow import halts, raised
+
+Blame = tuple[str, str]  # a rule, and its sentence
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """Pods that wait in a cluster and are not placed: they have been admitted, so that quotas count them.
+
+    ``own``: those of workloads that change, by ``Kind namespace/name``; ``others``: the rest.
+    """
+
+    own: dict[str, list[Pod]]
+    others: list[Pod]
+
+    def beside(self, state: Snapshot, change: Change, settled: Collection[str]) -> Snapshot:
+        """Return the cluster as a rollout finds it: with the Deployment's pods that wait, and those of others in quotas only.
+
+        Args:
+            state: The cluster without pods that wait.
+            change: The Deployment.
+            settled: Workloads whose pods do not wait any more.
+        """
+        others = [pod for ref, pods in self.own.items() if ref != change.ref and ref not in settled for pod in pods]
+        return replace(state, pods=[*state.pods, *self.own.get(change.ref, ())], left_out=[*state.left_out, *others])
+
+
+def waiting(cluster: Snapshot, indices: Collection[int], changes: Sequence[Change]) -> Waiting:
+    """Return the pods at ``indices`` by whether their workload changes."""
+    left, own = dict.fromkeys(indices), dict[str, list[Pod]]()
+    for change in (each for each in changes if not each.refused) if indices else ():
+        if change.kind == "Pod":
+            mine = [i for i in left if pod_key(cluster.pods[i]) == f"{change.namespace}/{change.name}"]
+        else:
+            mine = [i for i in owned(cluster, change.kind, change.namespace, change.name) if i in left]
+        for i in mine:
+            del left[i]
+        own[change.ref] = [cluster.pods[i] for i in mine]
+    return Waiting(own, [cluster.pods[i] for i in left])
+
+
+def remaining(change: Change, start: Snapshot) -> list[Pod]:
+    """Return pods that use no more of any quota than those that a rollout always leaves: its available pods, as maxUnavailable has it.
+
+    None where its new pods use less than the old ones, or are counted by other quotas.
+    """
+    workload = view(change.obj)
+    if not change.rolls or workload is None or not start.resource_quotas:
+        return []
+    steps = pace(change.obj)
+    indices = owned(start, change.kind, change.namespace, change.name)
+    old = [start.pods[entry.index] for entry in old_pods(start, indices)[0] if entry.available][: 0 if steps.recreate else steps.least]
+    new = Pod(ObjectMeta(namespace=change.namespace), admitted(workload.spec, change.namespace, start))
+    admission, uses = Admission(start), usage(new)
+    quotas = admission.concerned(new)
+    least = (admission.concerned(pod) == quotas and all(uses.get(name, 0) >= used for name, used in usage(pod).items()) for pod in old)
+    return old if all(least) else []
+
+
+def rejected(rollout: Rollout) -> tuple[str, list[Reason]]:
+    """Return why a halted rollout gets no further, in words and by rules."""
+    reasons = [reason for left in rollout.stuck[:1] for reason in left.reasons]
+    nodes = ", ".join(f"{r.rule} on {r.nodes} node{'s' * (r.nodes != 1)} ({r.message})" for r in reasons)
+    words = f"the next one is rejected by {nodes}" if nodes else ""
+    if rollout.refused is None:
+        return words, reasons
+    refused = f"{'another' if words else 'the next'} one {rollout.refused.message}"
+    return f"{words}; {refused}" if words else refused, [*reasons, rollout.refused]
+
+
+# --- updates, one pod after the other --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Halt:
+    """An update that quotas or LimitRanges bring to a halt: new pods created by then, the cause, the rule, and what would help.
+
+    ``proved``: it does so in whatever order other workloads change.
+    """
+
+    placed: int
+    proved: bool
+    cause: str
+    blame: tuple[Blame, ...]
+    fix: str | None
+
+
+@dataclass(frozen=True)
+class _Update:
+    """``old``: pods of the old revision; ``wanted``: pods to be; ``surge``, ``unavailable``: of the strategy, in pods."""
+
+    old: Sequence[Old]
+    wanted: int
+    surge: int
+    unavailable: int
+
+    def followed(self, book: Book, order: Sequence[int], *, raising: bool = False) -> int:
+        """Return how many new pods are created until all are, or nothing goes on. Pods are available once they are created.
+
+        Args:
+            book: The quotas, which are changed.
+            order: Places in ``old``, as the controller takes them; it leaves the order open.
+            raising: Raise limits where one is in the way.
+        """
+        alive = sorted(order, key=lambda k: self.old[k].available)
+        created, missing = 0, max(0, self.wanted - len(alive))
+        while created < self.wanted:
+            ailing = sum(not self.old[k].available for k in alive)
+            leaving = min(len(alive), ailing + max(0, self.unavailable - missing)) if not self.surge else 0
+            for k in alive[:leaving]:
+                book.old(k, -1)
+            alive, missing = alive[leaving:], missing + leaving
+            due = missing + (min(len(alive), ailing + self.surge) if self.surge else 0)
+            number = min(due, book.room(), self.wanted - created)
+            book.new(number)
+            created += number
+            replaced = max(0, number - missing)
+            missing -= number - replaced
+            for k in alive[:replaced]:
+                book.old(k, -1)
+            alive = alive[replaced:]
+            if not number and not leaving:
+                if not raising or not due or book.admission.never is not None:
+                    break
+                book.admit_one()
+        return created
+
+
+@dataclass(frozen=True)
+class Clusters:
+    """``start``: the cluster before a change; ``after``: with all that was placed; ``changes``: of the manifests."""
+
+    start: Snapshot
+    after: Snapshot
+    changes: Sequence[Change]
+
+    def halt(self, change: Change) -> Halt | None:
+        """Return where quotas or LimitRanges stop an update whose pods find places in the end.
+
+        A Deployment and a StatefulSet were followed on their own. What matters here is what other workloads of the namespace take
+        before: they change at the same time, in an order that is open.
+        """
+        if not change.renews or not (self.start.resource_quotas or self.start.limit_ranges):
+            return None
+        others = [each for each in self.changes if each is not change and self._competes(each, change.namespace)]
+        if change.kind == "Deployment" and change.rolls and others:
+            return self._rollout(change, others)
+        if (change.kind == "StatefulSet" and others) or change.kind == "DaemonSet":
+            return self._stepwise(change, others)
+        return None
+
+    def _competes(self, other: Change, namespace: str) -> bool:
+        return not other.refused and other.namespace == namespace and (other.renews or other.action in ("new", "scaled"))
+
+    def _limits(self, change: Change, others: Sequence[Change]) -> tuple[list[Old], int, RolloutAdmission]:
+        """Return the old pods of a workload, how many new ones there are in the end, and what limits these with other workloads at their
+        largest: as they are before, or after."""
+        before = self._pods(self.start, change)
+        made = self._pods(self.after, change)
+        rest = [pod for pod in self.after.pods if pod_key(pod) not in made]
+        places = range(len(rest), len(rest) + len(before))
+        now = replace(self.after, pods=[*rest, *before.values()])
+        old, _ = old_pods(now, places)
+        admission = rollout_admission.read(now, places, next(iter(made.values()), None), ())
+        for other in (each for each in others if each.renews):
+            mine = self._pods(self.after, other)
+            shrunk = [pod for pod in now.pods if pod_key(pod) not in mine]
+            places = range(len(shrunk) - len(before), len(shrunk))
+            there = replace(now, pods=[*shrunk, *self._pods(self.start, other).values()])
+            admission = admission.beside(rollout_admission.read(there, places, next(iter(made.values()), None), ()))
+        return old, len(made), admission
+
+    def _pods(self, state: Snapshot, change: Change) -> dict[str, Pod]:
+        if change.kind == "Pod":
+            return {pod_key(pod): pod for pod in state.pods if pod_key(pod) == f"{change.namespace}/{change.name}"}
+        return {pod_key(state.pods[i]): state.pods[i] for i in owned(state, change.kind, change.namespace, change.name)}
+
+    def _rollout(self, change: Change, others: Sequence[Change]) -> Halt | None:
+        old, wanted, admission = self._limits(change, others)
+        steps = pace(change.obj)
+        if steps.recreate or not old or wanted < steps.replicas or not halts(admission, steps, old):
+            return None
+        fixes = []
+        if not steps.unavailable and not halts(admission, replace(steps, unavailable=1), old):
+            fixes.append("maxUnavailable 1 instead of 0")
+        limits = raised(admission, steps, old)
+        fixes += [rollout_admission.sentence(self.start, limits)] if limits else []
+        refusal = Book(admission).refusal() or (QUOTA, "a quota has no room for its surge")
+        return self._late(0, refusal, fixes)
+
+    def _late(self, placed: int, refusal: Refusal, fixes: Sequence[str]) -> Halt:
+        cause = f"it comes to a halt if other workloads of the manifests take what is left of the quota first: {refusal[1]}; not proved"
+        return Halt(placed, False, cause, (refusal,), "; or ".join(fixes) or None)
+
+    def _stepwise(self, change: Change, others: Sequence[Change]) -> Halt | None:
+        """Pods are replaced one by one, or as many at a time as a DaemonSet's strategy has it."""
+        strategy = change.obj.spec.updateStrategy or DeploymentStrategy()
+        old, wanted, admission = self._limits(change, others)
+        if strategy.type == "OnDelete" or not old or not wanted or not admission.limits:
+            return None
+        rolling = strategy.rollingUpdate or RollingUpdate()
+        update = _paced(old, wanted, rolling) if change.kind == "DaemonSet" else _Update(old, wanted, 0, 1)
+        for order in _orders(admission):
+            book = Book(admission)
+            created = update.followed(book, order)
+            refusal = book.refusal() if created < wanted else None
+            if refusal is not None:
+                fixes = _fixes(update, self.start, admission)
+                if others:
+                    return self._late(created, refusal, fixes)
+                text = f"cannot be created: {refusal[1]}"
+                steps = f"maxSurge {update.surge}" if update.surge else f"maxUnavailable {update.unavailable}"
+                cause = f"its rolling update comes to a halt with {created} of {wanted} new pods ({steps}): the next one {text}"
+                return Halt(created, True, cause, ((refusal[0], text),), "; or ".join(fixes) or None)
+        return None
+
+
+def _paced(old: Sequence[Old], wanted: int, rolling: RollingUpdate) -> _Update:
+    surge = scaled(rolling.maxSurge or 0, wanted, up=True)
+    unavailable = scaled(1 if rolling.maxUnavailable is None else rolling.maxUnavailable, wanted, up=True)
+    return _Update(old, wanted, surge, 0 if surge else max(1, unavailable))
+
+
+def _orders(admission: RolloutAdmission) -> list[list[int]]:
+    """The orders in which old pods go: one where it does not matter, else those that free least and most at first."""
+    number = len(admission.dimensions[0].old) if admission.dimensions else 0
+    by_use = sorted(range(number), key=lambda k: [each.old[k] for each in admission.dimensions])
+    return [by_use] if admission.uniform else [by_use, by_use[::-1]]
+
+
+def _fixes(update: _Update, start: Snapshot, admission: RolloutAdmission) -> list[str]:
+    """What would help: old pods go first, or quotas are raised by what is missing; both are followed to their end."""
+    orders, fixes = _orders(admission), []
+    first = replace(update, surge=0, unavailable=1)
+    if update.surge and all(first.followed(Book(admission), order) == update.wanted for order in orders):
+        fixes.append(f"maxUnavailable 1 and maxSurge 0 instead of maxSurge {update.surge}")
+    if admission.never is None:
+        limits = [each.limit for each in admission.dimensions]
+        for order in orders:
+            book = Book(admission)
+            update.followed(book, order, raising=True)
+            limits = [max(pair) for pair in zip(limits, book.limits, strict=True)]
+        found = admission.raised(limits)
+        fixes += [rollout_admission.sentence(start, found)] if found else []
+    return fixes

@@ -1,0 +1,45 @@
+"""Clusters on the way of a change: without the pods of some workloads, and with pods that were placed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Final
+
+import msgspec
+
+from audit.gate.changes import Change
+from models.kube import objects
+from models.snapshot.snapshot import Snapshot
+from models.workloads.expand import owned
+
+#: What a pod that was placed counts as.
+_RUNNING: Final = objects.PodStatus(phase="Running", conditions=[objects.PodCondition("Ready", "True")])
+
+
+def without(state: Snapshot, gone: Iterable[Change]) -> Snapshot:
+    """Return the cluster without the pods of some workloads."""
+    leave = {i for change in gone for i in owned(state, change.kind, change.namespace, change.name)}
+    return replace(state, pods=[pod for i, pod in enumerate(state.pods) if i not in leave])
+
+
+def mounted(pod: objects.Pod, snapshot: Snapshot) -> bool:
+    """Return whether the volumes of all claims of a pod are there. Else it counts as waiting: they may never be."""
+    namespace = pod.metadata.namespace or "default"
+    for volume in pod.spec.volumes or ():
+        name = volume.persistentVolumeClaim.claimName if volume.persistentVolumeClaim is not None else None
+        name = f"{pod.metadata.name}-{volume.name}" if volume.ephemeral is not None else name
+        claim = snapshot.persistent_volume_claims.get(f"{namespace}/{name}")
+        if name is not None and (claim is None or claim.spec is None or not claim.spec.volumeName):
+            return False
+    return True
+
+
+def bound(pod: objects.Pod, node: str) -> objects.Pod:
+    change = msgspec.structs.replace
+    return change(pod, spec=change(pod.spec, nodeName=node, schedulingGates=None), status=_RUNNING)
+
+
+def ordinal(name: str) -> int:
+    tail = name.rpartition("-")[2]
+    return int(tail) if tail.isascii() and tail.isdecimal() else -1

@@ -1,0 +1,85 @@
+"""Comparison of the pod template of a manifest with that of the cluster, as server-side apply and the controllers compare them.
+
+Defaults that the API server fills in, empty fields that it leaves out and labels that a Job's controller adds make no difference. What a
+redacted snapshot does not hold is not compared, and :func:`unknown` says what that is. Annotations of templates are compared by digests,
+which captures keep.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from models.kube.objects import Container
+from models.workloads.ownership import HASH
+from models.workloads.template import DIGESTS, annotation_digest, annotation_digests, essence, read_digests
+from models.workloads.view import Workload
+
+#: Labels that the API server gives the template of a Job (pkg/registry/batch/job/strategy.go, generateSelector).
+_OF_JOBS: Final = ("controller-uid", "job-name", "batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name")
+#: Annotations of templates that tools add to a stored workload. Applying a manifest without them leaves them alone, as their field manager
+#: is another one.
+_OF_OTHERS: Final = (
+    "kubectl.kubernetes.io/restartedAt",
+    "reloader.stakater.com/last-reloaded-from",
+    "cattle.io/timestamp",
+)
+#: What a redacted snapshot lacks of templates in any case.
+_REDACTED: Final = "images, environment, commands, probes and whatever else placement does not read"
+
+
+def same(new: Workload, old: Workload) -> bool:
+    """Return True if applying the template of a manifest changes nothing in that of the cluster, as far as both are known."""
+    return _alike(new, old) and _annotations(new, old, _OF_OTHERS)
+
+
+def same_revision(one: Workload, other: Workload) -> bool:
+    """Return True if two objects of the cluster have one template, as far as it is known."""
+    return _alike(one, other) and _annotations(one, other, ())
+
+
+def unknown(workload: Workload) -> str:
+    """Return what is not known of the template of a workload of the cluster, in words; empty if all is."""
+    if not _redacted(workload):
+        return ""
+    return _REDACTED if _digests(workload) is not None else f"annotations, {_REDACTED}"
+
+
+def _alike(new: Workload, old: Workload) -> bool:
+    generated = (HASH, *_OF_JOBS) if new.kind == "Job" else (HASH,)
+    if essence(new.template, generated) != essence(old.template, generated):
+        return False
+    return all(before in (None, now) for before, now in zip(_images(old), _images(new), strict=True))
+
+
+def _annotations(new: Workload, old: Workload, of_others: Sequence[str]) -> bool:
+    stated, known = _digests(new), _digests(old)
+    if stated is None:
+        return True
+    if known is None:  # a capture that has no digests: only annotations that it has kept are known
+        kept = (old.template.metadata.annotations if old.template.metadata is not None else None) or {}
+        found = {annotation_digest("", key): annotation_digest("", key, value) if value else None for key, value in kept.items()}
+        return all(key in stated and value in (None, stated[key]) for key, value in found.items())
+    left_alone = {annotation_digest("", key) for key in of_others}
+    return all(known.get(key) == value for key, value in stated.items()) and all(key in stated or key in left_alone for key in known)
+
+
+def _digests(workload: Workload) -> Mapping[str, str] | None:
+    """Return digests of the annotations of a template; None where they are not known."""
+    written = (workload.obj.metadata.annotations or {}).get(DIGESTS)
+    if written is not None:
+        return read_digests(written)
+    return None if _redacted(workload) else annotation_digests(workload.template)
+
+
+def _containers(workload: Workload) -> Sequence[Container]:
+    return [*(workload.spec.containers or ()), *(workload.spec.initContainers or ())]
+
+
+def _images(workload: Workload) -> Sequence[str | None]:
+    return [container.image for container in _containers(workload)]
+
+
+def _redacted(workload: Workload) -> bool:
+    """Return True if a workload lacks images, which every template of an API server has: a capture has left them out."""
+    return None in _images(workload)

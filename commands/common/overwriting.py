@@ -1,0 +1,164 @@
+"""Refusal to overwrite inputs: no output of a command may be a file that the command reads.
+
+Files are compared by device and inode, so that symbolic links and hard links are seen through. A file in a folder that is read counts,
+too, unless it holds no Kubernetes objects: an earlier result may be replaced there.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Final, NamedTuple
+
+import click
+
+from commands.common.exit_codes import refuse
+
+#: Parameters that name files to write; all other paths of a command are read.
+_OUTPUTS: Final = frozenset({"output", "forms", "save_snapshot", "write_baseline"})
+#: A baseline is brought up to date in place: the file that is read may be written.
+_UPDATED: Final = ("baseline", "write_baseline")
+_STDIN: Final = "-"
+#: Documents of kubestow's own begin like this.
+_OWN_GROUP: Final = "kubestow.dev/"
+
+
+class Named(NamedTuple):
+    """A path as the command line has it. ``option``: what names it; ``name``: that parameter's name."""
+
+    option: str
+    name: str
+    path: str
+
+
+class Identity(NamedTuple):
+    """A regular file, whatever its path."""
+
+    device: int
+    inode: int
+
+
+def refuse_overwriting(ctx: click.Context) -> None:
+    """End a command as wrongly used if one of its outputs is one of its inputs.
+
+    Raises:
+        click.UsageError: an output is an input; the message names both.
+    """
+    refuse_same(_outputs(ctx), lambda: _inputs(ctx), stdout=_stream(sys.stdout) if "output" in ctx.params else None)
+
+
+def refuse_same(outputs: Iterable[Named], inputs: Callable[[], Iterable[Named]], *, stdout: Identity | None = None) -> None:
+    """End the command as wrongly used if a file of ``outputs`` is one of ``inputs``, or in a folder of ``inputs`` and read there.
+
+    Args:
+        inputs: Returns the inputs; called only if an output is there already.
+        stdout: The file that standard output is redirected to.
+
+    Raises:
+        click.UsageError: an output is an input; the message names both.
+    """
+    written = [(f"{each.option} {each.path}", each.name, found) for each in outputs if (found := identity(each.path)) is not None]
+    if stdout is not None:
+        written.append(("standard output", "", stdout))
+    if not written:
+        return
+    read = list(inputs())
+    for shown, name, found in written:
+        for each in read:
+            updated = (each.name, name) == _UPDATED
+            refuse(not updated and _is_read(found, each), f"{shown} would overwrite an input: it is {_of(each)}; name another file")
+
+
+def identity(path: str) -> Identity | None:
+    """Return the identity of a regular file; None where there is none, or a device, a pipe or a folder."""
+    try:
+        found = os.stat(path)
+    except (OSError, ValueError):
+        return None
+    return Identity(found.st_dev, found.st_ino) if stat.S_ISREG(found.st_mode) else None
+
+
+def _of(each: Named) -> str:
+    if each.path == _STDIN:
+        return "what standard input reads"
+    folder = "in the folder " if os.path.isdir(each.path) else ""
+    return f"{folder}{each.path}, given as {each.option}"
+
+
+def _is_read(found: Identity, each: Named) -> bool:
+    if each.path == _STDIN:
+        return found == _stream(sys.stdin)
+    if os.path.isdir(each.path):
+        from models.snapshot import sources
+
+        inside = sources.files([each.path], lambda *_: None)
+        return any(identity(file.path) == found and not _is_result(file.path) for file in inside)
+    return identity(each.path) == found
+
+
+def _is_result(path: str) -> bool:
+    """Return True if a file holds no Kubernetes objects: a former result, values of a chart."""
+    from models.snapshot import bundles, sources
+    from models.snapshot.decode import JSON_ERRORS, head_of
+    from models.snapshot.snapshot import reads_as_json
+    from models.snapshot.yaml_reader import YamlError, documents
+
+    try:
+        data = sources.read(path)
+        as_json = reads_as_json(data, path)
+        if bundles.is_stray(data, path, as_json=as_json):
+            return True
+        versions = [head_of(data).apiVersion] if as_json else [_version(each) for each in documents(data) if each is not None]
+    except (ValueError, YamlError, *JSON_ERRORS):
+        return False
+    return all(isinstance(version, str) and version.startswith(_OWN_GROUP) for version in versions)
+
+
+def _version(document: object) -> object:
+    return document.get("apiVersion") if isinstance(document, Mapping) else None
+
+
+def _stream(stream: Any) -> Identity | None:
+    """Return the identity of the file that a standard stream is redirected to or from."""
+    try:
+        found = os.fstat(stream.fileno())
+    except (OSError, ValueError, AttributeError):
+        return None
+    return Identity(found.st_dev, found.st_ino) if stat.S_ISREG(found.st_mode) else None
+
+
+def _outputs(ctx: click.Context) -> Iterator[Named]:
+    for parameter in ctx.command.params:
+        name, value = parameter.name or "", ctx.params.get(parameter.name or "")
+        if name not in _OUTPUTS or not value:
+            continue
+        option = parameter.opts[0]
+        if name == "forms":
+            yield from (Named(f"{option} {form}", name, file) for form, file in value if file is not None)
+        elif value != _STDIN:
+            yield Named(option, name, value)
+
+
+def _inputs(ctx: click.Context) -> Iterator[Named]:
+    for parameter in ctx.command.params:
+        value = ctx.params.get(parameter.name or "")
+        if parameter.name in _OUTPUTS or not value:
+            continue
+        yield from paths_of(parameter, value if isinstance(value, tuple) else (value,))
+    if "kubeconfig" in ctx.params and not ctx.params.get("snapshots"):
+        for path in os.environ.get("KUBECONFIG", os.path.expanduser("~/.kube/config")).split(os.pathsep):
+            yield Named("kubectl's configuration", "kubeconfig", path)
+
+
+def paths_of(parameter: click.Parameter, values: Iterable[object]) -> Iterator[Named]:
+    """Yield the files that a parameter's values name: paths, and the FILE of ``NAME=FILE``."""
+    shown = (parameter.metavar or "").strip("[].") if isinstance(parameter, click.Argument) else parameter.opts[0]
+    for value in values:
+        if not isinstance(value, str):
+            continue
+        if isinstance(parameter.type, click.Path):
+            yield Named(shown, parameter.name or "", value)
+        elif "FILE" in (parameter.metavar or ""):
+            yield from (Named(shown, parameter.name or "", path) for path in dict.fromkeys((value, value.partition("=")[2])) if path)
