@@ -10,6 +10,7 @@ from models.gangs import markers
 from models.gangs.declarations import OF_GANGS, Groups, Note
 from models.kube.objects import Pod, pod_key
 from models.kube.pod_spec import NO_PROVISIONER, claim_keys
+from models.numa import nri_annotations
 from models.snapshot.snapshot import Snapshot
 
 _IN_TREE = ("gcePersistentDisk", "awsElasticBlockStore", "azureDisk", "cinder", "iscsi", "rbd")
@@ -41,6 +42,7 @@ def find(snapshot: Snapshot, pending: Iterable[Pod], *, tiers: Sequence[str] = (
             *([("devices", _UNREAD)] if id(pod) in unread else ()),
             *_of_pod(snapshot, pod),
             *devices.of_pod(pod),
+            *nri_annotations.not_honoured(pod),
             *_of_member(pod, notes.get(i)),
         )
     ]

@@ -58,11 +58,11 @@ class DeviceNotes:
             template = self._snapshot.resource_claim_templates.get(f"{space}/{each.resourceClaimTemplateName}")
             if claim is not None:
                 yield claim.spec
-            if template is not None:
+            if template is not None and template.spec is not None:
                 yield template.spec.spec
 
     def _asks_for_backed(self, pod: Pod) -> bool:
-        containers = (*pod.spec.containers, *(pod.spec.initContainers or ()))
+        containers = [*(pod.spec.containers or ()), *(pod.spec.initContainers or ())]
         listed = (each.resources for each in containers)
         return any(name in self._backed for each in listed if each is not None for name in (each.requests or each.limits or {}))
 
@@ -70,6 +70,8 @@ class DeviceNotes:
 def _derives(spec: api.ResourceClaimSpec | None) -> bool:
     devices = spec.devices if spec is not None else None
     for request in (devices.requests if devices is not None else None) or ():
-        if any(each.derivedAttributes for each in (request.exactly, *(request.firstAvailable or ())) if each is not None):
+        if request.exactly is not None and request.exactly.derivedAttributes:
+            return True
+        if any(each.derivedAttributes for each in request.firstAvailable or ()):
             return True
     return False
