@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from models.cluster.unmodelled_devices import DeviceNotes
+from models.cluster.unmodelled_nodes import of_nodes
 from models.documents.placement import Unmodelled
 from models.gangs import markers
 from models.gangs.declarations import OF_GANGS, Groups, Note
@@ -34,7 +35,7 @@ def find(snapshot: Snapshot, pending: Iterable[Pod], *, tiers: Sequence[str] = (
     pods = list(pending)
     notes = _of_gangs(snapshot, pods, tiers)
     unread, devices = {id(pod) for pod in _unread(snapshot, pods)}, DeviceNotes(snapshot)
-    return [
+    found = [
         Unmodelled(pod_key(pod), field, effect)
         for i, pod in enumerate(pods)
         if i in notes or id(pod) in unread or devices.wide or not _plain(pod) or snapshot.not_understood
@@ -42,10 +43,11 @@ def find(snapshot: Snapshot, pending: Iterable[Pod], *, tiers: Sequence[str] = (
             *([("devices", _UNREAD)] if id(pod) in unread else ()),
             *_of_pod(snapshot, pod),
             *devices.of_pod(pod),
-            *nri_annotations.not_honoured(pod),
+            *nri_annotations.not_honoured(pod, balloons=bool(snapshot.balloons_policies)),
             *_of_member(pod, notes.get(i)),
         )
     ]
+    return found + list(of_nodes(snapshot)) if pods else found
 
 
 def _plain(pod: Pod) -> bool:

@@ -16,15 +16,18 @@ from models.kube.objects import Pod
 from models.numa.annotations import AFFINITY, ANTI_AFFINITY
 from models.snapshot.interning import is_of_node_policy
 
-_POLICY: Final = "resource-policy.nri.io"
+POLICY: Final = "resource-policy.nri.io"
 _OLD_POLICY: Final = "cri-resource-manager.intel.com"
 #: Type of balloon of a pod or container.
-BALLOON: Final = f"balloon.balloons.{_POLICY}"
+BALLOON: Final = f"balloon.balloons.{POLICY}"
+#: Keeps a policy's hands off a container's CPUs.
+PRESERVE: Final = f"cpu.preserve.{POLICY}"
 
 _CHOICE: Final = "ignored: the CPUs and memory zones on the node are chosen without it"
 _HINTS: Final = "not checked: the container is not created where its CPUs or memory do not match the hints of its devices"
 _ISOLATED: Final = "not checked: the container is not created where the node has too few isolated CPUs left"
 _BALLOON: Final = "not checked: the container is not created where the node's policy has no such type of balloon, or no room in it"
+_ROOM: Final = "not checked: the container is not created where its balloon has no room; its type is checked where the policy is given"
 _VALUE: Final = "not checked: the container is not created where the plugin refuses the value"
 #: Nothing that depends on it decides where a pod can run.
 _NOTHING: Final = ""
@@ -64,7 +67,7 @@ _NAMES: Final = {
 }
 #: Plugins of their own: domain -> names, and whether a container is written ``/container.C`` or ``/C``.
 _PLUGINS: Final[dict[str, tuple[dict[str, str], bool]]] = {
-    _POLICY: (_NAMES, True),
+    POLICY: (_NAMES, True),
     _OLD_POLICY: (_NAMES, True),
     "memory-policy.nri.io": ({"class": _VALUE, "policy": _VALUE}, True),
     "memory-qos.nri.io": (
@@ -75,18 +78,18 @@ _PLUGINS: Final[dict[str, tuple[dict[str, str], bool]]] = {
     "memtierd.nri.io": ({"class": _NOTHING}, False),
     "nri.io": ({"epc-limit": _VALUE}, True),
 }  # fmt: skip
-_AFFINITIES: Final = tuple(f"{domain}/{kind}" for domain in (_POLICY, _OLD_POLICY) for kind in (AFFINITY, ANTI_AFFINITY))
+_AFFINITIES: Final = tuple(f"{domain}/{kind}" for domain in (POLICY, _OLD_POLICY) for kind in (AFFINITY, ANTI_AFFINITY))
 #: Every key without a scope, for suggestions.
 _KNOWN: Final = (*_AFFINITIES, *(f"{name}.{domain}" for domain, (names, _) in _PLUGINS.items() for name in names))
 
 
-def not_honoured(pod: Pod) -> Iterator[tuple[str, str]]:
-    """Yield field and effect of each annotation of these plugins that is not honoured."""
+def not_honoured(pod: Pod, *, balloons: bool) -> Iterator[tuple[str, str]]:
+    """Yield field and effect of each annotation of these plugins that is not honoured. ``balloons``: BalloonsPolicies are given."""
     for key, value in (pod.metadata.annotations or {}).items():
         if is_of_node_policy(key) and key not in _AFFINITIES:
             effect = _effect(key, pod)
             if effect and not (effect in _IF_TRUE and value in FALSE):
-                yield f"metadata.annotations[{key}]", effect
+                yield f"metadata.annotations[{key}]", _ROOM if balloons and effect == _BALLOON else effect
 
 
 def effective(pod: Pod, key: str, container: str) -> str | None:
