@@ -83,6 +83,10 @@ TABLE: dict[str, Row] = {
         unplaced={"both": "NodeDeclaredFeatures"},
         on={"restarts": {"new", "restarting"}, "network": {"new"}},
     ),
+    "rules/balloons-policy.yaml": Row(
+        unplaced={"strange": "BalloonsPolicy"},
+        on={"fast": {"main"}, "large": {"main", "own"}},
+    ),
     "rules/node-affinity.yaml": Row(
         unplaced={"too-new": "NodeAffinity", "empty-term": "NodeAffinity"},
         on={
@@ -259,6 +263,9 @@ REJECTS: dict[tuple[str, str], dict[str, list[str]]] = {
     ("rules/node-declared-features.yaml", "plain"): {},
     ("rules/node-declared-features.yaml", "restarts"): {"old": ["NodeDeclaredFeatures"]},
     ("rules/node-declared-features.yaml", "network"): {"restarting": ["NodeDeclaredFeatures"], "old": ["NodeDeclaredFeatures"]},
+    ("rules/balloons-policy.yaml", "plain"): {},
+    ("rules/balloons-policy.yaml", "fast"): {"own": ["BalloonsPolicy"], "edge": ["BalloonsPolicy"], "bare": ["NodeResourcesFit"]},
+    ("rules/balloons-policy.yaml", "large"): {"edge": ["BalloonsPolicy"], "bare": ["NodeResourcesFit"]},
     ("rules/node-affinity.yaml", "not-hdd"): {"n2": ["NodeAffinity"]},
     ("rules/node-affinity.yaml", "newer"): {n: ["NodeAffinity"] for n in ("n1", "n3", "n4")},
     ("rules/node-affinity.yaml", "empty-term"): {n: ["NodeAffinity"] for n in ("n1", "n2", "n3", "n4")},

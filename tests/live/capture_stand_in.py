@@ -61,9 +61,11 @@ TABLE = [
     ("csinodes", "", "storage.k8s.io/v1", False, "CSINode"),
     ("storageclasses", "sc", "storage.k8s.io/v1", False, "StorageClass"),
     ("noderesourcetopologies", "node-res-topo", "topology.node.k8s.io/v1alpha2", False, "NodeResourceTopology"),
+    ("balloonspolicies", "", "config.nri/v1alpha1", True, "BalloonsPolicy"),
+    ("topologyawarepolicies", "", "config.nri/v1alpha1", True, "TopologyAwarePolicy"),
 ]
 #: Groups of extensions, whose lists name apiVersion and kind in every item.
-_EXTENSIONS = ("scheduling.volcano.sh", "scheduling.x-k8s.io", "topology.node.k8s.io", "kueue.x-k8s.io")
+_EXTENSIONS = ("scheduling.volcano.sh", "scheduling.x-k8s.io", "topology.node.k8s.io", "kueue.x-k8s.io", "config.nri")
 
 
 @dataclass
