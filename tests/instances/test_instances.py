@@ -222,7 +222,14 @@ TABLE: dict[str, Row] = {
 #: Snapshots that go with manifests (tests/instances/planted/test_planted_gangs.py has the outcomes).
 WITH = {
     f"{name}.yaml": f"{name}-workload.yaml"
-    for name in ("gang-one-order", "gang-mutual", "gang-self-affine", "spread-infeasible-zone", "rules/namespace-limits")
+    for name in (
+        "gang-one-order",
+        "gang-mutual",
+        "gang-self-affine",
+        "spread-infeasible-zone",
+        "rules/namespace-limits",
+        "rules/runtime-class",
+    )
 }
 
 #: Snapshots with a Deployment `app` to be rolled out, and whether that completes.
