@@ -113,6 +113,20 @@ def _width(tree: NumaTree, amounts: Amounts) -> int:
     return next((k for k in range(1, len(tree.zones) + 1) if next(subsets(tree.capacity, amounts, k), None) is not None), 0)
 
 
+@dataclass(frozen=True, slots=True)
+class Shortage:
+    """Why a container gets no zones: what is asked of a resource, and per zone what the pod could have and what there is.
+
+    ``tied``: the zones that init containers of the pod bind it to, as a bitmask; 0 if they bind it to none.
+    """
+
+    name: str
+    asked: int
+    free: tuple[int, ...]
+    total: tuple[int, ...]
+    tied: int
+
+
 class _Admission:
     """What one pod has taken so far on a node, container by container.
 
@@ -134,6 +148,15 @@ class _Admission:
                 if ask.container != INIT or not is_memory(name):
                     self._take(pool, name, amount, init=ask.container == INIT)
         return pool
+
+    def shortage(self, ask: ZoneAsk) -> Shortage:
+        """Return the resource that a rejected container lacks: the first that no set of zones has, else its first one."""
+        k = width(self._tree, ask.amounts)
+        short = (each for each in ask.amounts if not k or next(self._pools(ZoneAsk(ask.container, (each,)), k), None) is None)
+        name, asked = next(short, ask.amounts[0])
+        held = self._reusable.get(name, {})
+        free = (max(0, zone.get(name, 0)) + held.get(z, 0) for z, zone in enumerate(self._free))
+        return Shortage(name, asked, tuple(free), tuple(zone.get(name, 0) for zone in self._tree.capacity), sum(1 << z for z in held))
 
     def _pools(self, ask: ZoneAsk, k: int) -> Iterator[int]:
         held = {name: self._reusable[name] for name, _ in ask.amounts if self._reusable.get(name)}
@@ -190,6 +213,12 @@ def first_fit(tree: NumaTree, free: Free, wanted: Sequence[ZoneAsk]) -> list[int
         got.append(pool)
     admission.end()
     return got
+
+
+def shortage(tree: NumaTree, free: Free, wanted: Sequence[ZoneAsk]) -> Shortage | None:
+    """Return why the kubelet rejects a pod, None if it does not. ``free`` stays as it is."""
+    admission = _Admission(tree, [dict(zone) for zone in free])
+    return next((admission.shortage(ask) for ask in wanted if admission.admit(ask) is None), None)
 
 
 def items(cls: ContainerClass, tree: NumaTree, *, hints: bool) -> list[Item] | None:

@@ -257,3 +257,39 @@ def test_the_checker_says_which_zone_the_init_containers_were_in() -> None:
         "container app asks for cpu 26, memory 1073741824: no NUMA zone has that much with node-0, where its init containers were "
         "(single-numa-node)"
     )
+
+
+# --- words --------------------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("left", "total", "policy", "asked", "why"),
+    [
+        ([{"cpu": 2}] * 3, [{"cpu": 6}] * 3, "restricted", container("app", 5), "cpu: 2, 2 and 2 free of 6; 5 asked"),
+        (
+            [{"cpu": 2}, {"cpu": 4}],
+            [{"cpu": 6}, {"cpu": 8}],
+            "single-numa-node",
+            container("app", 5),
+            "cpu: 2 and 4 free of 6 and 8; 5 asked",
+        ),
+        ([{"cpu": 8, NIC: 1}], [{"cpu": 8, NIC: 4}], "single-numa-node", container("app", 5, nic=2), f"{NIC}: 1 free of 4; 2 asked"),
+    ],
+)
+def test_reasons_and_causes_give_amounts(
+    left: list[dict[str, int]], total: list[dict[str, int]], policy: str, asked: Object, why: str
+) -> None:
+    found = place(from_objects([*node(left, total, policy), pod("p", asked)]), Options(time_limit=10, workers=1))
+    [reason] = found.unplaced[0].reasons
+    if reason.rule == "NodeResourceTopologyMatch":
+        assert reason.message == f"no NUMA zones with room under the Topology Manager policy {policy} ({why})"
+    assert [fact.message.partition("(on n ")[2] for cause in found.causes for fact in cause.facts] == [f"{why})"]
+
+
+def test_a_tie_is_part_of_reasons_and_causes() -> None:
+    found = place(from_objects([*node([{"cpu": 6}, {"cpu": 32}], WIDE), centos("a")]), Options(time_limit=10, workers=1))
+    why = "(cpu: 6 free of 32 in node-0, where its init containers are; 26 asked)"
+    [reason] = found.unplaced[0].reasons
+    assert reason.message.endswith(why)
+    [fact] = [fact for cause in found.causes for fact in cause.facts]
+    assert fact.message.endswith(f"(on n {why[1:]}")
