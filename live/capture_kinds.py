@@ -33,6 +33,7 @@ ORDER: Final = (
     "PersistentVolume",
     "StorageClass",
     "PriorityClass",
+    "RuntimeClass",
     "Namespace",
     "CSIDriver",
     "CSINode",
@@ -49,7 +50,17 @@ NOT_ASKED: Final = frozenset({"ServiceAccount"})
 _DEVICES: Final = ("ResourceSlice", "ResourceClaim", "ResourceClaimTemplate", "DeviceClass", "DeviceTaintRule")
 #: Kinds that clusters may do without: extensions, what is new or gone in some version, and what only keeps new pods from being created.
 _OPTIONAL: Final = frozenset(
-    {"PodGroup", "Workload", "NodeResourceTopology", "BalloonsPolicy", "TopologyAwarePolicy", "ResourceQuota", "LimitRange", *_DEVICES}
+    {
+        "PodGroup",
+        "Workload",
+        "NodeResourceTopology",
+        "BalloonsPolicy",
+        "TopologyAwarePolicy",
+        "ResourceQuota",
+        "LimitRange",
+        "RuntimeClass",
+        *_DEVICES,
+    }
 )
 #: Once the home of what ``apps`` has now; a server with both has the same objects in both.
 _LEGACY: Final = "extensions"

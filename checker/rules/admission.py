@@ -1,10 +1,10 @@
-"""Which pods that are yet to be created are refused by a LimitRange or a ResourceQuota, computed by the checker from the raw objects.
+"""Which pods that are yet to be created are refused by a RuntimeClass, a LimitRange or a ResourceQuota, computed by the checker.
 
 Pods are created in the order of ``Snapshot.to_create``; each takes what it uses of every quota that concerns it, placed or not. Under a
 policy that charges opportunity cost it takes at least the most that it may close to others; of pods that run, a quota counts the nodes
 that they close, each once.
 
-Source: k8s.io/kubernetes plugin/pkg/admission/limitranger, pkg/quota/v1/evaluator/core/pods.go.
+Source: k8s.io/kubernetes plugin/pkg/admission/{runtimeclass,limitranger}, pkg/quota/v1/evaluator/core/pods.go.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from models.documents.policy import DEFAULT as DEFAULT_POLICY
 from models.documents.policy import Policy
 from models.kube import objects, pod_spec, quantity
 from models.kube.feature_gates import DEFAULT
-from models.kube.namespace_limits import LimitRangeItem, ResourceQuota, ScopedResourceSelectorRequirement
+from models.kube.namespace_limits import LimitRangeItem, ResourceQuota, RuntimeScheduling, ScopedResourceSelectorRequirement
 from models.snapshot.snapshot import Snapshot
 
 Fault = tuple[str, str]  # rule, why
@@ -95,11 +95,49 @@ def refused(snapshot: Snapshot, policy: Policy = DEFAULT_POLICY, exempt: Collect
     Raises:
         QuantityError: a quantity in the snapshot is malformed or beyond 64 bits.
     """
-    if not (snapshot.to_create and (snapshot.resource_quotas or snapshot.limit_ranges)):
+    if not snapshot.to_create:
         return {}
-    ahead = dict.fromkeys(snapshot.to_create)
+    found = {key: ("RuntimeClass", why) for key, why in _unlike_class(snapshot)}
+    if snapshot.resource_quotas or snapshot.limit_ranges:
+        found |= _beyond(snapshot, found, policy, exempt)
+    return found
+
+
+def _unlike_class(snapshot: Snapshot) -> Iterator[tuple[str, str]]:
+    """Yield the pods that are not as their RuntimeClass makes them, with why: overhead, node selector or tolerations are not there."""
+    ahead = frozenset(snapshot.to_create)
+    for pod in snapshot.pods:
+        spec, key = pod.spec, objects.pod_key(pod)
+        if key not in ahead or pod.metadata.uid or spec.nodeName or (spec.runtimeClassName is None and not spec.overhead):
+            continue
+        of = snapshot.runtime_classes.get(spec.runtimeClassName or "")
+        if of is None and spec.runtimeClassName is not None:
+            yield key, f"there is no RuntimeClass {spec.runtimeClassName}"
+            continue
+        if _read(spec.overhead) != _read(of.overhead.podFixed if of is not None and of.overhead is not None else None):
+            yield key, f"its overhead is not that of RuntimeClass {spec.runtimeClassName}"
+        scheduling = (of.scheduling if of is not None else None) or RuntimeScheduling()
+        lacking = (scheduling.nodeSelector or {}).items() - (spec.nodeSelector or {}).items()
+        if lacking:
+            yield key, f"its node selector lacks {min(lacking)[0]} of RuntimeClass {spec.runtimeClassName}"
+        if not all(any(_takes_in(own, each) for own in spec.tolerations or ()) for each in scheduling.tolerations or ()):
+            yield key, f"it lacks a toleration of RuntimeClass {spec.runtimeClassName}"
+
+
+def _takes_in(own: objects.Toleration, asked: objects.Toleration) -> bool:
+    """Return whether a pod's toleration tolerates all that another one does."""
+    if own.effect and own.effect != asked.effect:
+        return False
+    if own.operator == "Exists":
+        return not own.key or own.key == asked.key
+    return (own.key, own.operator or "Equal", own.value or "") == (asked.key, asked.operator or "Equal", asked.value or "")
+
+
+def _beyond(snapshot: Snapshot, refused_before: Mapping[str, Fault], policy: Policy, exempt: Collection[str]) -> dict[str, Fault]:
+    """Return the pods that limits or quotas refuse. Pods that are refused already use nothing."""
+    ahead = dict.fromkeys(key for key in snapshot.to_create if key not in refused_before)
     pods = {objects.pod_key(pod): pod for pod in snapshot.pods}
-    books = Books(snapshot, ahead, policy=policy, exempt=exempt)
+    books = Books(snapshot, frozenset(snapshot.to_create), policy=policy, exempt=exempt)
     found: dict[str, Fault] = {}
     for key in ahead:
         if key in pods:

@@ -229,10 +229,15 @@ TABLE: dict[str, Row] = {
 WITH = {
     f"{name}.yaml": f"{name}-workload.yaml"
     for name in (
-        "gang-one-order", "gang-mutual", "gang-self-affine", "spread-infeasible-zone", "rules/namespace-limits",
+        "gang-one-order",
+        "gang-mutual",
+        "gang-self-affine",
+        "spread-infeasible-zone",
+        "rules/namespace-limits",
+        "rules/runtime-class",
         "seeds/quota-opportunity-cost",  # tests/commands/test_quota_charge.py has its outcome
     )
-}  # fmt: skip
+}
 
 #: Snapshots with a Deployment `app` to be rolled out, and whether that completes.
 ROLLOUTS = {"rollout-deadlock.yaml": False, "rollout-three-nodes.yaml": True, "rollout-quota.yaml": False}

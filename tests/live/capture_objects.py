@@ -179,6 +179,11 @@ def cluster() -> list[Object]:
         _object("v1", "Pod", "web-1-b", meta=of_set, spec=pod_spec(priority=7), status={"phase": "Pending"}),
         _object("v1", "Pod", "alone", namespace="office", spec=pod_spec(affinity=None), status={"phase": "Pending"}),
         _object("scheduling.k8s.io/v1", "PriorityClass", "high", namespace=None, value=7, description=SECRET),
+        _object(
+            "node.k8s.io/v1", "RuntimeClass", "kata", namespace=None, handler=SECRET,
+            overhead={"podFixed": {"cpu": "250m", "memory": "160Mi"}},
+            scheduling={"nodeSelector": {"zone": "a"}, "tolerations": [{"key": "kata", "operator": "Exists"}]},
+        ),
         _object("policy/v1", "PodDisruptionBudget", "web", spec={"minAvailable": 1, "selector": selector}, status={"expectedPods": 2}),
         _object(
             "v1", "PersistentVolume", "pv1", namespace=None,

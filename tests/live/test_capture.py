@@ -141,6 +141,7 @@ def test_only_lists_are_asked_for_and_never_secrets(captured: Capture, tmp_path:
         "/api/v1/persistentvolumes",
         "/apis/storage.k8s.io/v1/storageclasses",
         "/apis/scheduling.k8s.io/v1/priorityclasses",
+        "/apis/node.k8s.io/v1/runtimeclasses",
         "/api/v1/namespaces",
         "/apis/storage.k8s.io/v1/csidrivers",
         "/apis/storage.k8s.io/v1/csinodes",

@@ -29,6 +29,7 @@ APART = ("BalloonsPolicy", "NodeResourceTopology", "TopologyAwarePolicy", "PodGr
 MODULES = {
     "apps": "apps_v1",
     "batch": "batch_v1",
+    "node.k8s.io": "node_v1",
     "policy": "policy_v1",
     "resource.k8s.io": "resource_v1",
     "scheduling.k8s.io": "scheduling_v1",

@@ -193,7 +193,7 @@ def test_a_file_that_cannot_be_opened_is_a_problem(file: Any, monkeypatch: pytes
 # --- kinds ------------------------------------------------------------------------------------------------------------
 
 PLACES = {
-    "ServiceAccount": "service_accounts",
+    "ServiceAccount": "service_accounts", "RuntimeClass": "runtime_classes",
     "Node": "nodes", "Pod": "pods", "Namespace": "namespaces", "PriorityClass": "priority_classes", "Service": "services",
     "ResourceQuota": "resource_quotas", "LimitRange": "limit_ranges",
     "PodDisruptionBudget": "pod_disruption_budgets", "PersistentVolume": "persistent_volumes", "StorageClass": "storage_classes",
