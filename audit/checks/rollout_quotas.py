@@ -10,7 +10,7 @@ from models.cluster import rollout_admission
 from models.cluster.admission import Admission
 from models.kube.objects import Namespace, ObjectMeta, Pod, is_terminating
 from models.workloads.deployment_rollout import Pace, old_pods
-from models.workloads.pods import UnknownClass, admitted
+from models.workloads.pods import NotAdmitted, admitted
 from solver.rollout.quota_flow import halts
 
 
@@ -38,7 +38,7 @@ def refused_by_quotas(view: ClusterView, subjects: Sequence[tuple[Subject, Pace]
         part = replace(snapshot, pods=[snapshot.pods[i] for i in here], namespaces=namespaces)
         try:
             new = Pod(subject.pod.metadata, admitted(spec, subject.namespace, snapshot))
-        except UnknownClass:
+        except NotAdmitted:
             continue
         old, _ = old_pods(part, [places[i] for i in subject.pods if i in places])
         indices = [entry.index for entry in old]
