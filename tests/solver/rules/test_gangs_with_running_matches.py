@@ -114,7 +114,7 @@ def draw(seed: int) -> Instance:
         labels = {HOST: f"n{i}", RACK: rng.choice(("r1", "r2"))} | ({ZONE: rng.choice(("z1", "z2"))} if rng.random() < 0.9 else {})
         nodes.append((labels, rng.choice((1, 2, 3, 4))))
     apps = "abc"[: rng.choice((2, 2, 3))]
-    running = []
+    running: list[tuple[Sketch, int]] = []
     for _ in range(rng.choice((1, 1, 2, 3))):
         n = rng.randrange(len(nodes))
         if sum(one.cpu for one, at in running if at == n) < nodes[n][1]:
