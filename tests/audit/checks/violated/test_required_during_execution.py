@@ -293,6 +293,7 @@ def test_a_pod_that_goes_for_another_one_is_named() -> None:
     assert going(*things) == ["x"]
 
 
+@pytest.mark.full
 def test_no_finding_names_nobody() -> None:
     """Small clusters full of broken rules: each finding says who would have to go, and without them nothing is broken."""
     named = 0
@@ -304,16 +305,8 @@ def test_no_finding_names_nobody() -> None:
             for away in (False, True):
                 if rng.random() < 0.5:
                     affinity |= wants(rng.choice("xyz"), away=away)
-            given = {"affinity": affinity} if affinity else {}
-            things.append(
-                pod(
-                    f"p{i}",
-                    node_name=f"n{rng.choice((0, 0, 1))}",
-                    labels={"app": rng.choice("xyz")},
-                    priority=rng.choice((0, 0, 1)),
-                    **given,
-                )
-            )
+            where, app, priority = f"n{rng.choice((0, 0, 1))}", rng.choice("xyz"), rng.choice((0, 0, 1))
+            things.append(pod(f"p{i}", node_name=where, labels={"app": app}, priority=priority, affinity=affinity))
         gone = {key.partition("/")[2] for finding in found(*things) for key in finding.pods}
         assert all(finding.pods for finding in found(*things)), f"seed {seed}"
         assert not found(*(thing for thing in things if thing["metadata"]["name"] not in gone)), f"seed {seed}"
