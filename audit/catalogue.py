@@ -6,9 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from audit.checks import (
-    anti_affinity_users,
     disruption_budgets,
-    domain_blocking,
     hygiene,
     pod_annotations,
     pod_creation,
@@ -20,6 +18,8 @@ from audit.checks import (
     topology_spread,
     unread_kinds,
 )
+from audit.checks.anti_affinity import domain_blocking, opportunity_cost
+from audit.checks.anti_affinity import users as anti_affinity_users
 from audit.checks.control_plane import check as control_plane
 from audit.checks.unsatisfiable import check as unsatisfiable
 from audit.checks.violated import check as violated
@@ -35,6 +35,7 @@ _MODULES: Final = (
     unsatisfiable,
     schedulers,
     domain_blocking,
+    opportunity_cost,
     anti_affinity_users,
     topology_spread,
     rollouts,

@@ -7,7 +7,8 @@ import time
 from dataclasses import dataclass, field
 
 from audit.catalogue import CHECKS
-from audit.checks.control_plane.check import describe
+from audit.checks.anti_affinity import opportunity_cost
+from audit.checks.control_plane.check import describe, requirements
 from audit.checks.violated.execution import grace_notes
 from audit.selection import EVERYTHING, Chosen, Reported, report
 from audit.view.view import ClusterView
@@ -91,6 +92,7 @@ def examine(
     reported = report(view, found, options.chosen)
     findings = sorted(reported.findings, key=lambda f: (SEVERITIES.index(f.severity), f.code, f.object))
     pending = select(snapshot).pending
+    costs = opportunity_cost.describe(view, options.chosen.namespaces) if options.chosen.has(opportunity_cost.COST.code) else None
     document = Audit(
         SnapshotRef(
             snapshot.sha256,
@@ -108,5 +110,7 @@ def examine(
         unmodelled.find(snapshot, (snapshot.pods[i] for i in pending), tiers=options.policy.networkTiers),
         selection=reported.selection,
         notes=grace_notes(view),
+        requirements=requirements(view),
+        opportunityCosts=costs,
     )
     return document, reported

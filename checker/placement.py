@@ -107,7 +107,8 @@ def rest_faults(snapshot: Snapshot, placement: Placement) -> list[Violation]:
         waiting = [crowd.at[entry.pod] if refusals.get(entry.pod, "unknown") is None else None for entry in placement.assignments]
         bound = turns(placement, waiting, nodes, roster)
         pods = [snapshot.pods[place] for place in bound.places]
-        judge = Judge(snapshot, pods, exempt=placement.snapshot.daemonNamespaces, crowd=crowd)
+        policy = placement.policy or DEFAULT
+        judge = Judge(snapshot, pods, exempt=placement.snapshot.daemonNamespaces, crowd=crowd, policy=policy)
         found += _bound(judge, bound, pods, named=False)
         for entry, pod in zip(bound.entries, pods, strict=True):
             why_others = judge.other_devices(pod, entry.devices)
@@ -163,7 +164,8 @@ def _verify(snapshot: Snapshot, placement: Placement, *, claims: bool) -> Checke
     left = reasons.Left(snapshot, placement, crowd, refusals, roster.gangs, roster.ranks)
     waiting = left.candidates() if claims else []
     exempt = placement.snapshot.daemonNamespaces
-    judge = Judge(snapshot, [*pods, *waiting], absent=absent, exempt=exempt, free=free, crowd=crowd)
+    policy = placement.policy or DEFAULT
+    judge = Judge(snapshot, [*pods, *waiting], absent=absent, exempt=exempt, free=free, crowd=crowd, policy=policy)
     found += _bound(judge, bound, pods)
     found += gangs.gang_faults(snapshot, placement, roster, bound.entries, refusals)
     placed = {crowd.key_of[place]: entry.node for entry, place in zip(bound.entries, bound.places, strict=True)}
@@ -172,7 +174,7 @@ def _verify(snapshot: Snapshot, placement: Placement, *, claims: bool) -> Checke
     if claims:
         found += document_claims(snapshot, placement, refusals)
         found += left.faults(judge)
-        alone = Judge(snapshot, left.alone, absent=absent, exempt=exempt, free=free, crowd=crowd) if left.alone else None
+        alone = Judge(snapshot, left.alone, absent=absent, exempt=exempt, free=free, crowd=crowd, policy=policy) if left.alone else None
         found += left.cause_faults(alone)
         found += preference_claims(snapshot, placement, where, roster.gangs)
     return Checked(found, left.unjudged)

@@ -93,8 +93,9 @@ class Placing:
                 other = self._newcomers_first(good, rolling)
                 course = other if other.whole else course
         after = self.after(course)
-        clusters = Clusters(self.start, after, self.changes)
+        clusters = Clusters(self.start, after, self.changes, self.options)
         verdicts = [_halted(self._verdict(change, course, end), clusters) for change in self.changes]
+        self.notes += clusters.notes()
         newcomers = frozenset(self.newcomers)
         return Outcome(verdicts, after, newcomers, self.unmodelled, self.notes, list(dict.fromkeys(self.warnings)))
 
@@ -198,7 +199,7 @@ class Placing:
         try:
             others = self._others(change)
             freest = self.waiting.beside(without(self.start, others), change, {other.ref for other in self.changes})
-            freest.left_out += [pod for other in others for pod in remaining(other, self.start)]
+            freest.left_out += [pod for other in others for pod in remaining(other, self.start, self.options)]
             found = roll_out(
                 freest, f"{change.namespace}/{change.name}", None, self._limited(), on_progress=self.on_progress, stop=self.stop
             )

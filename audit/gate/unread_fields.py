@@ -28,7 +28,7 @@ _WITHOUT_DEFAULT: Final = frozenset(
     {
         *("args", "command", "env", "envFrom", "lifecycle", "livenessProbe", "readinessProbe", "startupProbe", "stdin", "tty"),
         *("volumeDevices", "volumeMounts", "workingDir", "dnsConfig", "hostAliases", "hostIPC", "hostPID", "hostname", "imagePullSecrets"),
-        *("readinessGates", "runtimeClassName", "setHostnameAsFQDN", "shareProcessNamespace", "subdomain"),
+        *("readinessGates", "setHostnameAsFQDN", "shareProcessNamespace", "subdomain"),
     }
 )
 _QUANTITIES: Final = ("divisor", "sizeLimit")

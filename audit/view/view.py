@@ -22,7 +22,7 @@ from models.snapshot.scope import is_mirror
 from models.snapshot.snapshot import Snapshot
 from models.workloads.checks import Audience
 from models.workloads.ownership import HASH, OwnedPods, Owners
-from models.workloads.pods import UnknownClass, admitted
+from models.workloads.pods import NotAdmitted, admitted
 from models.workloads.replicas import asked, job_wanted, suspended
 from models.workloads.revisions import same_template
 from models.workloads.template import template_hash
@@ -196,7 +196,7 @@ class ClusterView:
         """A pod as the workload would make it, the parts that differ from pod to pod left out. ``label``: its pod-template-hash."""
         try:
             spec = admitted(workload.spec, workload.namespace, self.snapshot)
-        except UnknownClass:
+        except NotAdmitted:
             spec = _change(workload.spec, priority=0)
         labels = workload.labels
         if label is not None:

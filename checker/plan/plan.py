@@ -27,7 +27,7 @@ from checker.plan.movable import Exclusions, holds_rules
 from checker.plan.move_cost import Cost, cost_of
 from checker.plan.objective import Ledger, summary_faults, tier_faults
 from checker.plan.replay import BUDGET, Replay
-from checker.plan.state import Board
+from checker.plan.state import Board, cordoned
 from checker.rules import execution_grace, gangs
 from checker.violation import DOCUMENT, Violation
 from models.documents.placement import Assignment, GangResult, Placement
@@ -72,6 +72,7 @@ class _Check:
     """One plan against its snapshot."""
 
     def __init__(self, snapshot: Snapshot, plan: RebalancePlan) -> None:
+        snapshot = cordoned(snapshot, plan.drain)
         self.snapshot, self.plan = snapshot, plan
         policy = plan.policy or DEFAULT
         self.pods = {objects.pod_key(pod): pod for pod in snapshot.pods}

@@ -10,7 +10,7 @@ from typing import Final, Literal
 from live.api.answers import Api, Object
 from live.gates.broken_rules import BrokenRules
 from live.gates.choice import Choice
-from live.gates.crews import Cluster, asked_for, crews
+from live.gates.crews import Cluster, asked_for, crews, scaled_down
 from live.gates.fitting import Fitting, Judge, Release
 from live.gates.held import is_held, is_waiting, key_of, letting_go, node_of, path_of
 from live.gates.holding import Holding
@@ -119,6 +119,8 @@ class Gates:
                     self.say(text)
             if not moved:
                 await self.news(min(_SILENT, deadline - clock()))
+        for text in filter(None, (scaled_down(self.cluster, template) for template in self.templates)):
+            self.say(text)
         return Outcome("done", self._placed)
 
     async def serve(self) -> None:

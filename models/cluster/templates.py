@@ -28,6 +28,7 @@ from models.snapshot.snapshot import InputError, Snapshot
 if TYPE_CHECKING:
     from models.devices.demand import Demand
     from models.devices.table import DeviceTable
+    from models.numa.balloons import Balloons
     from models.numa.node_topology import NumaTree
 
 _encoder = msgspec.json.Encoder(order="deterministic")
@@ -104,7 +105,8 @@ class TemplateReader:
         self._selected: dict[Selector, frozenset[str]] = {}
         self.containers = _containers(snapshot, scope, policy, rejecting=any(tree.rejects for tree in trees))
         self.default_spread = DefaultSpread(snapshot, policy)
-        self._refused = refusals(snapshot)
+        self._refused = refusals(snapshot, policy, daemon_namespaces)
+        self.balloons = _balloons(snapshot)
         asked = scope
         if running:  # of a gang, those that run are no pods to be placed
             waiting = [i for i in scope.pending if i not in running]
@@ -154,6 +156,7 @@ class TemplateReader:
             parts += [pod.spec.nodeName if is_mirror(pod) else None, claim_keys(pod), named_claims(pod), self.default_spread.key(pod)]
             parts += image_names(pod) if self.policy.multipliers.imageLocality else ()  # those of volumes, too
         parts += [self.containers.key(i), self._gang_of.get(i), self.running.get(i), self._refused.get(i)]
+        parts += [self.balloons.key(pod)] if self.balloons is not None and not bound else []
         parts += [self._demand(i)] if not bound and self._devices else []
         return _encoder.encode(parts)
 
@@ -305,6 +308,15 @@ def _reads_labels(pod: Pod) -> bool:
     terms = (term for kind in ("podAffinity", "podAntiAffinity") for term, _ in affinity_terms(pod, kind))
     spread = pod.spec.topologySpreadConstraints or ()
     return any(c.matchLabelKeys for c in spread) or any(term.matchLabelKeys or term.mismatchLabelKeys for term in terms)
+
+
+def _balloons(snapshot: Snapshot) -> Balloons | None:
+    """Return the BalloonsPolicies of the nodes; None without any, so that what reads them is not loaded."""
+    if not snapshot.balloons_policies:
+        return None
+    from models.numa.balloons import Balloons
+
+    return Balloons(snapshot.nodes, snapshot.balloons_policies)
 
 
 def _containers(snapshot: Snapshot, scope: Scope, policy: Policy, *, rejecting: bool) -> NoContainers:

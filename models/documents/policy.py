@@ -17,6 +17,7 @@ from models.snapshot.snapshot import Snapshot
 
 Strategy = Literal["spread", "pack", "none"]
 Shorthand = Literal["directed", "symmetric"]
+QuotaCharge = Literal["requests", "opportunityCost"]
 
 API_VERSION: Final = "kubestow.dev/v1alpha1"
 _Multiplier = Annotated[int, Meta(ge=0, le=1000)]
@@ -220,6 +221,10 @@ class Policy(_Section, frozen=True):
         Literal["none", "hami", "kai", "volcano"],
         Meta(description="The system that shares GPUs without DynamicResources, if any."),
     ] = "none"
+    quotaCharge: Annotated[
+        QuotaCharge,
+        Meta(description="What a ResourceQuota counts for a pod: its requests, or at least the nodes that its rules close to others."),
+    ] = "requests"
     moves: Annotated[Moves, Meta(description="What moving a running pod costs.")] = Moves()
 
     def __post_init__(self) -> None:

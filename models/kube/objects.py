@@ -261,6 +261,7 @@ class PodSpec(Struct):
     schedulingGroup: PodSchedulingGroup | None = None
     activeDeadlineSeconds: int | None = None
     hostUsers: bool | None = None
+    runtimeClassName: str | None = None
 
 
 class ContainerStatus(Struct):

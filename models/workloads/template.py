@@ -42,7 +42,7 @@ def fingerprint(template: workload_objects.PodTemplateSpec) -> bytes:
     Annotations that are not read do not count, either.
     """
     metadata = template.metadata or objects.ObjectMeta()
-    read = {k: v for k, v in (metadata.annotations or {}).items() if k.startswith(interning.ANNOTATIONS)}
+    read = {k: v for k, v in (metadata.annotations or {}).items() if interning.is_read(k)}
     return _encoder.encode((essence(template, (HASH,)), read))
 
 

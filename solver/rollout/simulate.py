@@ -40,6 +40,11 @@ OVERTAKEN: Final = (
     "replicas are raised together with the template: the old ReplicaSet is scaled up first, and with what its pods take of the quotas"
     " the rollout may come to a halt; raise the replicas afterwards"
 )
+#: A note on rollouts whose new pods are charged more by quotas than they request.
+CHARGED: Final = (
+    "quotas charge opportunity cost (quotaCharge): new pods stay charged for the largest domain that they may close until the rollout ends;"
+    " the API server counts requests alone"
+)
 #: The share of the time limit after which the search is over; the rest is for remedies and the check.
 SEARCHING = 0.6
 
@@ -237,6 +242,8 @@ def _notes(search: RolloutSearch, going: Sequence[int]) -> list[str]:
         notes.append(f"terminating pods of the Deployment are taken as gone: {len(going)}")
     if search.zones_held():
         notes.append("the NUMA zones of old pods count as taken after they have gone: which come free is not known")
+    if problem.admission.by_opportunity_cost:
+        notes.append(CHARGED)
     if any(problem.snapshot.pods[i].spec.schedulingGates for i in problem.new[:1]):
         notes.append("the template's scheduling gates are taken as lifted")
     return notes

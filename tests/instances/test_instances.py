@@ -83,6 +83,10 @@ TABLE: dict[str, Row] = {
         unplaced={"both": "NodeDeclaredFeatures"},
         on={"restarts": {"new", "restarting"}, "network": {"new"}},
     ),
+    "rules/balloons-policy.yaml": Row(
+        unplaced={"strange": "BalloonsPolicy"},
+        on={"fast": {"main"}, "large": {"main", "own"}},
+    ),
     "rules/node-affinity.yaml": Row(
         unplaced={"too-new": "NodeAffinity", "empty-term": "NodeAffinity"},
         on={
@@ -151,7 +155,7 @@ TABLE: dict[str, Row] = {
         unplaced=dict.fromkeys(numbered("batch", 3), "NodeResourcesFit"),
         on={"urgent": {"wide"}, "steady": {"narrow"}},
     ),
-    **dict.fromkeys((f"rebalance-{goal}.yaml" for goal in ("repair", "swap", "drain", "stuck", "consolidate")), Row()),
+    **dict.fromkeys((f"rebalance-{goal}.yaml" for goal in ("repair", "swap", "drain", "stuck", "broken", "consolidate")), Row()),
     "size-pool.yaml": Row(),
     "rebalance-admit.yaml": Row(unplaced=dict.fromkeys((*numbered("train", 2), *numbered("urgent", 2)), "NodeResourcesFit")),
     "pending/capacity.yaml": Row(unplaced={"db-0": "NodeResourcesFit"}),
@@ -224,7 +228,15 @@ TABLE: dict[str, Row] = {
 #: Snapshots that go with manifests (tests/instances/planted/test_planted_gangs.py has the outcomes).
 WITH = {
     f"{name}.yaml": f"{name}-workload.yaml"
-    for name in ("gang-one-order", "gang-mutual", "gang-self-affine", "spread-infeasible-zone", "rules/namespace-limits")
+    for name in (
+        "gang-one-order",
+        "gang-mutual",
+        "gang-self-affine",
+        "spread-infeasible-zone",
+        "rules/namespace-limits",
+        "rules/runtime-class",
+        "seeds/quota-opportunity-cost",  # tests/commands/test_quota_charge.py has its outcome
+    )
 }
 
 #: Snapshots with a Deployment `app` to be rolled out, and whether that completes.
@@ -256,6 +268,9 @@ REJECTS: dict[tuple[str, str], dict[str, list[str]]] = {
     ("rules/node-declared-features.yaml", "plain"): {},
     ("rules/node-declared-features.yaml", "restarts"): {"old": ["NodeDeclaredFeatures"]},
     ("rules/node-declared-features.yaml", "network"): {"restarting": ["NodeDeclaredFeatures"], "old": ["NodeDeclaredFeatures"]},
+    ("rules/balloons-policy.yaml", "plain"): {},
+    ("rules/balloons-policy.yaml", "fast"): {"own": ["BalloonsPolicy"], "edge": ["BalloonsPolicy"], "bare": ["NodeResourcesFit"]},
+    ("rules/balloons-policy.yaml", "large"): {"edge": ["BalloonsPolicy"], "bare": ["NodeResourcesFit"]},
     ("rules/node-affinity.yaml", "not-hdd"): {"n2": ["NodeAffinity"]},
     ("rules/node-affinity.yaml", "newer"): {n: ["NodeAffinity"] for n in ("n1", "n3", "n4")},
     ("rules/node-affinity.yaml", "empty-term"): {n: ["NodeAffinity"] for n in ("n1", "n2", "n3", "n4")},

@@ -28,8 +28,11 @@ class Executed:
     alone: frozenset[int] = frozenset()
 
     def going(self, pods: Iterable[int]) -> list[int]:
-        """Return those of some pods that would have to go, and before each those that have to be near it, in order."""
+        """Return those of some pods that would have to go, and before each those that have to be near it, in order. For a pod that may stay
+        after all these are the pods whose going lets it stay."""
         wanted = set(pods)
+        staying = wanted - self.order.keys() - set(self.order.values())
+        wanted = wanted.union(*(self.enforced.relieved_by(i, self.order) for i in staying))
         return [i for i, cause in self.order.items() if i in wanted or cause in wanted]
 
     def breaking(self, group: Together) -> list[int]:

@@ -85,7 +85,8 @@ def _own(now: Pods, done: Done) -> Iterator[Drift]:
             continue
         name = each.name if each.name == key else f"{each.name}, which stands for {key},"
         if pod is None or pod.metadata.uid != each.uid:
-            yield Drift("Pod", each.name, "gone", f"Pod {name} is gone (this run put it {_on(each.node)})", each.node or "")
+            was = f"this run put it {_on(each.node)}" if each.node else "it had no node yet"
+            yield Drift("Pod", each.name, "gone", f"Pod {name} is gone ({was})", each.node or "")
         elif objects.is_terminating(pod):
             yield Drift("Pod", each.name, "terminating", f"Pod {name} is being deleted", each.node or "")
         elif objects.is_terminal(pod):

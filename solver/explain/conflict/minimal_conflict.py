@@ -36,6 +36,7 @@ WORKERS = 2
 _DROPPED_FIRST = (
     "NodeResourceTopologyMatch", "DynamicResources", "PodTopologySpread", "InterPodAffinity", "GangScheduling", "NodeVolumeLimits",
     "VolumeBinding", "VolumeRestrictions", "VolumeZone", "NodePorts", "NodeResourcesFit", "NodeAffinity", "NodeDeclaredFeatures",
+    "BalloonsPolicy",
     "TaintToleration", "NodeUnschedulable", "NodeName", "LimitRanger", "ResourceQuota",
 )  # fmt: skip
 

@@ -137,8 +137,15 @@ class Enforced:
             rest = {j: cause for j, cause in found.items() if j != i}
             touched = {i, *winning.get(i, ()), *self._needed_by.get(i, ())} - rest.keys()
             if not any(self._breaks(j, rest) for j in touched):
+                turn = list(found).index(i)
+                self.begun = {j: begun - (begun > turn) for j, begun in self.begun.items()}
                 found = rest
         return found
+
+    def relieved_by(self, i: int, gone: Mapping[int, int]) -> set[int]:
+        """Return the pods that go whose absence lets a pod stay that broke a rule with them."""
+        near = set[int]().union(*(wanted.full for wanted in self._wanted.get(i, ())))
+        return (self.losing.get(i, set()) | near) & gone.keys()
 
     def _let_go(self, i: int, found: dict[int, int], rank: dict[int, int]) -> None:
         """Add a pod, and before it those that would miss it."""

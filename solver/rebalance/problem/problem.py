@@ -32,6 +32,7 @@ from models.snapshot.snapshot import Snapshot
 from models.workloads.ownership import Owners
 from solver.objective.tie_break import occupies
 from solver.rebalance.problem import waiting_resizes
+from solver.rebalance.problem.cordon import cordoned
 from solver.rebalance.problem.execution_violators import Enforced
 from solver.rebalance.problem.options import PlanOptions
 
@@ -180,6 +181,8 @@ class _Reader:
 
     def __init__(self, snapshot: Snapshot, asked: PlanOptions) -> None:
         options, limits, pods = asked.options, asked.limits, snapshot.pods
+        drain = node_selection.choose(snapshot, asked.drain)
+        snapshot = cordoned(snapshot, drain)
         self.snapshot, self.asked, self.pods = snapshot, asked, pods
         self.scope = select(snapshot, include_gated=options.include_gated)
         self.refused = exclusions(snapshot, limits.alsoMove, tiers=options.policy.networkTiers)
@@ -194,7 +197,7 @@ class _Reader:
         ]
         self.waiting = self.scope.pending if "admit" in asked.goals else []
         self.index = {node.metadata.name or "": n for n, node in enumerate(snapshot.nodes)}
-        self.drain = [self.index[name] for name in node_selection.choose(snapshot, asked.drain)]
+        self.drain = [self.index[name] for name in drain]
         self.closed = np.zeros(len(self.index), dtype=bool)
         self.closed[self.drain] = True
         self.enforced = Enforced(snapshot, options.exempt, asked.forgiven) if "repair" in asked.goals else None

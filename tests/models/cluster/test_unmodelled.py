@@ -9,6 +9,7 @@ import pytest
 from models.cluster import unmodelled
 from models.gangs import gangs
 from models.kube import objects as kube_objects
+from models.kube.feature_gates import FeatureGates
 from models.snapshot.scope import select
 from models.snapshot.snapshot import Snapshot, from_objects
 from tests.models.gangs.test_gangs import (
@@ -194,3 +195,40 @@ def test_devices_are_named_where_no_library_evaluates_selectors(monkeypatch: pyt
     monkeypatch.setattr("models.cel.selectors.available", lambda: False)
     assert [entry[:2] for entry in named(selected, claim, using)] == [("a", "devices")]
     assert named(named_class, claim, using) == []
+
+
+@pytest.mark.parametrize("gate", ["CompositePodGroup", "PodGroupPreemptionPolicy"])
+def test_gates_that_change_what_a_pod_group_means_are_named(gate: str) -> None:
+    snapshot = from_objects([node("n1"), native("train", schedulingPolicy=GANG_OF_TWO), grouped("a"), pod("b")])
+    snapshot.gates = FeatureGates("1.37", ((gate, True),))
+    found = unmodelled.find(snapshot, snapshot.pods)
+    assert [(each.pod, each.field) for each in found] == [("default/a", "spec.schedulingGroup")]
+
+
+@pytest.mark.parametrize(
+    ("slice_more", "device_more", "derives", "words"),
+    [
+        ({}, {}, False, []),
+        ({"skipNodeOperations": ["*"]}, {}, False, ["skipNodeOperations of slices is ignored"]),
+        ({}, {"consumesCounters": [{"counterSet": "c", "compatibilityGroups": ["a"]}]}, False, ["compatibilityGroups of devices"]),
+        ({}, {}, True, ["derivedAttributes are ignored"]),
+    ],
+)
+def test_fields_of_devices_that_1_37_brought_are_named(slice_more: Object, device_more: Object, derives: bool, words: list[str]) -> None:
+    api, driver = "resource.k8s.io/v1", "gpu.example.com"
+    pool = {"name": "n1", "generation": 1, "resourceSliceCount": 1}
+    exactly = {"deviceClassName": "gpu", **({"derivedAttributes": [{"name": "a"}]} if derives else {})}
+    listed = [
+        {"apiVersion": api, "kind": "ResourceSlice", "metadata": {"name": "s"},
+         "spec": {"driver": driver, "nodeName": "n1", "pool": pool, "devices": [{"name": "d", **device_more}], **slice_more}},
+        {"apiVersion": api, "kind": "DeviceClass", "metadata": {"name": "gpu"}, "spec": {"extendedResourceName": "example.com/gpu"}},
+        {"apiVersion": api, "kind": "ResourceClaim", "metadata": {"name": "c"},
+         "spec": {"devices": {"requests": [{"name": "r", "exactly": exactly}]}}},
+    ]  # fmt: skip
+    claiming = pod("p", resourceClaims=[{"name": "c", "resourceClaimName": "c"}])
+    extended = pod("e", containers=[{"name": "a", "image": "i", "resources": {"limits": {"example.com/gpu": "1"}}}])
+    found = named(*listed, claiming, extended, pod("q"))
+    assert [(name, field) for name, field, _ in found if name == "p"] == [("p", "spec.resourceClaims")] * len(words)
+    assert [(name, field) for name, field, _ in found if name == "e"] == [("e", "devices")] * (len(words) - derives)
+    assert all(effect.startswith(word) for (_, _, effect), word in zip(found, words, strict=False))
+    assert "q" not in {name for name, _, _ in found}

@@ -25,10 +25,11 @@ TABLE = Path(api_types.__file__).with_name("api_types.json")
 #: Objects that are looked through for unknown fields, besides those that are read.
 ALSO = {"LimitRange": "core_v1", "ResourceQuota": "core_v1"}
 #: Kinds that other projects define, and alpha kinds whose fields change from version to version.
-APART = ("NodeResourceTopology", "PodGroup", "Workload")
+APART = ("BalloonsPolicy", "NodeResourceTopology", "TopologyAwarePolicy", "PodGroup", "Workload")
 MODULES = {
     "apps": "apps_v1",
     "batch": "batch_v1",
+    "node.k8s.io": "node_v1",
     "policy": "policy_v1",
     "resource.k8s.io": "resource_v1",
     "scheduling.k8s.io": "scheduling_v1",

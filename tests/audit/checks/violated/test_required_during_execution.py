@@ -275,3 +275,40 @@ def test_who_has_to_be_near_a_pod_that_is_forgiven_stays() -> None:
     now = [node("n0"), owner, running("b-0", "n0"), running("c-0", "n0", affinity=enforced(together("a")))]
     assert judged(now, [node("n0"), owner])[0] == []
     assert judged(now, now)[0] == ["KS123"]
+
+
+def wants(app: str, *, away: bool = False) -> Object:
+    term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": app}}}
+    return {"podAntiAffinity" if away else "podAffinity": {ENFORCED: [term]}}
+
+
+def test_a_pod_that_goes_for_another_one_is_named() -> None:
+    """`x` needs `y` and would go before it; then `y` and `not-x`, which are to be away from x, may both stay."""
+    things = [
+        node("n1", labels={"kubernetes.io/hostname": "n1"}),
+        pod("x", node_name="n1", labels={"app": "x"}, affinity=wants("y")),
+        pod("not-x", node_name="n1", labels={"app": "o"}, affinity=wants("x", away=True)),
+        pod("y", node_name="n1", labels={"app": "y"}, affinity=wants("x", away=True)),
+    ]
+    assert going(*things) == ["x"]
+
+
+@pytest.mark.full
+def test_no_finding_names_nobody() -> None:
+    """Small clusters full of broken rules: each finding says who would have to go, and without them nothing is broken."""
+    named = 0
+    for seed in range(400):
+        rng = random.Random(f"nobody-{seed}")
+        things = [node(f"n{i}", labels={"kubernetes.io/hostname": f"n{i}"}) for i in range(2)]
+        for i in range(rng.randint(2, 5)):
+            affinity: Object = {}
+            for away in (False, True):
+                if rng.random() < 0.5:
+                    affinity |= wants(rng.choice("xyz"), away=away)
+            where, app, priority = f"n{rng.choice((0, 0, 1))}", rng.choice("xyz"), rng.choice((0, 0, 1))
+            things.append(pod(f"p{i}", node_name=where, labels={"app": app}, priority=priority, affinity=affinity))
+        gone = {key.partition("/")[2] for finding in found(*things) for key in finding.pods}
+        assert all(finding.pods for finding in found(*things)), f"seed {seed}"
+        assert not found(*(thing for thing in things if thing["metadata"]["name"] not in gone)), f"seed {seed}"
+        named += len(gone)
+    assert named > 200
