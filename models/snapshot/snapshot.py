@@ -390,6 +390,7 @@ class _Intake:
                 elif not self._bad_classes:
                     self._unknown_class(pod)
             spec.priority = value
+            spec.preemptionPolicy = defaults.preemption_policy(spec, classes)
         for name, pods in unknown.items():
             self.warn(f"priority class {shorten(name)} is not in the snapshot: priority 0 for {settling.some_of(pods, 'pod')}")
 

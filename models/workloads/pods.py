@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from models.kube import objects
+from models.kube import defaults, objects
 from models.kube.workload_objects import Job
 from models.snapshot import interning
 from models.snapshot.snapshot import Snapshot
@@ -48,6 +48,7 @@ def admitted(spec: objects.PodSpec, namespace: str, snapshot: Snapshot) -> objec
     return _change(
         spec,
         priority=priority,
+        preemptionPolicy=defaults.preemption_policy(spec, snapshot.priority_classes),
         schedulerName=spec.schedulerName or "default-scheduler",
         tolerations=tolerations,
         volumes=interning.mattering(spec.volumes),

@@ -7,10 +7,13 @@ from typing import Any
 import pytest
 
 from models.cluster import unmodelled
+from models.cluster.compile import compile_cluster
 from models.gangs import gangs
 from models.kube import objects as kube_objects
+from models.kube import workload_objects
 from models.snapshot.scope import select
 from models.snapshot.snapshot import Snapshot, from_objects
+from models.workloads.template import fingerprint
 from tests.models.gangs.test_gangs import (
     COSCHEDULING,
     KUEUE,
@@ -194,3 +197,31 @@ def test_devices_are_named_where_no_library_evaluates_selectors(monkeypatch: pyt
     monkeypatch.setattr("models.cel.selectors.available", lambda: False)
     assert [entry[:2] for entry in named(selected, claim, using)] == [("a", "devices")]
     assert named(named_class, claim, using) == []
+
+
+@pytest.mark.parametrize(
+    ("context", "field"),
+    [
+        ({"sysctls": [{"name": "net.core.somaxconn", "value": "1024"}]}, "sysctls"),
+        ({"sysctls": [{"name": "kernel/msgmax", "value": "1"}, {"name": "net.ipv4.tcp_syncookies", "value": "1"}]}, "sysctls"),
+        ({"sysctls": [{"name": "net.ipv4.tcp_syncookies", "value": "1"}, {"name": "net/ipv4/tcp_rmem", "value": "1"}]}, None),
+        ({"supplementalGroupsPolicy": "Strict"}, "supplementalGroupsPolicy"),
+        ({"supplementalGroupsPolicy": "Merge"}, None),
+        ({"appArmorProfile": {"type": "RuntimeDefault"}}, "appArmorProfile"),
+        ({"appArmorProfile": {"type": "Unconfined"}}, None),
+        ({"fsGroup": 1000, "runAsUser": 1000}, None),
+    ],
+)
+def test_what_a_kubelet_may_refuse_a_pod_for_is_named(context: Object, field: str | None) -> None:
+    found = [each[1] for each in named(pod("a", securityContext=context))]
+    assert found == ([] if field is None else [f"spec.securityContext.{field}"])
+
+
+def test_what_only_the_kubelet_reads_tells_no_pods_apart() -> None:
+    """Admission plugins fill security contexts in, each pod's its own."""
+    plain, strict = pod("a"), pod("b", securityContext={"supplementalGroupsPolicy": "Strict"})
+    snapshot = from_objects([node("n1"), plain, strict])
+    specs = [workload_objects.PodTemplateSpec(spec=each.spec) for each in snapshot.pods]
+    assert fingerprint(specs[0]) == fingerprint(specs[1])
+    cluster = compile_cluster(snapshot, select(snapshot))
+    assert cluster.count.tolist() == [2]
