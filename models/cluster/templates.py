@@ -40,7 +40,7 @@ _MEMBER = "\0gang"
 UNREAD: Final = frozenset(
     (
         "nodeName", "priorityClassName", "preemptionPolicy", "schedulerName", "volumes", "schedulingGates",
-        "resourceClaims", "workloadRef", "schedulingGroup", "activeDeadlineSeconds",
+        "resourceClaims", "workloadRef", "schedulingGroup", "activeDeadlineSeconds", "securityContext",
     )
 )  # fmt: skip
 #: Fields that do not matter either once a pod holds its place: it neither asks for a node any more nor counts at a priority.

@@ -9,7 +9,7 @@ from models.cluster.unmodelled_nodes import of_nodes
 from models.documents.placement import Unmodelled
 from models.gangs import markers
 from models.gangs.declarations import OF_GANGS, Groups, Note
-from models.kube.objects import Pod, pod_key
+from models.kube.objects import Pod, PodSecurityContext, pod_key
 from models.kube.pod_spec import NO_PROVISIONER, claim_keys
 from models.numa import nri_annotations
 from models.snapshot.snapshot import Snapshot
@@ -19,6 +19,15 @@ _IN_TREE = ("gcePersistentDisk", "awsElasticBlockStore", "azureDisk", "cinder", 
 #: Kueue's topology of parts of a pod set.
 _SLICES = "kueue.x-k8s.io/podset-slice-"
 
+#: Sysctls that every kubelet allows (pkg/kubelet/sysctl/safe_sysctls.go); others it allows where its configuration says so.
+_SAFE_SYSCTLS = frozenset(
+    (
+        "kernel.shm_rmid_forced", "net.ipv4.ip_local_port_range", "net.ipv4.ip_local_reserved_ports",
+        "net.ipv4.ip_unprivileged_port_start", "net.ipv4.ping_group_range", "net.ipv4.tcp_fin_timeout",
+        "net.ipv4.tcp_keepalive_intvl", "net.ipv4.tcp_keepalive_probes", "net.ipv4.tcp_keepalive_time",
+        "net.ipv4.tcp_rmem", "net.ipv4.tcp_syncookies", "net.ipv4.tcp_wmem",
+    )
+)  # fmt: skip
 _DEFAULT = "default-scheduler"
 
 #: Feature gates that change what a pod group means: gate -> effect of not reading it.
@@ -53,7 +62,7 @@ def find(snapshot: Snapshot, pending: Iterable[Pod], *, tiers: Sequence[str] = (
 def _plain(pod: Pod) -> bool:
     """Return whether a pod has none of the fields that anything below looks at; most pods have none."""
     spec = pod.spec
-    odd = spec.volumes or spec.resourceClaims or spec.schedulingGroup or pod.metadata.annotations
+    odd = spec.volumes or spec.resourceClaims or spec.schedulingGroup or pod.metadata.annotations or spec.securityContext
     return not odd and spec.schedulerName in (None, _DEFAULT)
 
 
@@ -108,6 +117,7 @@ def _of_pod(snapshot: Snapshot, pod: Pod) -> Iterator[tuple[str, str]]:
             yield "spec.schedulingGroup", effect
     if spec.schedulerName not in (None, _DEFAULT):
         yield "spec.schedulerName", "placed by the rules of the default scheduler"
+    yield from _of_kubelet(spec.securityContext)
     for i, volume in enumerate(spec.volumes or ()):
         for kind in _IN_TREE:
             if getattr(volume, kind) is not None:
@@ -115,6 +125,21 @@ def _of_pod(snapshot: Snapshot, pod: Pod) -> Iterator[tuple[str, str]]:
     for key in claim_keys(pod):
         if _provisioned(snapshot, key):
             yield f"claim {key}", "CSIStorageCapacity is ignored"
+
+
+def _of_kubelet(context: PodSecurityContext | None) -> Iterator[tuple[str, str]]:
+    """Return what a kubelet may refuse the pod for once it is bound; no scheduler reads it.
+
+    Source: k8s.io/kubernetes pkg/kubelet/sysctl, pkg/kubelet/lifecycle (handlers.go, predicate.go).
+    """
+    if context is None:
+        return
+    if any(each.name and each.name.replace("/", ".") not in _SAFE_SYSCTLS for each in context.sysctls or ()):
+        yield "spec.securityContext.sysctls", "the kubelet refuses the pod where its configuration does not allow these sysctls"
+    if context.supplementalGroupsPolicy == "Strict":
+        yield "spec.securityContext.supplementalGroupsPolicy", "the kubelet refuses the pod on nodes without the feature"
+    if context.appArmorProfile is not None and context.appArmorProfile.type != "Unconfined":
+        yield "spec.securityContext.appArmorProfile", "the kubelet refuses the pod on nodes without AppArmor"
 
 
 def _provisioned(snapshot: Snapshot, key: str) -> bool:

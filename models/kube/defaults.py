@@ -127,6 +127,17 @@ def default_priority(classes: Iterable[objects.PriorityClass]) -> int:
     return min((found.value for found in classes if found.globalDefault), default=0)
 
 
+def preemption_policy(spec: objects.PodSpec, classes: Mapping[str, objects.PriorityClass]) -> str | None:
+    """Return a pod's preemption policy: its own, else that of its class, of several global defaults that of the lowest."""
+    if spec.preemptionPolicy is not None:
+        return spec.preemptionPolicy
+    if spec.priorityClassName:
+        named = classes.get(spec.priorityClassName)
+    else:
+        named = min((found for found in classes.values() if found.globalDefault), key=lambda found: found.value, default=None)
+    return named.preemptionPolicy if named is not None else None
+
+
 def priority(spec: objects.PodSpec, classes: Mapping[str, objects.PriorityClass]) -> int | None:
     """Return a pod's priority; None if it names an unknown class."""
     if spec.priority is not None:

@@ -125,7 +125,10 @@ def runtime_classes(pods: Iterable[objects.Pod], classes: Mapping[str, RuntimeCl
 
 
 def priorities(pods: Iterable[objects.Pod], classes: Mapping[str, objects.PriorityClass], *, refuse: bool) -> Settled:
-    """Give pods without a priority that of their class. ``refuse``: whether pods that wait are refused if they name an unknown one."""
+    """Give pods without a priority that of their class, with its preemption policy.
+
+    ``refuse``: whether waiting pods that name an unknown class are refused.
+    """
     default = defaults.default_priority(classes.values())
     refused: list[tuple[objects.Pod, str]] = []
     unknown: dict[str, list[str]] = {}
@@ -142,6 +145,7 @@ def priorities(pods: Iterable[objects.Pod], classes: Mapping[str, objects.Priori
             else:
                 unknown.setdefault(spec.priorityClassName or "", []).append(objects.pod_key(pod))
         spec.priority = value
+        spec.preemptionPolicy = defaults.preemption_policy(spec, classes)
     return refused, [
         f"priority class {shorten(name)} is not in the snapshot: priority 0 for {some_of(names, 'pod')}" for name, names in unknown.items()
     ]

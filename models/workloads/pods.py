@@ -49,6 +49,7 @@ def admitted(spec: objects.PodSpec, namespace: str, snapshot: Snapshot) -> objec
     spec = _change(
         spec,
         priority=priority,
+        preemptionPolicy=defaults.preemption_policy(spec, snapshot.priority_classes),
         schedulerName=spec.schedulerName or "default-scheduler",
         tolerations=tolerations,
         volumes=interning.mattering(spec.volumes),

@@ -17,8 +17,8 @@ from models.kube.feature_gates import DEFAULT
 from models.kube.pod_requests import pod_request
 
 Pods = dict[str, objects.Pod]
-#: What redaction takes out of a spec in part or as a whole; the rest is compared as it is.
-_REDACTED: Final = frozenset({"containers", "initContainers", "volumes", "serviceAccountName", "nodeName"})
+#: What redaction takes out of a spec in part or as a whole, or older captures lack; the rest is compared as it is.
+_REDACTED: Final = frozenset({"containers", "initContainers", "volumes", "serviceAccountName", "nodeName", "securityContext"})
 _plain: Final = attrgetter(*(name for name in objects.PodSpec.__struct_fields__ if name not in _REDACTED))
 
 
