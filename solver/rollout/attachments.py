@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from models.cluster.attachments import exclusive_volumes
+from models.cluster.storage.attachments import exclusive_volumes
 from models.kube.objects import Pod
 from models.snapshot.snapshot import Snapshot
 from models.workloads.deployment_rollout import is_ready
