@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from models.devices import extended_resources
 from models.kube import device_objects as api
 from models.kube.objects import Pod
 from models.snapshot.snapshot import Snapshot
@@ -39,7 +38,7 @@ class DeviceNotes:
         )
         self._effects = [*([_GROUPS] if grouped else []), *([_SKIPPED] if any(spec.skipNodeOperations for spec in slices) else [])]
         backing = bool(self._effects) and snapshot.gates.enabled("DRAExtendedResource")
-        self._backed = extended_resources.backed(snapshot.device_classes) if backing else {}
+        self._backed = _backed(snapshot) if backing else {}
         self.wide = bool(self._backed)
 
     def of_pod(self, pod: Pod) -> Iterator[tuple[str, str]]:
@@ -75,3 +74,10 @@ def _derives(spec: api.ResourceClaimSpec | None) -> bool:
         if any(each.derivedAttributes for each in request.firstAvailable or ()):
             return True
     return False
+
+
+def _backed(snapshot: Snapshot) -> dict[str, str]:
+    """Return the class behind each extended resource. Snapshots without devices do not load this module."""
+    from models.devices import extended_resources
+
+    return extended_resources.backed(snapshot.device_classes)

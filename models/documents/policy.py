@@ -163,7 +163,7 @@ class Moves(_Section, frozen=True):
             raise ValueError(f"annotation: a name expected that begins with {' or '.join(OWN)}")
 
 
-_Account = Annotated[str, Meta(min_length=1, max_length=317)]
+_Account = Annotated[str, Meta(pattern="^[^/]+/[^/]+$", max_length=317)]
 
 
 class AntiAffinityUser(_Section, frozen=True):
@@ -175,11 +175,6 @@ class AntiAffinityUser(_Section, frozen=True):
     keys: Annotated[
         Literal["any", "hostname", "none"], Meta(description="The topology keys that are granted: every key, the hostname, or none.")
     ] = "any"
-
-    def __post_init__(self) -> None:
-        for account in self.serviceAccounts:
-            if [bool(part) for part in account.split("/")] != [True, True]:
-                raise ValueError(f"serviceAccounts: {account!r}: NAMESPACE/NAME expected")
 
 
 class Policy(_Section, frozen=True):

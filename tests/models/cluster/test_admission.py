@@ -160,7 +160,7 @@ def _random(rng: random.Random) -> tuple[list[Object], list[Object]]:
         if rng.random() < 0.2:
             found["spec"]["activeDeadlineSeconds"] = 9
         if rng.random() < 0.2:
-            found["spec"]["overhead"] = {"cpu": "100m"}
+            found["spec"] |= {"runtimeClassName": "kata", "overhead": {"cpu": "100m"}}
         return found
 
     kinds = ["cpu", "requests_memory", "limits_cpu", "limits_memory", "pods", "count__pods"]
@@ -173,7 +173,9 @@ def _random(rng: random.Random) -> tuple[list[Object], list[Object]]:
     if rng.random() < 0.5:
         fields = ("min", "max", "default", "defaultRequest", "maxLimitRequestRatio")
         ranges = [limits(rng.choice(["Container", "Pod"]), **{f: {"cpu": rng.choice(["1", "2"])} for f in fields if rng.random() < 0.4})]
-    return [*quotas, *ranges, *(made(f"r{i}", node_name="n") for i in range(2))], [made(f"p{i}") for i in range(5)]
+    kata = {"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": {"name": "kata"}, "handler": "kata"}
+    kata["overhead"] = {"podFixed": {"cpu": "100m"}}
+    return [kata, *quotas, *ranges, *(made(f"r{i}", node_name="n") for i in range(2))], [made(f"p{i}") for i in range(5)]
 
 
 @pytest.mark.full

@@ -356,7 +356,7 @@ def test_unreadable_quantities_are_left_alone_past_validation() -> None:
 )
 def test_preemption_policy_comes_from_the_class(own: dict[str, Any], named: dict[str, Any], policy: str | None) -> None:
     a_class = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "high"}, "value": 7, **named}
-    waits = {
+    waits: dict[str, Any] = {
         "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "namespace": "default"},
         "spec": {"containers": [{"name": "c"}], "priorityClassName": "high", **own},
     }  # fmt: skip

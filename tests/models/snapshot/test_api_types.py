@@ -161,6 +161,7 @@ def test_what_is_read_is_in_the_table_but_for_what_kubernetes_never_had_or_has_n
         ("PodAffinity", execution),
         ("NodeAffinity", execution),
         ("RollingUpdate", "maxSurge"),
+        ("RollingUpdate", "partition"),
     }
 
 

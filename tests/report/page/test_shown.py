@@ -59,7 +59,7 @@ def test_causes_ways_out_preferences_and_bounds_are_told(report: Open) -> None:
     ):
         assert expected in text
     assert opened.page.locator("figure svg[role=img]").count() == 2
-    assert opened.page.get_attribute("figure:nth-of-type(2) svg", "aria-label") == "preferences: 4,711 after 2.6 s, bound 4,800"
+    assert opened.page.get_attribute("figure:nth-of-type(2) svg", "aria-label") == "preferences: 4,711 after 2.6 s, bound ≤ 4,800"
     opened.page.click("figure:nth-of-type(2) summary")
     opened.page.wait_for_selector("figure:nth-of-type(2) tbody tr")
     assert opened.page.locator("figure:nth-of-type(2) tbody tr").count() == 14
