@@ -87,6 +87,8 @@ def _fields(spec: objects.PodSpec, rule: str, sentence: str) -> Iterator[str]:
         yield "volumes"
     elif rule == "DynamicResources":
         yield "resourceClaims"
+    elif rule == "PodOS":
+        yield "os"
     elif rule in ("ResourceQuota", "LimitRanger", "NodeResourceTopologyMatch"):
         yield from _requests(spec, sentence)
 

@@ -26,7 +26,7 @@ from models.snapshot.snapshot import Snapshot
 JUDGED: Final = frozenset(
     {
         "DynamicResources", "InterPodAffinity", "LimitRanger", "NodeAffinity", "NodeDeclaredFeatures", "NodeName", "NodePorts",
-        "NodeResourcesFit", "NodeUnschedulable", "NodeVolumeLimits", "PodTopologySpread", "ResourceQuota", "TaintToleration",
+        "NodeResourcesFit", "NodeUnschedulable", "NodeVolumeLimits", "PodOS", "PodTopologySpread", "ResourceQuota", "TaintToleration",
         "VolumeBinding", "VolumeRestrictions", "VolumeZone",
     }
 )  # fmt: skip

@@ -12,11 +12,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Final
 
+import msgspec
+
 from models.catalogue.checks import HOSTNAME, ZONE
 from models.catalogue.places import places
 from models.catalogue.residents import Residents
 from models.documents.catalogue import Shape
-from models.kube import objects, pod_requests, storage_objects
+from models.kube import objects, pod_requests, pod_spec, storage_objects
 from models.kube.feature_gates import FeatureGates
 from models.kube.lenient_decode import some
 from models.snapshot.snapshot import Snapshot
@@ -68,7 +70,7 @@ class Newcomers:
         found = node(shape, zone, name, self._zone(zone))
         like = self._newest
         if found.status is not None and like is not None and like.status is not None:
-            found.status.nodeInfo, found.status.declaredFeatures = like.status.nodeInfo, like.status.declaredFeatures
+            found.status.nodeInfo, found.status.declaredFeatures = _info(found, like.status.nodeInfo), like.status.declaredFeatures
         return found
 
     def csi_node(self, shape: Shape, name: str) -> storage_objects.CSINode | None:
@@ -150,6 +152,12 @@ class Newcomers:
         for text in said:
             if text not in self._snapshot.assumed:
                 self._snapshot.assumed.append(text)
+
+
+def _info(node: objects.Node, like: objects.NodeSystemInfo | None) -> objects.NodeSystemInfo | None:
+    """Return what the kubelet of a bought node says of itself: as another one, with the operating system of the node's own label."""
+    system = (node.metadata.labels or {}).get(pod_spec.OS_LABEL)
+    return msgspec.structs.replace(like, operatingSystem=system) if like is not None else None
 
 
 def _short(shape: Shape, residents: Sequence[objects.Pod], gates: FeatureGates) -> str:

@@ -8,7 +8,7 @@ from models.documents.placement import Unmodelled
 from models.gangs import markers
 from models.gangs.declarations import OF_GANGS, Groups, Note
 from models.kube.objects import Pod, pod_key
-from models.kube.pod_spec import NO_PROVISIONER, claim_keys
+from models.kube.pod_spec import NO_PROVISIONER, OS_LABEL, claim_keys
 from models.snapshot.snapshot import Snapshot
 
 _IN_TREE = ("gcePersistentDisk", "awsElasticBlockStore", "azureDisk", "cinder", "iscsi", "rbd")
@@ -41,7 +41,13 @@ def find(snapshot: Snapshot, pending: Iterable[Pod], *, tiers: Sequence[str] = (
 def _plain(pod: Pod) -> bool:
     """Return whether a pod has none of the fields that anything below looks at; most pods have none."""
     spec = pod.spec
-    odd = spec.volumes or spec.resourceClaims or pod.metadata.annotations or spec.schedulerName not in (None, _DEFAULT)
+    odd = (
+        OS_LABEL in (pod.metadata.labels or {})
+        or spec.volumes
+        or spec.resourceClaims
+        or pod.metadata.annotations
+        or spec.schedulerName not in (None, _DEFAULT)
+    )
     return not odd
 
 
@@ -93,6 +99,8 @@ def _of_pod(snapshot: Snapshot, pod: Pod) -> Iterator[tuple[str, str]]:
         yield "spec.resourceClaims", "devices do not add to CPU and memory"
     if spec.schedulerName not in (None, _DEFAULT):
         yield "spec.schedulerName", "placed by the rules of the default scheduler"
+    if OS_LABEL in (pod.metadata.labels or {}):
+        yield f"metadata.labels[{OS_LABEL}]", "ignored: a kubelet of another operating system refuses the pod"
     for i, volume in enumerate(spec.volumes or ()):
         for kind in _IN_TREE:
             if getattr(volume, kind) is not None:

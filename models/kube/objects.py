@@ -238,6 +238,10 @@ class PodSchedulingGroup(Struct):
     podGroupName: str | None = None
 
 
+class PodOS(Struct):
+    name: str | None = None
+
+
 class PodSpec(Struct):
     containers: list[Container] | None = None
     initContainers: list[Container] | None = None
@@ -261,6 +265,7 @@ class PodSpec(Struct):
     schedulingGroup: PodSchedulingGroup | None = None
     activeDeadlineSeconds: int | None = None
     hostUsers: bool | None = None
+    os: PodOS | None = None
 
 
 class ContainerStatus(Struct):
@@ -318,6 +323,7 @@ class NodeSpec(Struct):
 
 class NodeSystemInfo(Struct):
     kubeletVersion: str | None = None
+    operatingSystem: str | None = None
 
 
 class ContainerImage(Struct):

@@ -20,6 +20,7 @@ from solver.rules.node_static import (
     NodeDeclaredFeatures,
     NodeName,
     NodeUnschedulable,
+    PodOS,
     ResourceQuota,
     TaintToleration,
 )
@@ -34,6 +35,7 @@ ALL: tuple[type[Rule], ...] = (
     TaintToleration,
     NodeAffinity,
     NodeDeclaredFeatures,
+    PodOS,
     NodePorts,
     NodeResourcesFit,
     VolumeRestrictions,

@@ -83,6 +83,7 @@ TABLE: dict[str, Row] = {
         unplaced={"both": "NodeDeclaredFeatures"},
         on={"restarts": {"new", "restarting"}, "network": {"new"}},
     ),
+    "rules/pod-os.yaml": Row(unplaced={"agent": "NodeAffinity"}, on={"web": {"lin", "unknown"}, "iis": {"win", "unknown"}}),
     "rules/node-affinity.yaml": Row(
         unplaced={"too-new": "NodeAffinity", "empty-term": "NodeAffinity"},
         on={
@@ -254,6 +255,10 @@ REJECTS: dict[tuple[str, str], dict[str, list[str]]] = {
     ("rules/node-declared-features.yaml", "plain"): {},
     ("rules/node-declared-features.yaml", "restarts"): {"old": ["NodeDeclaredFeatures"]},
     ("rules/node-declared-features.yaml", "network"): {"restarting": ["NodeDeclaredFeatures"], "old": ["NodeDeclaredFeatures"]},
+    ("rules/pod-os.yaml", "anywhere"): {},
+    ("rules/pod-os.yaml", "web"): {"win": ["PodOS"]},
+    ("rules/pod-os.yaml", "iis"): {"lin": ["PodOS"]},
+    ("rules/pod-os.yaml", "agent"): {"lin": ["NodeAffinity"], "unknown": ["NodeAffinity"], "win": ["PodOS"]},
     ("rules/node-affinity.yaml", "not-hdd"): {"n2": ["NodeAffinity"]},
     ("rules/node-affinity.yaml", "newer"): {n: ["NodeAffinity"] for n in ("n1", "n3", "n4")},
     ("rules/node-affinity.yaml", "empty-term"): {n: ["NodeAffinity"] for n in ("n1", "n2", "n3", "n4")},

@@ -34,7 +34,7 @@ WORKERS = 2
 _DROPPED_FIRST = (
     "NodeResourceTopologyMatch", "DynamicResources", "PodTopologySpread", "InterPodAffinity", "GangScheduling", "NodeVolumeLimits",
     "VolumeBinding", "VolumeRestrictions", "VolumeZone", "NodePorts", "NodeResourcesFit", "NodeAffinity", "NodeDeclaredFeatures",
-    "TaintToleration", "NodeUnschedulable", "NodeName", "LimitRanger", "ResourceQuota",
+    "PodOS", "TaintToleration", "NodeUnschedulable", "NodeName", "LimitRanger", "ResourceQuota",
 )  # fmt: skip
 
 
