@@ -43,6 +43,8 @@ READ: Final = frozenset(
         "cluster-autoscaler.kubernetes.io/scale-down-disabled",
         "karpenter.sh/do-not-disrupt",
         "kubernetes.io/config.source",
+        "openshift.io/node-selector",
+        *(f"scheduler.alpha.kubernetes.io/{key}" for key in ("defaultTolerations", "node-selector", "tolerationsWhitelist")),
         "scheduling.k8s.io/group-name",
         "scheduling.volcano.sh/group-name",
         "volcano.sh/network-topology-mode",

@@ -87,6 +87,10 @@ def _fields(spec: objects.PodSpec, rule: str, sentence: str) -> Iterator[str]:
         yield "volumes"
     elif rule == "DynamicResources":
         yield "resourceClaims"
+    elif rule == "PodNodeSelector":
+        yield "nodeSelector"
+    elif rule == "PodTolerationRestriction":
+        yield "tolerations"
     elif rule == "PodOS":
         yield "os"
     elif rule in ("ResourceQuota", "LimitRanger", "NodeResourceTopologyMatch"):

@@ -1,4 +1,5 @@
-"""Which pods that are yet to be created are refused by a LimitRange or a ResourceQuota, computed by the checker from the raw objects.
+"""Which pods that are yet to be created are refused by a LimitRange, a ResourceQuota or annotations of their namespace, computed by the
+checker from the raw objects.
 
 Pods are created in the order of ``Snapshot.to_create``; each takes what it uses of every quota that concerns it, placed or not.
 
@@ -11,7 +12,7 @@ from collections.abc import Collection, Iterator, Mapping
 from fractions import Fraction
 from typing import Final
 
-from checker.rules import resources
+from checker.rules import namespace_admission, resources
 from models.kube import objects, pod_spec, quantity
 from models.kube.feature_gates import DEFAULT
 from models.kube.namespace_limits import LimitRangeItem, ResourceQuota, ScopedResourceSelectorRequirement
@@ -51,6 +52,9 @@ class Books:
         outside = next(_outside_limits(self._snapshot, pod), None)
         if outside is not None:
             return "LimitRanger", outside
+        barred = namespace_admission.fault(self._snapshot, pod)
+        if barred is not None:
+            return barred
         covering = [book for book in self._books if _covers(book[0], pod)]
         use = _use(pod) if covering else {}
         for quota, hard, used in covering:
@@ -67,7 +71,7 @@ def refused(snapshot: Snapshot) -> dict[str, Fault]:
     Raises:
         QuantityError: a quantity in the snapshot is malformed or beyond 64 bits.
     """
-    if not (snapshot.to_create and (snapshot.resource_quotas or snapshot.limit_ranges)):
+    if not snapshot.to_create or not (snapshot.resource_quotas or snapshot.limit_ranges or namespace_admission.governed(snapshot)):
         return {}
     ahead = dict.fromkeys(snapshot.to_create)
     pods = {objects.pod_key(pod): pod for pod in snapshot.pods}

@@ -1,4 +1,5 @@
-"""Which of the pods that are yet to be created an API server would refuse, and why: LimitRange and ResourceQuota.
+"""Which of the pods that are yet to be created an API server would refuse, and why: LimitRange, ResourceQuota and
+annotations of the namespace.
 
 A quota is used up in the order in which pods are created: once it lacks what a pod asks for, that pod is refused, whatever is placed
 later. Pods that are in the cluster have been admitted and only count as used.
@@ -12,6 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from fractions import Fraction
 from typing import Final
 
+from models.cluster import namespace_admission
 from models.kube import objects, quantity
 from models.kube.feature_gates import DEFAULT
 from models.kube.namespace_limits import LimitRangeItem, ResourceQuota
@@ -39,6 +41,7 @@ class Admission:
 
     def __init__(self, snapshot: Snapshot, new: Collection[int] = ()) -> None:
         """``new``: indices of pods that are yet to be created."""
+        self._snapshot = snapshot
         self._items: dict[str, list[LimitRangeItem]] = {}
         for found in snapshot.limit_ranges.values():
             self._items.setdefault(found.metadata.namespace or "default", []).extend((found.spec.limits if found.spec else None) or ())
@@ -65,6 +68,9 @@ class Admission:
         why = next(_limit_faults(pod, self._items.get(pod.metadata.namespace or "default", ())), None)
         if why is not None:
             return LIMITS, why
+        refused = namespace_admission.refusal(pod, self._snapshot)
+        if refused is not None:
+            return refused
         unstated = next((fault for ledger in self.concerned(pod) if (fault := ledger.unstated(pod)) is not None), None)
         return (QUOTA, unstated) if unstated is not None else None
 
@@ -78,13 +84,18 @@ class Admission:
         return [ledger for ledger in self._ledgers.get(pod.metadata.namespace or "default", ()) if ledger.concerns(pod)]
 
 
+def may_refuse(snapshot: Snapshot) -> bool:
+    """Return True if any object of the snapshot can keep a pod from being created."""
+    return bool(snapshot.limit_ranges or snapshot.resource_quotas) or namespace_admission.decides(snapshot)
+
+
 def refusals(snapshot: Snapshot) -> dict[int, Refusal]:
     """Return what refuses pods that are yet to be created, by index into ``snapshot.pods``.
 
     Raises:
         QuantityError: a quantity is malformed, or beyond 64 bits.
     """
-    if not snapshot.to_create or not (snapshot.limit_ranges or snapshot.resource_quotas):
+    if not snapshot.to_create or not may_refuse(snapshot):
         return {}
     index = {objects.pod_key(pod): i for i, pod in enumerate(snapshot.pods)}
     new = {index[key]: None for key in snapshot.to_create if key in index}

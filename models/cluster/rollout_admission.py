@@ -16,7 +16,7 @@ from typing import Final
 
 import msgspec
 
-from models.cluster.admission import QUOTA, Admission, Refusal, amount, exceeded
+from models.cluster.admission import QUOTA, Admission, Refusal, amount, exceeded, may_refuse
 from models.kube import objects
 from models.snapshot.snapshot import Snapshot
 
@@ -102,7 +102,7 @@ def read(snapshot: Snapshot, old: Sequence[int], new: objects.Pod | None, gone: 
     Raises:
         QuantityError: a quantity is malformed, or beyond 64 bits.
     """
-    if new is None or not (snapshot.limit_ranges or snapshot.resource_quotas):
+    if new is None or not may_refuse(snapshot):
         return RolloutAdmission()
     admission = Admission(snapshot, {*old, *gone})
     never = admission.always(new)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from models.cluster import namespace_admission
 from models.documents.placement import Unmodelled
 from models.gangs import markers
 from models.gangs.declarations import OF_GANGS, Groups, Note
@@ -16,6 +17,9 @@ _IN_TREE = ("gcePersistentDisk", "awsElasticBlockStore", "azureDisk", "cinder", 
 #: Kueue's topology of parts of a pod set.
 _SLICES = "kueue.x-k8s.io/podset-slice-"
 
+#: Annotations that ask for shares of GPUs, with the values of sharedGPUs that read them.
+_GPU_SHARES = dict.fromkeys(("gpu-fraction", "gpu-fraction-num-devices", "gpu-memory"), ("kai",))
+
 _DEFAULT = "default-scheduler"
 _IGNORED = "ignored"
 _UNREAD = "ignored: a selector cannot be evaluated here, which needs cel-expr-python and the functions that it knows"
@@ -26,13 +30,15 @@ def find(snapshot: Snapshot, pending: Iterable[Pod], *, tiers: Sequence[str] = (
     pods = list(pending)
     notes = _of_gangs(snapshot, pods, tiers)
     unread = {id(pod) for pod in _unread(snapshot, pods)}
+    new = _not_admitted(snapshot)
     return [
         Unmodelled(pod_key(pod), field, effect)
         for i, pod in enumerate(pods)
-        if i in notes or id(pod) in unread or not _plain(pod) or snapshot.not_understood
+        if i in notes or id(pod) in unread or not _plain(pod) or snapshot.not_understood or new
         for field, effect in (
             *([("devices", _UNREAD)] if id(pod) in unread else ()),
             *_of_pod(snapshot, pod),
+            *new.get(pod_key(pod), ()),
             *_of_member(pod, notes.get(i)),
         )
     ]
@@ -49,6 +55,14 @@ def _plain(pod: Pod) -> bool:
         or spec.schedulerName not in (None, _DEFAULT)
     )
     return not odd
+
+
+def _not_admitted(snapshot: Snapshot) -> dict[str, list[tuple[str, str]]]:
+    """Return by pod key the annotations of namespaces that new pods may be subject to and that are not applied to them."""
+    by_namespace = {name: found for name in snapshot.namespaces if (found := [*namespace_admission.not_applied(snapshot, name)])}
+    if not by_namespace:
+        return {}
+    return {key: found for key in snapshot.to_create if (found := by_namespace.get(key.partition("/")[0])) is not None}
 
 
 def _unread(snapshot: Snapshot, pods: Sequence[Pod]) -> list[Pod]:
@@ -99,6 +113,9 @@ def _of_pod(snapshot: Snapshot, pod: Pod) -> Iterator[tuple[str, str]]:
         yield "spec.resourceClaims", "devices do not add to CPU and memory"
     if spec.schedulerName not in (None, _DEFAULT):
         yield "spec.schedulerName", "placed by the rules of the default scheduler"
+    for key in pod.metadata.annotations or ():
+        if key in _GPU_SHARES and snapshot.shared_gpus not in _GPU_SHARES[key]:
+            yield f"metadata.annotations[{key}]", f"ignored: the policy's sharedGPUs is not {' or '.join(_GPU_SHARES[key])}"
     if OS_LABEL in (pod.metadata.labels or {}):
         yield f"metadata.labels[{OS_LABEL}]", "ignored: a kubelet of another operating system refuses the pod"
     for i, volume in enumerate(spec.volumes or ()):

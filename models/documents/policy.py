@@ -192,6 +192,10 @@ class Policy(_Section, frozen=True):
         Literal["none", "hami", "kai", "volcano"],
         Meta(description="The system that shares GPUs without DynamicResources, if any."),
     ] = "none"
+    admissionPlugins: Annotated[
+        tuple[Literal["PodNodeSelector", "PodTolerationRestriction"], ...],
+        Meta(description="Admission plugins that the API server runs and that are off by default."),
+    ] = ()
     moves: Annotated[Moves, Meta(description="What moving a running pod costs.")] = Moves()
 
     def __post_init__(self) -> None:

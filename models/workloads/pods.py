@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
+from models.cluster import namespace_admission
 from models.kube import objects
 from models.kube.workload_objects import Job
 from models.snapshot import interning
@@ -29,8 +30,8 @@ class UnknownClass(Exception):
 
 
 def admitted(spec: objects.PodSpec, namespace: str, snapshot: Snapshot) -> objects.PodSpec:
-    """Return a pod's spec as stored: priority, scheduler, tolerations and the requests and limits of LimitRanges filled in (the rest was
-    defaulted when it was read).
+    """Return a pod's spec as stored: priority, scheduler, tolerations and the requests and limits of LimitRanges filled in, and what
+    its namespace adds (the rest was defaulted when it was read).
 
     Raises:
         UnknownClass: no such PriorityClass.
@@ -45,13 +46,14 @@ def admitted(spec: objects.PodSpec, namespace: str, snapshot: Snapshot) -> objec
         for key in _PATIENT
         if not any((not t.key or t.key == key) and t.effect in (None, "", "NoExecute") for t in own)
     ]
-    return _change(
+    spec = _change(
         spec,
         priority=priority,
         schedulerName=spec.schedulerName or "default-scheduler",
         tolerations=tolerations,
         volumes=interning.mattering(spec.volumes),
     )
+    return namespace_admission.merged(spec, namespace, snapshot)
 
 
 class Maker:

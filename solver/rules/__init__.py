@@ -20,7 +20,9 @@ from solver.rules.node_static import (
     NodeDeclaredFeatures,
     NodeName,
     NodeUnschedulable,
+    PodNodeSelector,
     PodOS,
+    PodTolerationRestriction,
     ResourceQuota,
     TaintToleration,
 )
@@ -29,6 +31,8 @@ from solver.rules.volumes import NodeVolumeLimits, VolumeBinding, VolumeRestrict
 
 ALL: tuple[type[Rule], ...] = (
     LimitRanger,
+    PodNodeSelector,
+    PodTolerationRestriction,
     ResourceQuota,
     NodeUnschedulable,
     NodeName,

@@ -1,5 +1,6 @@
 """The rules that look at one pod and one node only: NodeUnschedulable, NodeName, TaintToleration, NodeAffinity, NodeDeclaredFeatures,
-PodOS; and those that keep a pod from being created at all: LimitRanger, ResourceQuota.
+PodOS; and those that keep a pod from being created at all: LimitRanger, ResourceQuota, PodNodeSelector,
+PodTolerationRestriction.
 
 Source: pkg/scheduler/framework/plugins/{nodeunschedulable,nodename,tainttoleration,nodeaffinity,nodedeclaredfeatures};
 :mod:`models.cluster.admission`.
@@ -11,7 +12,7 @@ from collections.abc import Hashable
 
 import numpy as np
 
-from models.cluster import admission
+from models.cluster import admission, namespace_admission
 from models.cluster.cluster import HARD_EFFECTS, Cluster, Ints
 from models.kube.pod_spec import operating_system
 from models.kube.selectors import UNSCHEDULABLE_TAINT, Bools
@@ -66,6 +67,18 @@ class ResourceQuota(_Admission):
     """A ResourceQuota of the namespace is used up."""
 
     name = admission.QUOTA
+
+
+class PodNodeSelector(_Admission):
+    """The node selector of the pod contradicts that of its namespace."""
+
+    name = namespace_admission.SELECTOR_PLUGIN
+
+
+class PodTolerationRestriction(_Admission):
+    """The namespace of the pod does not allow one of its tolerations."""
+
+    name = namespace_admission.TOLERATIONS_PLUGIN
 
 
 class NodeName(StaticRule):

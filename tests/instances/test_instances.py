@@ -223,7 +223,14 @@ TABLE: dict[str, Row] = {
 #: Snapshots that go with manifests (tests/instances/planted/test_planted_gangs.py has the outcomes).
 WITH = {
     f"{name}.yaml": f"{name}-workload.yaml"
-    for name in ("gang-one-order", "gang-mutual", "gang-self-affine", "spread-infeasible-zone", "rules/namespace-limits")
+    for name in (
+        "gang-one-order",
+        "gang-mutual",
+        "gang-self-affine",
+        "spread-infeasible-zone",
+        "rules/namespace-limits",
+        "rules/namespace-annotations",
+    )
 }
 
 #: Snapshots with a Deployment `app` to be rolled out, and whether that completes.
@@ -238,7 +245,7 @@ CATALOGUES = {"catalogue.yaml": (6, 16), "karpenter-instance-types.json": (3, 5)
 SERIES = {"series/night.yaml": 1.02, "series/noon.yaml": 0.7012}
 
 #: Settings of other controllers, no snapshots, which commands read beside one.
-OTHERS = {"descheduler-policy.yaml", "node-pool.yaml"}
+OTHERS = {"descheduler-policy.yaml", "node-pool.yaml", "rules/namespace-annotations-policy.yaml"}
 
 #: (file, pod) -> nodes and the rules that reject the pod there, judged alone against the bound pods; other nodes are feasible.
 REJECTS: dict[tuple[str, str], dict[str, list[str]]] = {

@@ -34,7 +34,8 @@ WORKERS = 2
 _DROPPED_FIRST = (
     "NodeResourceTopologyMatch", "DynamicResources", "PodTopologySpread", "InterPodAffinity", "GangScheduling", "NodeVolumeLimits",
     "VolumeBinding", "VolumeRestrictions", "VolumeZone", "NodePorts", "NodeResourcesFit", "NodeAffinity", "NodeDeclaredFeatures",
-    "PodOS", "TaintToleration", "NodeUnschedulable", "NodeName", "LimitRanger", "ResourceQuota",
+    "PodOS", "TaintToleration", "NodeUnschedulable", "NodeName", "LimitRanger", "PodNodeSelector", "PodTolerationRestriction",
+    "ResourceQuota",
 )  # fmt: skip
 
 

@@ -8,6 +8,7 @@ from typing import Final
 
 import msgspec
 
+from models.cluster import namespace_admission
 from models.cluster.cluster import HARD_EFFECTS, Cluster
 from models.cluster.pod_terms import term_matches
 from models.documents.placement import Remedy
@@ -107,7 +108,10 @@ def _own(question: PlacementQuestion, cluster: Cluster) -> Iterator[Idea]:
         for size, kind in ((4, "podAntiAffinity"), (5, "podAffinity")):
             for term in required_terms(pod, kind):
                 yield _term(owner, kind, term, size)
+        imposed = namespace_admission.selector(cluster.snapshot, pod.metadata.namespace or "default")
         for key, value in (pod.spec.nodeSelector or {}).items():
+            if imposed.get(key) == value:
+                continue  # the namespace adds it again
             remedy = Remedy(
                 "dropNodeSelector", f"drop {key}={value} from the nodeSelector of {who}", {"workload": owner, "key": key, "value": value}
             )
