@@ -26,9 +26,8 @@ from models.snapshot.snapshot import Snapshot
 JUDGED: Final = frozenset(
     {
         "DynamicResources", "InterPodAffinity", "LimitRanger", "NodeAffinity", "NodeDeclaredFeatures", "NodeName", "NodePorts",
-        "NodeResourcesFit", "NodeUnschedulable", "NodeVolumeLimits", "PodNodeSelector", "PodOS", "PodTolerationRestriction", "PodTopologySpread",
-        "ResourceQuota", "TaintToleration",
-        "VolumeBinding", "VolumeRestrictions", "VolumeZone",
+        "NodeResourcesFit", "NodeUnschedulable", "NodeVolumeLimits", "PodNodeSelector", "PodOS", "PodTolerationRestriction",
+        "PodTopologySpread", "ResourceQuota", "TaintToleration", "VolumeBinding", "VolumeRestrictions", "VolumeZone",
     }
 )  # fmt: skip
 GANG: Final = "GangScheduling"

@@ -62,7 +62,8 @@ def _not_admitted(snapshot: Snapshot) -> dict[str, list[tuple[str, str]]]:
     by_namespace = {name: found for name in snapshot.namespaces if (found := [*namespace_admission.not_applied(snapshot, name)])}
     if not by_namespace:
         return {}
-    return {key: found for key in snapshot.to_create if (found := by_namespace.get(key.partition("/")[0])) is not None}
+    named = ((key, by_namespace.get(key.partition("/")[0])) for key in snapshot.to_create)
+    return {key: listed for key, listed in named if listed is not None}
 
 
 def _unread(snapshot: Snapshot, pods: Sequence[Pod]) -> list[Pod]:

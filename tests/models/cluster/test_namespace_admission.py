@@ -131,7 +131,7 @@ def test_both_readings_agree(seed: int) -> None:
     }  # fmt: skip
     notes |= {DEFAULTS: json.dumps([_toleration(rng) for _ in range(rng.randint(0, 2))])} if rng.random() < 0.6 else {}
     notes |= {ALLOWED: json.dumps([*MANAGED, *(_toleration(rng) for _ in range(rng.randint(1, 4)))])} if rng.random() < 0.6 else {}
-    spec = {"nodeSelector": {"a": "x"}} if rng.random() < 0.5 else {}
+    spec: dict[str, Any] = {"nodeSelector": {"a": "x"}} if rng.random() < 0.5 else {}
     spec |= {"tolerations": [_toleration(rng) for _ in range(rng.randint(1, 2))]} if rng.random() < 0.6 else {}
     snapshot = cluster(frozenset(rng.sample(sorted(BOTH), rng.randint(0, 2))), deployment(1, **spec), **notes)
     (new,) = snapshot.pods
