@@ -17,6 +17,7 @@ import msgspec
 from models.catalogue.checks import HOSTNAME, ZONE
 from models.catalogue.places import places
 from models.catalogue.residents import Residents
+from models.cluster import migrated_volumes
 from models.documents.catalogue import Shape
 from models.kube import objects, pod_requests, pod_spec, storage_objects
 from models.kube.feature_gates import FeatureGates
@@ -84,7 +85,8 @@ class Newcomers:
             )
             for driver in sorted({*shape.volumes, *self._drivers})
         ]
-        return storage_objects.CSINode(objects.ObjectMeta(name), storage_objects.CSINodeSpec(drivers)) if drivers else None
+        metadata = objects.ObjectMeta(name, annotations=self._migrated)
+        return storage_objects.CSINode(metadata, storage_objects.CSINodeSpec(drivers)) if drivers else None
 
     def residents(self, found: objects.Node) -> list[objects.Pod]:
         """Return the pods of DaemonSets and the static pods that a node gets, bound to it; they are not put into the snapshot."""
@@ -130,6 +132,14 @@ class Newcomers:
             {driver.name: driver for driver in csi.spec.drivers} for csi in listed if csi is not None and csi.spec and csi.spec.drivers
         ]
         return {name: driver for name, driver in found[0].items() if all(name in each for each in found)} if found else {}
+
+    @cached_property
+    def _migrated(self) -> dict[str, str] | None:
+        """The annotation with the plugins that every worker with a CSINode has migrated; None if there is no such plugin."""
+        listed = [self._original.csi_nodes.get(each.metadata.name or "") for each in self._residents.workers]
+        found = [migrated_volumes.migrated(csi) for csi in listed if csi is not None]
+        common = sorted(frozenset.intersection(*found)) if found else []
+        return {migrated_volumes.ANNOTATION: ",".join(common)} if common else None
 
     def _zone(self, zone: str) -> dict[str, str]:
         if zone not in self._places:

@@ -48,6 +48,7 @@ ANNOTATIONS: Final = (
     "volume.kubernetes.io/",
     "volume.beta.kubernetes.io/",
     "pv.kubernetes.io/",
+    "storage.alpha.kubernetes.io/migrated-plugins",
     "storageclass.kubernetes.io/",
     "storageclass.beta.kubernetes.io/",
     "topology.",
