@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from models.cluster import namespace_admission
+from models.admission import namespace_annotations as namespace_admission
 from models.documents.placement import Unmodelled
 from models.gangs import markers
 from models.gangs.declarations import OF_GANGS, Groups, Note

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from models.cluster import namespace_admission
+from models.admission import namespace_annotations as namespace_admission
 from models.kube import objects
 from models.kube.workload_objects import Job
 from models.snapshot import interning

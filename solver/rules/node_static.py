@@ -12,7 +12,8 @@ from collections.abc import Hashable
 
 import numpy as np
 
-from models.cluster import admission, namespace_admission
+from models.admission import namespace_annotations as namespace_admission
+from models.cluster import admission
 from models.cluster.cluster import HARD_EFFECTS, Cluster, Ints
 from models.kube.pod_spec import operating_system
 from models.kube.selectors import UNSCHEDULABLE_TAINT, Bools

@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from models.cluster import namespace_admission
+from models.admission import namespace_annotations as namespace_admission
 from models.documents.placement import Edits, Remedy
 from models.edits.edits import apply
 from models.gangs import gangs

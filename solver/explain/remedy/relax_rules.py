@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from models.cluster import namespace_admission
+from models.admission import namespace_annotations as namespace_admission
 from models.cluster.cluster import HARD_EFFECTS, Cluster
 from models.cluster.pod_terms import term_matches
 from models.documents.placement import Remedy

@@ -10,7 +10,8 @@ import pytest
 
 from checker.placement import verify
 from checker.rules import namespace_admission as second
-from models.cluster import admission, namespace_admission, unmodelled
+from models.admission import namespace_annotations as namespace_admission
+from models.cluster import admission, unmodelled
 from models.snapshot.snapshot import Snapshot, from_objects
 from models.workloads.expand import expand
 from solver.runtime.options import Options
