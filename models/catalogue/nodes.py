@@ -17,7 +17,7 @@ import msgspec
 from models.catalogue.checks import HOSTNAME, ZONE
 from models.catalogue.places import places
 from models.catalogue.residents import Residents
-from models.cluster import migrated_volumes
+from models.cluster.storage import migrated_volumes
 from models.documents.catalogue import Shape
 from models.kube import objects, pod_requests, pod_spec, storage_objects
 from models.kube.feature_gates import FeatureGates

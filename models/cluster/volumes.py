@@ -1,7 +1,7 @@
 """What a pod's persistent volume claims mean for its nodes.
 
 Sources: pkg/scheduler/framework/plugins/{volumebinding,volumezone,volumerestrictions,nodevolumelimits};
-:mod:`models.cluster.migrated_volumes`.
+:mod:`models.cluster.storage.migrated_volumes`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Final
 
 import numpy as np
 
-from models.cluster import migrated_volumes
+from models.cluster.storage import migrated_volumes
 from models.kube import quantity
 from models.kube.pod_spec import NO_PROVISIONER, SELECTED_NODE
 from models.kube.selectors import Bools, NodeTable, canonical, selector_matches
@@ -232,6 +232,7 @@ class VolumeTable:
         return (
             (spec.storageClassName or "") == (wants.storageClassName or "")
             and (spec.volumeMode or "Filesystem") == (wants.volumeMode or "Filesystem")
+            and (spec.volumeAttributesClassName or "") == (wants.volumeAttributesClassName or "")
             and set(wants.accessModes or ()) <= set(spec.accessModes or ())
             and quantity.units((spec.capacity or {}).get("storage", 0)) >= size
         )

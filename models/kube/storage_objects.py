@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from models.kube.objects import Anything, NodeSelector, ObjectMeta, PersistentVolumeClaimSpec, ResourceList, Struct
+from models.kube.objects import NodeSelector, ObjectMeta, PersistentVolumeClaimSpec, ResourceList, Struct
 
 
 class PersistentVolumeClaimStatus(Struct):
@@ -53,13 +53,12 @@ class PersistentVolumeSpec(Struct):
     storageClassName: str | None = None
     volumeMode: str | None = None
     nodeAffinity: VolumeNodeAffinity | None = None
+    volumeAttributesClassName: str | None = None
     csi: CSIPersistentVolumeSource | None = None
     gcePersistentDisk: GCEPersistentDiskSource | None = None
     awsElasticBlockStore: VolumeIDSource | None = None
     azureDisk: AzureDiskSource | None = None
-    azureFile: Anything | None = None
     cinder: VolumeIDSource | None = None
-    vsphereVolume: Anything | None = None
     portworxVolume: VolumeIDSource | None = None
 
 

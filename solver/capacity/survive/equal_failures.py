@@ -7,8 +7,8 @@ from itertools import combinations
 
 import numpy as np
 
-from models.cluster import migrated_volumes
 from models.cluster.cluster import Cluster, Ints
+from models.cluster.storage import migrated_volumes
 from solver import rules
 from solver.capacity.survive.instance import Instance
 from solver.rules.volumes import VolumeBinding, VolumeZone

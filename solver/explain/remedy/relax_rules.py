@@ -109,9 +109,11 @@ def _own(question: PlacementQuestion, cluster: Cluster) -> Iterator[Idea]:
             for term in required_terms(pod, kind):
                 yield _term(owner, kind, term, size)
         imposed = namespace_admission.selector(cluster.snapshot, pod.metadata.namespace or "default")
+        runtime = cluster.snapshot.runtime_classes.get(pod.spec.runtimeClassName or "")
+        scheduling = runtime.scheduling if runtime is not None else None
         for key, value in (pod.spec.nodeSelector or {}).items():
-            if imposed.get(key) == value:
-                continue  # the namespace adds it again
+            if imposed.get(key) == value or (scheduling is not None and key in (scheduling.nodeSelector or {})):
+                continue  # the namespace or the RuntimeClass would add it again
             remedy = Remedy(
                 "dropNodeSelector", f"drop {key}={value} from the nodeSelector of {who}", {"workload": owner, "key": key, "value": value}
             )

@@ -10,7 +10,7 @@ import pytest
 
 from checker.placement import rejecting_rules, verify
 from checker.rules import migration
-from models.cluster import migrated_volumes
+from models.cluster.storage import migrated_volumes
 from models.kube.feature_gates import FeatureGates
 from models.kube.objects import NodeSelector
 from models.kube.storage_objects import PersistentVolume
