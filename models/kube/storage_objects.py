@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from models.kube.objects import NodeSelector, ObjectMeta, PersistentVolumeClaimSpec, ResourceList, Struct
+from models.kube.objects import Anything, NodeSelector, ObjectMeta, PersistentVolumeClaimSpec, ResourceList, Struct
 
 
 class PersistentVolumeClaimStatus(Struct):
@@ -59,6 +59,7 @@ class PersistentVolumeSpec(Struct):
     awsElasticBlockStore: VolumeIDSource | None = None
     azureDisk: AzureDiskSource | None = None
     cinder: VolumeIDSource | None = None
+    vsphereVolume: Anything | None = None
     portworxVolume: VolumeIDSource | None = None
 
 

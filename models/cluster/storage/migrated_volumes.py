@@ -53,7 +53,7 @@ NEVER_COUNTED: Final = frozenset(("kubernetes.io/azure-file", "kubernetes.io/vsp
 def migrated(csi_node: CSINode | None) -> frozenset[str]:
     """Return the plugins that a node has migrated."""
     text = (csi_node.metadata.annotations or {}).get(ANNOTATION) if csi_node is not None else None
-    return frozenset((text or "").split(",")) & PLUGINS.keys()
+    return frozenset((text or "").split(",")).intersection(PLUGINS)
 
 
 def plugin_of(volume: PersistentVolume) -> str | None:
