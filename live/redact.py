@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import msgspec
 
+from models.cluster.storage import migrated_volumes
 from models.kube import device_objects, kinds, objects, storage_objects, workload_objects
 from models.kube.closed_nodes import CLOSED_BY
 from models.numa.annotations import AFFINITY, ANTI_AFFINITY, PREFIXES
@@ -55,6 +56,8 @@ READ: Final = frozenset(
         "cluster-autoscaler.kubernetes.io/scale-down-disabled",
         "karpenter.sh/do-not-disrupt",
         "kubernetes.io/config.source",
+        "openshift.io/node-selector",
+        *(f"scheduler.alpha.kubernetes.io/{key}" for key in ("defaultTolerations", "node-selector", "tolerationsWhitelist")),
         "scheduling.k8s.io/group-name",
         "scheduling.volcano.sh/group-name",
         "volcano.sh/network-topology-mode",
@@ -68,6 +71,7 @@ READ: Final = frozenset(
         "kueue.x-k8s.io/podset-required-topology",
         "kueue.x-k8s.io/role-hash",
         "kueue.x-k8s.io/workload",
+        "storage.alpha.kubernetes.io/migrated-plugins",
         "storageclass.kubernetes.io/is-default-class",
         "storageclass.beta.kubernetes.io/is-default-class",
         "volume.beta.kubernetes.io/storage-class",
@@ -234,9 +238,8 @@ def _conceal(obj: Any) -> None:
             part.image = None
     if isinstance(spec, objects.PodSpec) and spec.volumes:
         spec.volumes = [volume for volume in spec.volumes if volume != objects.Volume(volume.name)] or None
-    elif isinstance(spec, storage_objects.PersistentVolumeSpec) and spec.csi is not None:
-        handle = spec.csi.volumeHandle.encode("utf-8", "surrogatepass")
-        spec.csi.volumeHandle = blake2b(handle, digest_size=16).hexdigest()
+    elif isinstance(spec, storage_objects.PersistentVolumeSpec):
+        _hash_handles(spec)
     elif isinstance(spec, storage_objects.CSINodeSpec):
         for driver in spec.drivers or ():
             driver.nodeID = None
@@ -277,3 +280,23 @@ def _metadata(obj: Any) -> Iterator[objects.ObjectMeta]:
 def _given(metadata: objects.ObjectMeta | None) -> Iterator[objects.ObjectMeta]:
     if metadata is not None:
         yield metadata
+
+
+def _hash_handles(spec: storage_objects.PersistentVolumeSpec) -> None:
+    """Replace what names a volume by a digest, equal for equal volumes, of CSI or in-tree."""
+    if spec.csi is not None:
+        spec.csi.volumeHandle = _digest(spec.csi.volumeHandle)
+    if spec.awsElasticBlockStore is not None:
+        found = migrated_volumes.aws_volume(spec.awsElasticBlockStore.volumeID or "")
+        spec.awsElasticBlockStore.volumeID = "aws://" if found is None else _digest(found)
+    if spec.gcePersistentDisk is not None:
+        spec.gcePersistentDisk.pdName = _digest(spec.gcePersistentDisk.pdName or "")
+    if spec.azureDisk is not None:
+        spec.azureDisk.diskURI = _digest(spec.azureDisk.diskURI or "")
+    for source in (spec.cinder, spec.portworxVolume):
+        if source is not None:
+            source.volumeID = _digest(source.volumeID or "")
+
+
+def _digest(text: str) -> str:
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()

@@ -23,6 +23,7 @@ CONTRACTS.read(ROOT / ".importlinter")
 _OTHER = {"build", "docs", "tests"}
 #: Parts of ``models`` that the checker may read, directly and by way of others.
 _SHARED = {
+    "models.admission",
     "models.catalogue",
     "models.cel",
     "models.documents",

@@ -242,7 +242,13 @@ SECTIONS: Final = dict(re.findall(r"^## ([^\n]*)\n(.*?)(?=^## |\Z)", _RULES, re.
 NAMES: Final = [*(rule.name for rule in rules.ALL), "SchedulingGates"]
 #: What shows the words of a rule, where that is not ``explain`` on the example.
 _LIMITS: Final = ["explain", "instances/rules/namespace-limits.yaml", "-w", "instances/rules/namespace-limits-workload.yaml"]
+_ANNOTATIONS: Final = [
+    *("explain", "instances/rules/namespace-annotations.yaml", "-w", "instances/rules/namespace-annotations-workload.yaml"),
+    *("--policy", "instances/rules/namespace-annotations-policy.yaml"),
+]
 _SHOWN_BY: Final = {
+    "PodNodeSelector": _ANNOTATIONS,
+    "PodTolerationRestriction": _ANNOTATIONS,
     "LimitRanger": _LIMITS,
     "ResourceQuota": _LIMITS,
     "NodeName": ["explain", "instances/rules/node-name.yaml", "--pod", "kube-system/etcd-n1"],

@@ -137,7 +137,22 @@ class _Maker:
             for k in range(twins):
                 self.objects.append({**template, "metadata": {**template["metadata"], "name": f"p{made + k}"}})
             made += twins
+        if self.kind == "gated":
+            self.systems()
         return self.objects
+
+    def systems(self) -> None:
+        """Name the operating systems of some nodes and pods, by numbers of their own: other instances stay as they are."""
+        rng = random.Random(f"{self.objects}")
+        for obj in self.objects:
+            name = rng.choice(("linux", "linux", "windows"))
+            if obj["kind"] == "Node" and rng.random() < 0.7:
+                if rng.random() < 0.7:
+                    obj["status"]["nodeInfo"] = {"operatingSystem": name}
+                else:
+                    obj["metadata"]["labels"]["kubernetes.io/os"] = name
+            elif obj["kind"] == "Pod" and rng.random() < 0.4:
+                obj["spec"] = {**obj["spec"], "os": {"name": name}}
 
     def node(self, name: str) -> Object:
         rng = self.rng

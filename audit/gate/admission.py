@@ -12,7 +12,7 @@ import msgspec
 
 from audit.gate.changes import Change
 from models.cluster import rollout_admission
-from models.cluster.admission import QUOTA, Admission, Refusal, usage
+from models.cluster.admission import QUOTA, Admission, Refusal, may_refuse, usage
 from models.cluster.rollout_admission import Book, RolloutAdmission
 from models.documents.placement import Reason, Rollout
 from models.documents.policy import Policy
@@ -172,7 +172,7 @@ class Clusters:
         A Deployment and a StatefulSet were followed on their own. What matters here is what other workloads of the namespace take
         before: they change at the same time, in an order that is open.
         """
-        if not change.renews or not (self.start.resource_quotas or self.start.limit_ranges):
+        if not change.renews or not may_refuse(self.start):
             return None
         others = [each for each in self.changes if each is not change and self._competes(each, change.namespace)]
         if change.kind == "Deployment" and change.rolls and others:

@@ -88,6 +88,12 @@ def _fields(spec: objects.PodSpec, rule: str, sentence: str) -> Iterator[str]:
         yield "volumes"
     elif rule == "DynamicResources":
         yield "resourceClaims"
+    elif rule == "PodNodeSelector":
+        yield "nodeSelector"
+    elif rule == "PodTolerationRestriction":
+        yield "tolerations"
+    elif rule == "PodOS":
+        yield "os"
     elif rule in ("ResourceQuota", "LimitRanger", "NodeResourceTopologyMatch"):
         if BY_COST in sentence:
             yield from _terms(spec, sentence)

@@ -27,8 +27,8 @@ JUDGED: Final = frozenset(
     {
         "BalloonsPolicy",
         "DynamicResources", "InterPodAffinity", "LimitRanger", "NodeAffinity", "NodeDeclaredFeatures", "NodeName", "NodePorts",
-        "NodeResourcesFit", "NodeUnschedulable", "NodeVolumeLimits", "PodTopologySpread", "ResourceQuota", "TaintToleration",
-        "VolumeBinding", "VolumeRestrictions", "VolumeZone",
+        "NodeResourcesFit", "NodeUnschedulable", "NodeVolumeLimits", "PodNodeSelector", "PodOS", "PodTolerationRestriction",
+        "PodTopologySpread", "ResourceQuota", "TaintToleration", "VolumeBinding", "VolumeRestrictions", "VolumeZone",
     }
 )  # fmt: skip
 GANG: Final = "GangScheduling"

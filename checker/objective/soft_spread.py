@@ -42,8 +42,8 @@ class _Carrier(NamedTuple):
 
 class UsableNodes:
     """Which nodes a pod could use, alone beside the pods that stay: NodeUnschedulable, NodeName (mirror pods), TaintToleration,
-    NodeAffinity, NodeDeclaredFeatures and NodeResourcesFit. ``fixed``: pods that stay, each with the number of its replicas on its node;
-    ``backed``: resources that devices provide where a node has none."""
+    NodeAffinity, NodeDeclaredFeatures, PodOS and NodeResourcesFit. ``fixed``: pods that stay, each with the number of its replicas on
+    its node; ``backed``: resources that devices provide where a node has none."""
 
     def __init__(
         self,

@@ -90,9 +90,9 @@ class Volumes(VolumeState):
         """Return whether the node attaches only so many volumes of some driver."""
         return bool(self._limits.get(node))
 
-    def handles(self, pod: objects.Pod) -> set[Handle]:
-        """Return what is attached for the pod."""
-        return self._handles(key for key, _ in claims(pod))
+    def handles(self, pod: objects.Pod, node: str) -> set[Handle]:
+        """Return what is attached to a node for the pod."""
+        return self._handles((key for key, _ in claims(pod)), node)
 
     def full(self, pod: objects.Pod, node: str, others: Iterable[objects.Pod]) -> str | None:
         """Return why the node may attach too many volumes with the pod. ``others``: pods counted there now that may as well be away.
@@ -104,8 +104,8 @@ class Volumes(VolumeState):
             return None
         there = [other for other in others if other.spec.volumes]
         found = self._limit_faults(pod, self._node(node))
-        for handle in sorted(self.handles(pod)) if there and not found else ():
-            away = [other for other in there if handle in self.handles(other)]
+        for handle in sorted(self.handles(pod, node)) if there and not found else ():
+            away = [other for other in there if handle in self.handles(other, node)]
             for other in away:
                 self.unmount(other, node)
             found = self._limit_faults(pod, self._node(node)) if away else []

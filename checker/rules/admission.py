@@ -1,4 +1,5 @@
-"""Which pods that are yet to be created are refused by a RuntimeClass, a LimitRange or a ResourceQuota, computed by the checker.
+"""Which pods that are yet to be created are refused by a RuntimeClass, a LimitRange, annotations of their namespace or a ResourceQuota,
+computed by the checker from the raw objects.
 
 Pods are created in the order of ``Snapshot.to_create``; each takes what it uses of every quota that concerns it, placed or not. Under a
 policy that charges opportunity cost it takes at least the most that it may close to others; of pods that run, a quota counts the nodes
@@ -13,7 +14,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from fractions import Fraction
 from typing import Final
 
-from checker.rules import resources
+from checker.rules import namespace_admission, resources
 from checker.rules.opportunity_cost import ClosedNodes
 from models.documents.policy import DEFAULT as DEFAULT_POLICY
 from models.documents.policy import Policy
@@ -79,6 +80,9 @@ class Books:
         outside = next(_outside_limits(self._snapshot, pod), None)
         if outside is not None:
             return "LimitRanger", outside
+        barred = namespace_admission.fault(self._snapshot, pod)
+        if barred is not None:
+            return barred
         covering = [book for book in self._books if _covers(book[0], pod)]
         use = _at_creation(pod, self._closing) if covering else {}
         for quota, hard, used in covering:
@@ -98,7 +102,7 @@ def refused(snapshot: Snapshot, policy: Policy = DEFAULT_POLICY, exempt: Collect
     if not snapshot.to_create:
         return {}
     found = {key: ("RuntimeClass", why) for key, why in _unlike_class(snapshot)}
-    if snapshot.resource_quotas or snapshot.limit_ranges:
+    if snapshot.resource_quotas or snapshot.limit_ranges or namespace_admission.governed(snapshot):
         found |= _beyond(snapshot, found, policy, exempt)
     return found
 
@@ -134,7 +138,7 @@ def _takes_in(own: objects.Toleration, asked: objects.Toleration) -> bool:
 
 
 def _beyond(snapshot: Snapshot, refused_before: Mapping[str, Fault], policy: Policy, exempt: Collection[str]) -> dict[str, Fault]:
-    """Return the pods that limits or quotas refuse. Pods that are refused already use nothing."""
+    """Return the pods that limits, quotas or namespaces refuse. Pods that are refused already use nothing."""
     ahead = dict.fromkeys(key for key in snapshot.to_create if key not in refused_before)
     pods = {objects.pod_key(pod): pod for pod in snapshot.pods}
     books = Books(snapshot, frozenset(snapshot.to_create), policy=policy, exempt=exempt)

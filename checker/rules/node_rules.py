@@ -1,4 +1,5 @@
-"""The rules about one pod and one node, in which no other pod has a part: cordons, taints, node affinity, and features of the kubelet.
+"""The rules about one pod and one node, in which no other pod has a part: cordons, taints, node affinity, features and
+operating system of the kubelet.
 
 Source: k8s.io/api/core/v1 (toleration.go) and k8s.io/component-helpers (scheduling/corev1, nodedeclaredfeatures), as of v1.36.
 """
@@ -137,6 +138,16 @@ def _undeclared(spec: objects.PodSpec, node: objects.Node) -> list[str]:
     return sorted(asked.difference((node.status.declaredFeatures if node.status else None) or ())) if asked else []
 
 
+def _other_system(spec: objects.PodSpec, node: objects.Node) -> str | None:
+    """The operating system of a node where a pod names another one; the kubelet then refuses the pod (PodOSNotSupported)."""
+    if spec.os is None or not spec.os.name:
+        return None
+    status = node.status
+    told = status.nodeInfo.operatingSystem if status is not None and status.nodeInfo is not None else None
+    runs = told or (node.metadata.labels or {}).get("kubernetes.io/os")
+    return runs if runs and runs != spec.os.name else None
+
+
 def is_open(node: objects.Node) -> bool:
     """Return whether a node turns nobody away by itself: it has no cordon and no taint."""
     return node.spec is None or not (node.spec.unschedulable or node.spec.taints)
@@ -145,7 +156,7 @@ def is_open(node: objects.Node) -> bool:
 def is_choosy(spec: objects.PodSpec) -> bool:
     """Return whether a pod asks anything of a node that has nothing to do with other pods."""
     placed_by = spec.affinity is not None and spec.affinity.nodeAffinity is not None
-    return bool(spec.nodeSelector or placed_by or features_asked(spec))
+    return bool(spec.nodeSelector or placed_by or spec.os or features_asked(spec))
 
 
 def node_faults(spec: objects.PodSpec, node: objects.Node, gates: FeatureGates, *, running: bool = False) -> list[tuple[str, str]]:
@@ -161,5 +172,8 @@ def node_faults(spec: objects.PodSpec, node: objects.Node, gates: FeatureGates, 
     lacking = _undeclared(spec, node)
     if lacking and gates.enabled("NodeDeclaredFeatures"):
         found.append(("NodeDeclaredFeatures", f"the node does not declare {', '.join(lacking)}"))
+    system = _other_system(spec, node)
+    if system:
+        found.append(("PodOS", f"the node runs {system}, which is not the operating system of the pod"))
     refused = matching.node_affinity_fault(spec, node)
     return [*found, ("NodeAffinity", refused)] if refused else found

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Iterator
 from fractions import Fraction
 from typing import Final
 
-from checker.rules import matching
+from checker.rules import matching, migration
 from models.kube import objects, quantity, storage_objects
 from models.snapshot.snapshot import Snapshot
 
@@ -58,6 +58,7 @@ class VolumeState:
         self._installed = {
             name: {driver.name for driver in (csi.spec.drivers if csi.spec else None) or ()} for name, csi in snapshot.csi_nodes.items()
         }
+        self._migrated = {name: migration.plugins(csi) for name, csi in snapshot.csi_nodes.items()}
         self._needed: set[str] = set()  # drivers that a node must have installed for a new pod
         if snapshot.gates.enabled("VolumeLimitScaling"):
             self._needed = {name for name, of in snapshot.csi_drivers.items() if of.spec and of.spec.preventPodSchedulingIfMissing}
@@ -156,7 +157,7 @@ class VolumeState:
                     waiting.append(key)
             elif bound not in self._volumes:
                 why.append(f"claim {key} is bound to volume {bound}, which does not exist")
-            elif not self._reaches(self._volumes[bound], node):
+            elif not self._reaches(self._volumes[bound], node, self._migrated.get(name, frozenset())):
                 why.append(f"the node affinity of volume {bound} of claim {key} does not match the node")
             first = self._first_node.get(key, name)
             if first != name and self._is_for_one_node(claim):
@@ -189,9 +190,12 @@ class VolumeState:
         return _storage(spec.resources.requests if spec and spec.resources else None)
 
     @staticmethod
-    def _reaches(volume: storage_objects.PersistentVolume, node: objects.Node) -> bool:
-        affinity = volume.spec.nodeAffinity if volume.spec else None
-        required = affinity.required if affinity else None
+    def _reaches(volume: storage_objects.PersistentVolume, node: objects.Node, migrated: frozenset[str] = frozenset()) -> bool:
+        """Return True if the volume's node affinity holds. ``migrated``: plugins of the node, for volumes that are bound."""
+        try:
+            required = migration.affinity(volume, migrated)
+        except migration.Broken:
+            return False
         return matching.node_selector_holds(required, node.metadata.labels or {}, node.metadata.name or "")
 
     def _find(self, key: str, node: objects.Node, taken: Collection[str]) -> str | None:
@@ -265,37 +269,38 @@ class VolumeState:
                 why.append(f"claim {key} is ReadWriteOncePod and another pod uses it")
         return why
 
-    def _handles(self, claims: Iterable[str]) -> set[tuple[str, str]]:
+    def _handles(self, claims: Iterable[str], node: str) -> set[tuple[str, str]]:
         """Driver and handle of each CSI volume; a claim without a volume stands for one of its class's provisioner.
 
         Resolved each time: a claim that binds during the replay changes what the pods that already mount it are counted for.
         """
-        found = set()
+        found, migrated = set(), self._migrated.get(node, frozenset())
         for key in claims:
             if key not in self._claims:
                 continue
             volume = self._volumes.get(self._volume_of(key) or "")
             if volume is not None:
-                if volume.spec is not None and volume.spec.csi is not None:
-                    found.add((volume.spec.csi.driver, volume.spec.csi.volumeHandle))
+                attached = migration.attached(volume, migrated)
+                found |= {attached} if attached is not None else set()
                 continue
             storage_class = self._class_of(key)
-            if storage_class is not None and storage_class.provisioner:
-                found.add((storage_class.provisioner, f"claim {key}"))
+            driver = migration.provisioned(storage_class.provisioner, migrated) if storage_class is not None else None
+            if driver:
+                found.add((driver, f"claim {key}"))
         return found
 
     def _limit_faults(self, pod: objects.Pod, node: objects.Node) -> list[str]:
         name = node.metadata.name or ""
         why = [f"claim {key} does not exist" for key in _claims(pod, ephemeral=True) if key not in self._claims]
         if self._needed:
-            brought = {driver for driver, _ in self._handles(_claims(pod, ephemeral=True))}
+            brought = {driver for driver, _ in self._handles(_claims(pod, ephemeral=True), name)}
             absent = sorted((brought & self._needed).difference(self._installed.get(name, ())))
             why += [f"{driver}: the CSI driver is not installed on the node" for driver in absent]
         limits = self._limits.get(name)
         if not limits:
             return why
-        attached = self._handles(self._mounted.get(name, ()))
-        new = self._handles(_claims(pod, ephemeral=True)) - attached
+        attached = self._handles(self._mounted.get(name, ()), name)
+        new = self._handles(_claims(pod, ephemeral=True), name) - attached
         for driver in sorted({driver for driver, _ in new}):
             limit = limits.get(driver)
             more, held = (sum(driver == other for other, _ in handles) for handles in (new, attached))

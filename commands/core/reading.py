@@ -68,6 +68,7 @@ def settle(snapshot: Snapshot, asked: Reading) -> list[str]:
         check_whole(snapshot, asked.where or labels(asked.paths), empty=asked.empty or bought)
     snapshot.assumed += set_gates(snapshot, asked)
     snapshot.shared_gpus = (asked.of or policy or policies.DEFAULT).sharedGPUs
+    snapshot.admission_plugins = frozenset((asked.of or policy or policies.DEFAULT).admissionPlugins)
     _share(snapshot)
     warnings = list(snapshot.warnings)
     if asked.whole and any(has_hints(pod) for pod in snapshot.pods):

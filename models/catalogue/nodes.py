@@ -12,11 +12,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Final
 
+import msgspec
+
 from models.catalogue.checks import HOSTNAME, ZONE
 from models.catalogue.places import places
 from models.catalogue.residents import Residents
+from models.cluster.storage import migrated_volumes
 from models.documents.catalogue import Shape
-from models.kube import objects, pod_requests, storage_objects
+from models.kube import objects, pod_requests, pod_spec, storage_objects
 from models.kube.feature_gates import FeatureGates
 from models.kube.lenient_decode import some
 from models.snapshot.snapshot import Snapshot
@@ -68,7 +71,7 @@ class Newcomers:
         found = node(shape, zone, name, self._zone(zone))
         like = self._newest
         if found.status is not None and like is not None and like.status is not None:
-            found.status.nodeInfo, found.status.declaredFeatures = like.status.nodeInfo, like.status.declaredFeatures
+            found.status.nodeInfo, found.status.declaredFeatures = _info(found, like.status.nodeInfo), like.status.declaredFeatures
         return found
 
     def csi_node(self, shape: Shape, name: str) -> storage_objects.CSINode | None:
@@ -82,7 +85,8 @@ class Newcomers:
             )
             for driver in sorted({*shape.volumes, *self._drivers})
         ]
-        return storage_objects.CSINode(objects.ObjectMeta(name), storage_objects.CSINodeSpec(drivers)) if drivers else None
+        metadata = objects.ObjectMeta(name, annotations=self._migrated)
+        return storage_objects.CSINode(metadata, storage_objects.CSINodeSpec(drivers)) if drivers else None
 
     def residents(self, found: objects.Node) -> list[objects.Pod]:
         """Return the pods of DaemonSets and the static pods that a node gets, bound to it; they are not put into the snapshot."""
@@ -129,6 +133,14 @@ class Newcomers:
         ]
         return {name: driver for name, driver in found[0].items() if all(name in each for each in found)} if found else {}
 
+    @cached_property
+    def _migrated(self) -> dict[str, str] | None:
+        """The annotation with the plugins that every worker with a CSINode has migrated; None if there is no such plugin."""
+        listed = [self._original.csi_nodes.get(each.metadata.name or "") for each in self._residents.workers]
+        found = [migrated_volumes.migrated(csi) for csi in listed if csi is not None]
+        common = sorted(frozenset.intersection(*found)) if found else []
+        return {migrated_volumes.ANNOTATION: ",".join(common)} if common else None
+
     def _zone(self, zone: str) -> dict[str, str]:
         if zone not in self._places:
             self._places[zone] = places(self._original, zone)
@@ -150,6 +162,12 @@ class Newcomers:
         for text in said:
             if text not in self._snapshot.assumed:
                 self._snapshot.assumed.append(text)
+
+
+def _info(node: objects.Node, like: objects.NodeSystemInfo | None) -> objects.NodeSystemInfo | None:
+    """Return what the kubelet of a bought node says of itself: as another one, with the operating system of the node's own label."""
+    system = (node.metadata.labels or {}).get(pod_spec.OS_LABEL)
+    return msgspec.structs.replace(like, operatingSystem=system) if like is not None else None
 
 
 def _short(shape: Shape, residents: Sequence[objects.Pod], gates: FeatureGates) -> str:

@@ -1,4 +1,5 @@
-"""Which of the pods that are yet to be created an API server would refuse, and why: LimitRange and ResourceQuota.
+"""Which of the pods that are yet to be created an API server would refuse, and why: LimitRange, ResourceQuota and
+annotations of the namespace.
 
 A quota is used up in the order in which pods are created: once it lacks what a pod asks for, that pod is refused, whatever is placed
 later. Pods that are in the cluster have been admitted and only count as used.
@@ -16,6 +17,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
 
+from models.admission import namespace_annotations as namespace_admission
 from models.cluster.anti_affinity.opportunity_cost import OpportunityCosts
 from models.documents.policy import DEFAULT as DEFAULT_POLICY
 from models.documents.policy import Policy
@@ -50,6 +52,7 @@ class Admission:
         self, snapshot: Snapshot, new: Collection[int] = (), *, policy: Policy = DEFAULT_POLICY, exempt: Collection[str] = ()
     ) -> None:
         """``new``: indices of pods that are yet to be created; ``exempt``: namespaces without hard anti-affinity."""
+        self._snapshot = snapshot
         self._items: dict[str, list[LimitRangeItem]] = {}
         for found in snapshot.limit_ranges.values():
             self._items.setdefault(found.metadata.namespace or "default", []).extend((found.spec.limits if found.spec else None) or ())
@@ -77,6 +80,9 @@ class Admission:
         why = next(_limit_faults(pod, self._items.get(pod.metadata.namespace or "default", ())), None)
         if why is not None:
             return LIMITS, why
+        refused = namespace_admission.refusal(pod, self._snapshot)
+        if refused is not None:
+            return refused
         unstated = next((fault for ledger in self.concerned(pod) if (fault := ledger.unstated(pod)) is not None), None)
         return (QUOTA, unstated) if unstated is not None else None
 
@@ -90,6 +96,11 @@ class Admission:
         return [ledger for ledger in self._ledgers.get(pod.metadata.namespace or "default", ()) if ledger.concerns(pod)]
 
 
+def may_refuse(snapshot: Snapshot) -> bool:
+    """Return True if any object of the snapshot can keep a pod from being created."""
+    return bool(snapshot.limit_ranges or snapshot.resource_quotas) or namespace_admission.decides(snapshot)
+
+
 def refusals(snapshot: Snapshot, policy: Policy = DEFAULT_POLICY, exempt: Collection[str] = ()) -> dict[int, Refusal]:
     """Return what refuses pods that are yet to be created, by index into ``snapshot.pods``. ``exempt``: namespaces without hard
     anti-affinity.
@@ -97,7 +108,7 @@ def refusals(snapshot: Snapshot, policy: Policy = DEFAULT_POLICY, exempt: Collec
     Raises:
         QuantityError: a quantity is malformed, or beyond 64 bits.
     """
-    if not snapshot.to_create or not (snapshot.limit_ranges or snapshot.resource_quotas):
+    if not snapshot.to_create or not may_refuse(snapshot):
         return {}
     index = {objects.pod_key(pod): i for i, pod in enumerate(snapshot.pods)}
     new = {index[key]: None for key in snapshot.to_create if key in index}

@@ -194,6 +194,7 @@ def _classes(
         cls = _pod_class(template, rules, hits, prefers=prefers)
         cls.balloons = _balloon_nodes(template.pod, reader.balloons, rules)
         cls.features = required_features(template.pod.spec) if declaring else ()
+        cls.os = (template.pod.spec.os.name if template.pod.spec.os else None) or ""
         cls.priority = priority if template.gang is None else lowest[template.gang]
         cls.images = images.row(template.pod)
         key = (signature(cls), template.apart, tuple(sorted(template.demand.items())), template.supposed, hit)

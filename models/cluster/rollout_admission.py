@@ -19,7 +19,7 @@ from typing import Final
 
 import msgspec
 
-from models.cluster.admission import QUOTA, Admission, Amounts, Ledger, Refusal, Shortage, amount, exceeded
+from models.cluster.admission import QUOTA, Admission, Amounts, Ledger, Refusal, Shortage, amount, exceeded, may_refuse
 from models.kube import objects
 from models.kube.pod_requests import add
 from models.snapshot.snapshot import Snapshot
@@ -142,7 +142,7 @@ def read(snapshot: Snapshot, old: Sequence[int], new: objects.Pod | None, admiss
     Raises:
         QuantityError: a quantity is malformed, or beyond 64 bits.
     """
-    if new is None or not (snapshot.limit_ranges or snapshot.resource_quotas):
+    if new is None or not may_refuse(snapshot):
         return RolloutAdmission()
     never, there = admission.always(new), [snapshot.pods[i] for i in old]
     found = [each for ledger in admission.concerned(new) for each in _dimensions(ledger, there, new)]

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from models.admission import namespace_annotations as namespace_admission
 from models.cluster.unmodelled_devices import DeviceNotes
 from models.cluster.unmodelled_nodes import of_nodes
 from models.documents.placement import Unmodelled
 from models.gangs import markers
 from models.gangs.declarations import OF_GANGS, Groups, Note
 from models.kube.objects import Pod, PodSecurityContext, pod_key
-from models.kube.pod_spec import NO_PROVISIONER, claim_keys
+from models.kube.pod_spec import NO_PROVISIONER, OS_LABEL, claim_keys
 from models.numa import nri_annotations
 from models.snapshot.snapshot import Snapshot
 
@@ -18,6 +19,9 @@ _IN_TREE = ("gcePersistentDisk", "awsElasticBlockStore", "azureDisk", "cinder", 
 
 #: Kueue's topology of parts of a pod set.
 _SLICES = "kueue.x-k8s.io/podset-slice-"
+
+#: Annotations that ask for shares of GPUs, with the values of sharedGPUs that read them.
+_GPU_SHARES = dict.fromkeys(("gpu-fraction", "gpu-fraction-num-devices", "gpu-memory"), ("kai",))
 
 #: Sysctls that every kubelet allows (pkg/kubelet/sysctl/safe_sysctls.go); others it allows where its configuration says so.
 _SAFE_SYSCTLS = frozenset(
@@ -44,13 +48,15 @@ def find(snapshot: Snapshot, pending: Iterable[Pod], *, tiers: Sequence[str] = (
     pods = list(pending)
     notes = _of_gangs(snapshot, pods, tiers)
     unread, devices = {id(pod) for pod in _unread(snapshot, pods)}, DeviceNotes(snapshot)
+    new = _not_admitted(snapshot)
     found = [
         Unmodelled(pod_key(pod), field, effect)
         for i, pod in enumerate(pods)
-        if i in notes or id(pod) in unread or devices.wide or not _plain(pod) or snapshot.not_understood
+        if i in notes or id(pod) in unread or devices.wide or not _plain(pod) or snapshot.not_understood or new
         for field, effect in (
             *([("devices", _UNREAD)] if id(pod) in unread else ()),
             *_of_pod(snapshot, pod),
+            *new.get(pod_key(pod), ()),
             *devices.of_pod(pod),
             *nri_annotations.not_honoured(pod, balloons=bool(snapshot.balloons_policies)),
             *_of_member(pod, notes.get(i)),
@@ -62,8 +68,25 @@ def find(snapshot: Snapshot, pending: Iterable[Pod], *, tiers: Sequence[str] = (
 def _plain(pod: Pod) -> bool:
     """Return whether a pod has none of the fields that anything below looks at; most pods have none."""
     spec = pod.spec
-    odd = spec.volumes or spec.resourceClaims or spec.schedulingGroup or pod.metadata.annotations or spec.securityContext
-    return not odd and spec.schedulerName in (None, _DEFAULT)
+    odd = (
+        OS_LABEL in (pod.metadata.labels or {})
+        or spec.volumes
+        or spec.resourceClaims
+        or spec.schedulingGroup
+        or pod.metadata.annotations
+        or spec.securityContext
+        or spec.schedulerName not in (None, _DEFAULT)
+    )
+    return not odd
+
+
+def _not_admitted(snapshot: Snapshot) -> dict[str, list[tuple[str, str]]]:
+    """Return by pod key the annotations of namespaces that new pods may be subject to and that are not applied to them."""
+    by_namespace = {name: found for name in snapshot.namespaces if (found := [*namespace_admission.not_applied(snapshot, name)])}
+    if not by_namespace:
+        return {}
+    named = ((key, by_namespace.get(key.partition("/")[0])) for key in snapshot.to_create)
+    return {key: listed for key, listed in named if listed is not None}
 
 
 def _unread(snapshot: Snapshot, pods: Sequence[Pod]) -> list[Pod]:
@@ -117,6 +140,11 @@ def _of_pod(snapshot: Snapshot, pod: Pod) -> Iterator[tuple[str, str]]:
             yield "spec.schedulingGroup", effect
     if spec.schedulerName not in (None, _DEFAULT):
         yield "spec.schedulerName", "placed by the rules of the default scheduler"
+    for key in pod.metadata.annotations or ():
+        if key in _GPU_SHARES and snapshot.shared_gpus not in _GPU_SHARES[key]:
+            yield f"metadata.annotations[{key}]", f"ignored: the policy's sharedGPUs is not {' or '.join(_GPU_SHARES[key])}"
+    if OS_LABEL in (pod.metadata.labels or {}):
+        yield f"metadata.labels[{OS_LABEL}]", "ignored: a kubelet of another operating system refuses the pod"
     yield from _of_kubelet(spec.securityContext)
     for i, volume in enumerate(spec.volumes or ()):
         for kind in _IN_TREE:

@@ -1,6 +1,7 @@
 """What a pod's persistent volume claims mean for its nodes.
 
-Sources: pkg/scheduler/framework/plugins/{volumebinding,volumezone,volumerestrictions,nodevolumelimits}, as of v1.34.
+Sources: pkg/scheduler/framework/plugins/{volumebinding,volumezone,volumerestrictions,nodevolumelimits};
+:mod:`models.cluster.storage.migrated_volumes`.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from typing import Final
 
 import numpy as np
 
+from models.cluster.storage import migrated_volumes
 from models.kube import quantity
 from models.kube.pod_spec import NO_PROVISIONER, SELECTED_NODE
 from models.kube.selectors import Bools, NodeTable, canonical, selector_matches
@@ -24,6 +26,10 @@ _ZONE_KEYS: Final = {
 }
 
 
+Attached = tuple[str | None, str | None, Bools | None]  # driver, handle, counted
+_NOTHING: Final[Attached] = (None, None, None)
+
+
 @dataclass(frozen=True)
 class Claim:
     """A claim as the scheduler reads it.
@@ -34,6 +40,7 @@ class Claim:
     ``one_node``: unbound and ReadWriteOnce (or OncePod), so that all its pods must meet on one node. ``one_pod``: ReadWriteOncePod.
     ``size``: requested bytes; the claims of one pod choose volumes smallest first.
     ``driver``, ``handle``: what NodeVolumeLimits counts (driver None: nothing).
+    ``counted``: bool[N], the nodes where it counts for an in-tree volume; None: on all of them.
     """
 
     key: str
@@ -48,6 +55,11 @@ class Claim:
     size: int = 0
     driver: str | None = None
     handle: str | None = None
+    counted: Bools | None = None
+
+    @property
+    def attached(self) -> Attached:
+        return self.driver, self.handle, self.counted
 
 
 class VolumeTable:
@@ -58,17 +70,48 @@ class VolumeTable:
         self._nodes = nodes
         self._claims: dict[str, Claim] = {}
         self._reach: dict[str, Bools] = {}
+        self._plugins = [migrated_volumes.migrated(snapshot.csi_nodes.get(name)) for name in nodes.names]
         self._all = np.ones(nodes.size, dtype=bool)
         self._none = np.zeros(nodes.size, dtype=bool)
 
     def reach(self, volume: str) -> Bools:
-        """bool[N]: nodes that a PersistentVolume's nodeAffinity allows."""
+        """bool[N]: nodes that a PersistentVolume's nodeAffinity allows, as it is written: so claims choose among volumes."""
         found = self._reach.get(volume)
         if found is None:
             spec = self._snapshot.persistent_volumes[volume].spec
             required = spec.nodeAffinity.required if spec and spec.nodeAffinity else None
             found = self._reach[volume] = self._all if required is None else self._nodes.selector(required)
         return found
+
+    def bound_reach(self, name: str) -> Bools:
+        """bool[N]: nodes that can use a PersistentVolume once it is bound; where its plugin is migrated, those of the CSI driver."""
+        volume = self._snapshot.persistent_volumes[name]
+        plugin, reach = migrated_volumes.plugin_of(volume), self.reach(name)
+        moved = self._migrated(plugin) if plugin is not None else self._none
+        if plugin is None or not moved.any():
+            return reach
+        key = migrated_volumes.PLUGINS[plugin].topology
+        if migrated_volumes.handle(volume) is None:
+            return reach & ~moved
+        required = migrated_volumes.node_affinity(volume, key) if key is not None else None
+        return reach if key is None else np.where(moved, self._all if required is None else self._nodes.selector(required), reach)
+
+    def _migrated(self, plugin: str) -> Bools:
+        """bool[N]: the nodes that have migrated a plugin."""
+        return np.array([plugin in found for found in self._plugins], dtype=bool)
+
+    def attached(self, name: str) -> Attached:
+        """Return driver and handle of a PersistentVolume, and on which nodes it counts."""
+        volume = self._snapshot.persistent_volumes[name]
+        csi = volume.spec.csi if volume.spec else None
+        if csi is not None:
+            return csi.driver, f"volume:{csi.volumeHandle}", None
+        plugin, handle = migrated_volumes.plugin_of(volume), migrated_volumes.handle(volume)
+        return self._counted(plugin, f"volume:{handle}") if plugin is not None and handle is not None else _NOTHING
+
+    def _counted(self, plugin: str, handle: str) -> Attached:
+        nodes = self._migrated(plugin)
+        return (migrated_volumes.PLUGINS[plugin].driver, handle, None if nodes.all() else nodes) if nodes.any() else _NOTHING
 
     def claim(self, key: str) -> Claim:
         found = self._claims.get(key)
@@ -83,24 +126,25 @@ class VolumeTable:
         one_pod = "ReadWriteOncePod" in modes
         name = spec.storageClassName if spec else None
         storage = self._snapshot.storage_classes.get(name) if name else None
-        driver, handle = self._attached(key, spec.volumeName if spec else None, storage)
+        attached = self._attached(key, spec.volumeName if spec else None, storage)
         if claim.metadata.deletionTimestamp is not None or (claim.status and claim.status.phase == "Lost"):
             zone = self._bound_zone(spec.volumeName) if spec and spec.volumeName else self._none
-            return Claim(key, False, self._none, zone, one_pod=one_pod, driver=driver, handle=handle)
+            return _immediate(key, self._none, zone, one_pod, attached)
         if spec is not None and spec.volumeName:
-            reach = self.reach(spec.volumeName) if spec.volumeName in self._snapshot.persistent_volumes else self._none
-            return Claim(key, False, reach, self._bound_zone(spec.volumeName), one_pod=one_pod, driver=driver, handle=handle)
+            reach = self.bound_reach(spec.volumeName) if spec.volumeName in self._snapshot.persistent_volumes else self._none
+            return _immediate(key, reach, self._bound_zone(spec.volumeName), one_pod, attached)
         if storage is None or storage.volumeBindingMode != "WaitForFirstConsumer":
-            return Claim(key, False, self._none, self._none, one_pod=one_pod, driver=driver, handle=handle)
+            return _immediate(key, self._none, self._none, one_pod, attached)
         return self._delayed(key, claim, storage, modes)
 
-    def _attached(self, key: str, name: str | None, storage: StorageClass | None) -> tuple[str | None, str | None]:
+    def _attached(self, key: str, name: str | None, storage: StorageClass | None) -> Attached:
         """Driver and handle of a claim's volume; of one that it does not have, or that is not there, its class's provisioner."""
-        volume = self._snapshot.persistent_volumes.get(name) if name else None
-        if volume is None:
-            return (storage.provisioner or None) if storage else None, f"claim:{key}"
-        csi = volume.spec.csi if volume.spec else None
-        return (csi.driver, f"volume:{csi.volumeHandle}") if csi else (None, None)
+        if name and name in self._snapshot.persistent_volumes:
+            return self.attached(name)
+        provisioner = storage.provisioner if storage else ""
+        if provisioner in migrated_volumes.PLUGINS:
+            return self._counted(provisioner, f"claim:{key}")
+        return None if provisioner in migrated_volumes.NEVER_COUNTED else provisioner or None, f"claim:{key}", None
 
     def _bound_zone(self, name: str) -> Bools:
         """VolumeZone: the PV's zone and region labels must name the node's; a node with none of these labels passes."""
@@ -126,6 +170,7 @@ class VolumeTable:
         provision: Bools | None = None
         if storage.provisioner and storage.provisioner != NO_PROVISIONER:
             provision = self._topologies(storage)
+        driver, handle, counted = self._attached(key, None, storage)
         selected = (claim.metadata.annotations or {}).get(SELECTED_NODE)
         volumes: tuple[str, ...] = ()
         if selected is not None:
@@ -141,7 +186,7 @@ class VolumeTable:
             key, False, binding, self._all, delayed=True, volumes=volumes, provision=provision,
             one_node=bool(modes) and set(modes) <= {"ReadWriteOnce", "ReadWriteOncePod"}, one_pod="ReadWriteOncePod" in modes,
             size=_requested(claim),
-            driver=storage.provisioner or None, handle=f"claim:{key}",
+            driver=driver, handle=handle, counted=counted,
         )  # fmt: skip
 
     def _topologies(self, storage: StorageClass) -> Bools:
@@ -191,6 +236,12 @@ class VolumeTable:
             and set(wants.accessModes or ()) <= set(spec.accessModes or ())
             and quantity.units((spec.capacity or {}).get("storage", 0)) >= size
         )
+
+
+def _immediate(key: str, binding: Bools, zone: Bools, one_pod: bool, attached: Attached) -> Claim:
+    """The reading of a claim that is bound, or can only be bound before its pod is placed."""
+    driver, handle, counted = attached
+    return Claim(key, False, binding, zone, one_pod=one_pod, driver=driver, handle=handle, counted=counted)
 
 
 def _requested(claim: PersistentVolumeClaim) -> int:

@@ -216,6 +216,10 @@ class Policy(_Section, frozen=True):
         Literal["none", "hami", "kai", "volcano"],
         Meta(description="The system that shares GPUs without DynamicResources, if any."),
     ] = "none"
+    admissionPlugins: Annotated[
+        tuple[Literal["PodNodeSelector", "PodTolerationRestriction"], ...],
+        Meta(description="Admission plugins that the API server runs and that are off by default."),
+    ] = ()
     quotaCharge: Annotated[
         QuotaCharge,
         Meta(description="What a ResourceQuota counts for a pod: its requests, or at least the nodes that its rules close to others."),

@@ -134,7 +134,7 @@ def changed(node: objects.Node, to: Mapping[str, Any] | None) -> objects.Node:
     wanted = {key: value for key, value in (meta.labels or {}).items() if not (whole and key in edits_nodes.PLACE)}
     info = old.nodeInfo
     if status.nodeInfo is not None and status.nodeInfo.kubeletVersion is not None:
-        info = objects.NodeSystemInfo(status.nodeInfo.kubeletVersion)
+        info = _change(info or objects.NodeSystemInfo(), kubeletVersion=status.nodeInfo.kubeletVersion)
     return objects.Node(
         _change(
             node.metadata,

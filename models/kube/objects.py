@@ -2,7 +2,6 @@
 
 Unknown fields are skipped while decoding. Every optional field is ``None`` when absent *or* explicitly null, as the API server treats both
 alike; readers write ``x.labels or {}``. Quantities stay as they were written (text or number), for :mod:`models.kube.quantity`.
-
 Source: the OpenAPI types of k8s.io/api (core/v1, scheduling/v1).
 """
 
@@ -264,6 +263,7 @@ class PodSpec(Struct):
     schedulingGroup: PodSchedulingGroup | None = None
     activeDeadlineSeconds: int | None = None
     hostUsers: bool | None = None
+    os: Named | None = None
     runtimeClassName: str | None = None
     securityContext: PodSecurityContext | None = None
 
@@ -323,6 +323,7 @@ class NodeSpec(Struct):
 
 class NodeSystemInfo(Struct):
     kubeletVersion: str | None = None
+    operatingSystem: str | None = None
 
 
 class ContainerImage(Struct):

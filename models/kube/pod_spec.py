@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Final
 
 from models.kube import quantity
-from models.kube.objects import Pod, PodAffinityTerm, PodSpec, ResourceList, WeightedPodAffinityTerm
+from models.kube.objects import Node, Pod, PodAffinityTerm, PodSpec, ResourceList, WeightedPodAffinityTerm
 
 Port = tuple[str, str, int]  # hostIP ("" and 0.0.0.0 are "*"), protocol, port
 
@@ -16,6 +16,9 @@ Port = tuple[str, str, int]  # hostIP ("" and 0.0.0.0 are "*"), protocol, port
 NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"
 #: The annotation of a claim whose volume is made for a node.
 SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
+
+#: The label that a kubelet gives its node.
+OS_LABEL: Final = "kubernetes.io/os"
 
 GUARANTEED: Final = "Guaranteed"
 BURSTABLE: Final = "Burstable"
@@ -93,6 +96,12 @@ def required_features(spec: PodSpec) -> tuple[str, ...]:
     if spec.hostNetwork and spec.hostUsers is False:
         found.append("UserNamespacesHostNetworkSupport")
     return tuple(found)
+
+
+def operating_system(node: Node) -> str | None:
+    """Return the operating system of a node's kubelet, None if neither its status nor its label says it."""
+    info = node.status.nodeInfo if node.status is not None else None
+    return (info.operatingSystem if info is not None else None) or (node.metadata.labels or {}).get(OS_LABEL) or None
 
 
 def image_names(pod: Pod) -> tuple[str, ...]:

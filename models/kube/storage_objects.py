@@ -27,6 +27,21 @@ class CSIPersistentVolumeSource(Struct):
     volumeHandle: str
 
 
+class VolumeIDSource(Struct):
+    """The source of volumes of AWS EBS, Cinder and Portworx."""
+
+    volumeID: str | None = None
+
+
+class GCEPersistentDiskSource(Struct):
+    pdName: str | None = None
+
+
+class AzureDiskSource(Struct):
+    diskURI: str | None = None
+    kind: str | None = None
+
+
 class VolumeNodeAffinity(Struct):
     required: NodeSelector | None = None
 
@@ -40,12 +55,12 @@ class PersistentVolumeSpec(Struct):
     nodeAffinity: VolumeNodeAffinity | None = None
     volumeAttributesClassName: str | None = None
     csi: CSIPersistentVolumeSource | None = None
-    gcePersistentDisk: Anything | None = None
-    awsElasticBlockStore: Anything | None = None
-    azureDisk: Anything | None = None
-    azureFile: Anything | None = None
-    cinder: Anything | None = None
+    gcePersistentDisk: GCEPersistentDiskSource | None = None
+    awsElasticBlockStore: VolumeIDSource | None = None
+    azureDisk: AzureDiskSource | None = None
+    cinder: VolumeIDSource | None = None
     vsphereVolume: Anything | None = None
+    portworxVolume: VolumeIDSource | None = None
 
 
 class PersistentVolumeStatus(Struct):

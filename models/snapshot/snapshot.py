@@ -96,6 +96,7 @@ class Snapshot:
     unscaled: set[str] = field(default_factory=set)  # of manifests: "Kind namespace/name" of those that state no replicas
     not_understood: dict[str, list[tuple[str, str]]] = field(default_factory=dict)  # by pod: fields of later versions, what becomes of them
     shared_gpus: str = "none"  # the system whose shared GPUs are read as devices, as the policy names it
+    admission_plugins: frozenset[str] = frozenset()  # that are off by default and on here, as the policy names them
     gates: FeatureGates = DEFAULT_GATES  # by which Kubernetes version and feature gates its rules are read
 
     @property

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
+from models.admission import namespace_annotations as namespace_admission
 from models.kube import defaults, objects
 from models.kube.lenient_decode import shorten
 from models.kube.workload_objects import Job
@@ -30,8 +31,8 @@ class NotAdmitted(Exception):
 
 
 def admitted(spec: objects.PodSpec, namespace: str, snapshot: Snapshot) -> objects.PodSpec:
-    """Return a pod's spec as stored: priority, scheduler, tolerations, the requests and limits of LimitRanges, and what its RuntimeClass
-    adds (the rest was defaulted when it was read).
+    """Return a pod's spec as stored: priority, scheduler, tolerations, the requests and limits of LimitRanges, and what its namespace and
+    its RuntimeClass add (the rest was defaulted when it was read).
 
     Raises:
         NotAdmitted: no such PriorityClass or RuntimeClass, or the spec contradicts its RuntimeClass.
@@ -54,6 +55,7 @@ def admitted(spec: objects.PodSpec, namespace: str, snapshot: Snapshot) -> objec
         tolerations=tolerations,
         volumes=interning.mattering(spec.volumes),
     )
+    spec = namespace_admission.merged(spec, namespace, snapshot)
     try:
         return defaults.with_runtime_class(spec, snapshot.runtime_classes)
     except defaults.RuntimeClassError as error:

@@ -67,6 +67,12 @@ def features(spec: objects.PodSpec, gates: FeatureGates) -> Iterator[Rule]:
         yield Rule("NodeDeclaredFeatures", f"only on nodes whose kubelet declares {words.listed(found)}")
 
 
+def operating_system(spec: objects.PodSpec) -> Iterator[Rule]:
+    """Yield the operating system that its node has to have."""
+    if spec.os is not None and spec.os.name:
+        yield Rule("PodOS", f"only on nodes that run {spec.os.name}")
+
+
 def daemon(pod: Pod) -> bool:
     """Return whether a DaemonSet owns the pod."""
     owner = objects.controller_of(pod)

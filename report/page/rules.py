@@ -45,6 +45,7 @@ class Rules:
             *self._once(("select", id(spec.nodeSelector)), lambda: asks.node_selector(spec)),
             *self._once(("nodes", id(spec.affinity), asks.daemon(pod)), lambda: asks.node_affinity(pod)),
             *asks.features(spec, self._gates),
+            *asks.operating_system(spec),
             *self._once(("tolerates", id(spec.tolerations)), lambda: self._tolerations(spec)),
             *self._once(("pods", id(spec.affinity), namespace, id(labels)), lambda: self._pod_affinity(pod)),
             *self._once(

@@ -24,7 +24,7 @@ from solver.objective.sparse_placement import Placed
 from solver.rules.base import Rule, kinds
 from solver.rules.batch_quota import single
 from solver.rules.node_resources_fit import NodeResourcesFit
-from solver.rules.node_static import NodeAffinity, NodeDeclaredFeatures, NodeName, NodeUnschedulable, TaintToleration
+from solver.rules.node_static import NodeAffinity, NodeDeclaredFeatures, NodeName, NodeUnschedulable, PodOS, TaintToleration
 
 NODE_AFFINITY: Final = "nodeAffinity"
 TAINTS: Final = "taints"
@@ -39,7 +39,7 @@ TAINT_COST: Final = 100
 SKEW_COST: Final = 100
 #: The rules that say whether a pending pod could ever use a node, for the minimum of a soft spread constraint.
 USABLE: Final[tuple[type[Rule], ...]] = (
-    NodeUnschedulable, NodeName, TaintToleration, NodeAffinity, NodeDeclaredFeatures, NodeResourcesFit,
+    NodeUnschedulable, NodeName, TaintToleration, NodeAffinity, NodeDeclaredFeatures, PodOS, NodeResourcesFit,
 )  # fmt: skip
 
 

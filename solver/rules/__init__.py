@@ -21,6 +21,9 @@ from solver.rules.node_static import (
     NodeDeclaredFeatures,
     NodeName,
     NodeUnschedulable,
+    PodNodeSelector,
+    PodOS,
+    PodTolerationRestriction,
     ResourceQuota,
     TaintToleration,
 )
@@ -29,12 +32,15 @@ from solver.rules.volumes import NodeVolumeLimits, VolumeBinding, VolumeRestrict
 
 ALL: tuple[type[Rule], ...] = (
     LimitRanger,
+    PodNodeSelector,
+    PodTolerationRestriction,
     ResourceQuota,
     NodeUnschedulable,
     NodeName,
     TaintToleration,
     NodeAffinity,
     NodeDeclaredFeatures,
+    PodOS,
     BalloonsPolicy,
     NodePorts,
     NodeResourcesFit,

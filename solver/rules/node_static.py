@@ -1,6 +1,6 @@
-"""The rules that look at one pod and one node only: NodeUnschedulable, NodeName, TaintToleration, NodeAffinity, NodeDeclaredFeatures; the
-policy of a node that creates no such container: BalloonsPolicy; and those that keep a pod from being created at all: LimitRanger,
-ResourceQuota.
+"""The rules that look at one pod and one node only: NodeUnschedulable, NodeName, TaintToleration, NodeAffinity, NodeDeclaredFeatures,
+PodOS; the policy of a node that creates no such container: BalloonsPolicy; and those that keep a pod from being created at all:
+LimitRanger, ResourceQuota, PodNodeSelector, PodTolerationRestriction.
 
 Source: pkg/scheduler/framework/plugins/{nodeunschedulable,nodename,tainttoleration,nodeaffinity,nodedeclaredfeatures};
 :mod:`models.cluster.admission`.
@@ -12,8 +12,10 @@ from collections.abc import Hashable
 
 import numpy as np
 
+from models.admission import namespace_annotations as namespace_admission
 from models.cluster import admission
 from models.cluster.cluster import HARD_EFFECTS, Cluster, Ints
+from models.kube.pod_spec import operating_system
 from models.kube.selectors import UNSCHEDULABLE_TAINT, Bools
 from solver.rules.base import StaticRule
 
@@ -66,6 +68,18 @@ class ResourceQuota(_Admission):
     """A ResourceQuota of the namespace is used up."""
 
     name = admission.QUOTA
+
+
+class PodNodeSelector(_Admission):
+    """The node selector of the pod contradicts that of its namespace."""
+
+    name = namespace_admission.SELECTOR_PLUGIN
+
+
+class PodTolerationRestriction(_Admission):
+    """The namespace of the pod does not allow one of its tolerations."""
+
+    name = namespace_admission.TOLERATIONS_PLUGIN
 
 
 class NodeName(StaticRule):
@@ -182,3 +196,30 @@ class NodeDeclaredFeatures(StaticRule):
 
     def message(self, g: int, rejected: Bools) -> str:
         return f"not declared by the kubelet: {', '.join(self.cluster.classes[g].features)}"
+
+
+class PodOS(StaticRule):
+    """A pod that names its operating system runs on such nodes only. kube-scheduler does not look at the field: the kubelet refuses.
+
+    Source: pkg/kubelet/lifecycle/predicate.go, rejectPodAdmissionBasedOnOSField.
+    """
+
+    name = "PodOS"
+
+    def __init__(self, cluster: Cluster) -> None:
+        super().__init__(cluster)
+        self._open = np.zeros(cluster.n_nodes, dtype=bool)
+        systems = [operating_system(node) for node in cluster.snapshot.nodes]
+        wanted = {cls.os for cls in cluster.classes if cls.os}
+        self._masks = {os: np.array([found not in (None, os) for found in systems], dtype=bool) for os in wanted}
+
+    def alike(self, g: int) -> Hashable:
+        return self.cluster.classes[g].os
+
+    def never(self, g: int) -> Bools:
+        return self._masks.get(self.cluster.classes[g].os, self._open)
+
+    def message(self, g: int, rejected: Bools) -> str:
+        nodes = self.cluster.snapshot.nodes
+        found = sorted({operating_system(nodes[n]) or "" for n in np.flatnonzero(rejected).tolist()})
+        return f"the kubelet refuses: spec.os is {self.cluster.classes[g].os}, the node runs {', '.join(found)}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -33,7 +32,7 @@ class VolumeChoices:
     claim that asks for least, as the scheduler does."""
 
     def __init__(self, cluster: Cluster) -> None:
-        self._reach = cluster.volumes.reach
+        self._reach, self._bound_reach = cluster.volumes.reach, cluster.volumes.bound_reach
         self.delayed = [sorted((c for c in claims_of(cluster, g) if c.delayed), key=lambda c: c.size) for g in range(cluster.n_classes)]
         self.chosen: dict[str, str | None] = {}  # claim -> volume (None: provisioned)
         self._taken: dict[str, str] = {}  # volume -> claim
@@ -49,7 +48,7 @@ class VolumeChoices:
                 return None
             if claim.key in self.chosen:
                 volume = self.chosen[claim.key]
-                if volume is not None and not self._reach(volume)[n]:
+                if volume is not None and not self._bound_reach(volume)[n]:
                     return None
                 continue
             free = [v for v in claim.volumes if v not in self._taken and v not in picked.values() and self._reach(v)[n]]
@@ -90,13 +89,15 @@ class Driver:
     name: str
 
 
+Needed = tuple[str | None, Bools | None]  # a driver, and the nodes where the volume is one of it (None: all)
+
+
 class InstalledDrivers:
     """Drivers that a node has to list in its CSINode before pods with volumes of theirs come: those whose CSIDriver has
-    ``preventPodSchedulingIfMissing``, where the gate VolumeLimitScaling is on. ``static``: the driver of each volume that ``choices`` may
-    take."""
+    ``preventPodSchedulingIfMissing``, where the gate VolumeLimitScaling is on."""
 
-    def __init__(self, cluster: Cluster, choices: VolumeChoices, static: Mapping[str, str]) -> None:
-        self._choices, self._static, snapshot = choices, static, cluster.snapshot
+    def __init__(self, cluster: Cluster, choices: VolumeChoices) -> None:
+        self._choices, self._attached, snapshot = choices, cluster.volumes.attached, cluster.snapshot
         self._lacking: dict[str, Bools] = {}
         if not snapshot.csi_drivers or not snapshot.gates.enabled("VolumeLimitScaling"):
             return
@@ -108,16 +109,21 @@ class InstalledDrivers:
         users = users_of(cluster)
         shared = {key for key, classes in users.items() if int(cluster.count[classes].sum()) > 1}
         self._claims = [claims_of(cluster, g) for g in range(cluster.n_classes)]
-        self._sure = [{c.driver for c in claims if c.driver and not (c.volumes and c.key in shared)} for claims in self._claims]
+        self._sure = [[(c.driver, c.counted) for c in claims if not (c.volumes and c.key in shared)] for claims in self._claims]
 
     def lacking(self, g: int, *, later: bool) -> dict[str, Bools]:
         """Return the drivers that pods of the class need, each with the nodes that lack it (bool[N]): now, or ``later``, whatever others
         do. A claim counts under the provisioner of its class until a pod has taken a volume for it."""
         if not self._lacking:
             return {}
-        drivers = self._sure[g] if later else {self._driver(claim) for claim in self._claims[g]}
-        return {name: nodes for name, nodes in self._lacking.items() if name in drivers}
+        found: dict[str, Bools] = {}
+        for driver, counted in self._sure[g] if later else map(self._needed, self._claims[g]):
+            if driver in self._lacking:
+                nodes = self._lacking[driver] if counted is None else self._lacking[driver] & counted
+                found[driver] = found[driver] | nodes if driver in found else nodes
+        return {name: found[name] for name in self._lacking if name in found}
 
-    def _driver(self, claim: Claim) -> str | None:
+    def _needed(self, claim: Claim) -> Needed:
         volume = self._choices.chosen.get(claim.key)
-        return claim.driver if volume is None else self._static.get(volume)
+        driver, _, counted = claim.attached if volume is None else self._attached(volume)
+        return driver, counted

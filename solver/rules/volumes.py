@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from models.cluster.cluster import Cluster, Ints
+from models.cluster.volumes import Attached
 from models.kube.selectors import Bools
 from solver.rules.base import PLENTY, Rule, StaticRule
 from solver.rules.volume_claims import Driver, InstalledDrivers, VolumeChoices, claims_of, users_of
@@ -226,7 +227,6 @@ class NodeVolumeLimits(Rule):
 
     A claim that waits for its first consumer counts under its class's provisioner; once a placed pod has taken a static volume for it,
     under that volume's driver. The encoding leaves such static volumes out, so a bind order has the last word on them.
-
     With the gate VolumeLimitScaling, a node has to have a driver at all whose CSIDriver asks for that, whatever its limit.
     """
 
@@ -236,27 +236,34 @@ class NodeVolumeLimits(Rule):
         super().__init__(cluster)
         self._missing = [any(c.missing for c in claims_of(cluster, g)) for g in range(cluster.n_classes)]
         self._choices = VolumeChoices(cluster)
-        self._static = {v: self._volume_pair(v) for claims in self._choices.delayed for c in claims for v in c.volumes}
-        wanted = [sorted({(c.driver, c.handle) for c in claims_of(cluster, g) if c.driver and c.handle}) for g in range(cluster.n_classes)]
+        self._counted: dict[Pair, Bools | None] = {}  # where in-tree volumes count; None: on all nodes
+        self._static = {v: self._pair(cluster.volumes.attached(v)) for claims in self._choices.delayed for c in claims for v in c.volumes}
+        wanted = [sorted({pair for c in claims_of(cluster, g) if (pair := self._pair(c.attached))}) for g in range(cluster.n_classes)]
         drivers = {driver for pairs in wanted for driver, _ in pairs} | {pair[0] for pair in self._static.values() if pair}
-        self._installed = InstalledDrivers(cluster, self._choices, {v: pair[0] for v, pair in self._static.items() if pair})
+        self._installed = InstalledDrivers(cluster, self._choices)
         self._limits = self._read_limits(drivers)
         self._wants = [[pair for pair in pairs if pair[0] in self._limits] for pairs in wanted]
         self._attached: dict[Pair, dict[int, int]] = {}
         self._used = {driver: np.zeros(cluster.n_nodes, dtype=np.int64) for driver in self._limits}
-        for key, nodes in cluster.fixed_claims.items():
-            claim = cluster.volumes.claim(key)
-            if claim.driver in self._limits and claim.handle:
-                for n in nodes:
-                    self._attach((claim.driver, claim.handle), n, 1)
+        fixed = [(self._pair(cluster.volumes.claim(key).attached), nodes) for key, nodes in cluster.fixed_claims.items()]
+        for pair, n in ((pair, n) for pair, nodes in fixed if pair is not None and pair[0] in self._limits for n in nodes):
+            self._attach(pair, n, 1)
         nowhere = np.zeros(cluster.n_nodes, dtype=bool)  # shared by the many classes without claims
         self._base = [self._rejected(g, later=True) if cls.claims else nowhere for g, cls in enumerate(cluster.classes)]
         self._base_attached = {pair: set(at) for pair, at in self._attached.items()}
         self._base_used = {driver: used.copy() for driver, used in self._used.items()}
 
-    def _volume_pair(self, name: str) -> Pair | None:
-        spec = self.cluster.snapshot.persistent_volumes[name].spec
-        return (spec.csi.driver, f"volume:{spec.csi.volumeHandle}") if spec and spec.csi else None
+    def _pair(self, attached: Attached) -> Pair | None:
+        """Return what identifies a volume, None if no node counts it; note where it counts."""
+        driver, handle, counted = attached
+        if not driver or not handle:
+            return None
+        known = self._counted.get((driver, handle), counted)
+        self._counted[driver, handle] = None if known is None or counted is None else known | counted
+        return driver, handle
+
+    def _counts(self, pair: Pair, n: int) -> bool:
+        return (counted := self._counted[pair]) is None or bool(counted[n])
 
     def _pairs(self, g: int) -> list[Pair]:
         """Return what a pod of the class would count by now: claims that have taken a static volume count as that volume."""
@@ -278,6 +285,8 @@ class NodeVolumeLimits(Rule):
         return limits
 
     def _attach(self, pair: Pair, n: int, k: int) -> None:
+        if not self._counts(pair, n):
+            return
         at = self._attached.setdefault(pair, {})
         before = at.get(n, 0)
         at[n] = before + k
@@ -310,9 +319,8 @@ class NodeVolumeLimits(Rule):
         new = np.zeros(self.cluster.n_nodes, dtype=np.int64)
         for pair in pairs:
             if pair[0] == driver:
-                new += 1
-                for n in self._attached.get(pair, ()):
-                    new[n] -= 1
+                new += 1 if (counted := self._counted[pair]) is None else counted
+                new[list(self._attached.get(pair, ()))] -= 1
         return np.asarray((new > 0) & (self._used[driver] + new > self._limits[driver]))
 
     def alike(self, g: int) -> Hashable:
@@ -373,7 +381,7 @@ class NodeVolumeLimits(Rule):
             for n in range(self.cluster.n_nodes):
                 literals = []
                 for pair, gs in mine.items():
-                    if n not in self._base_attached.get(pair, ()):
+                    if n not in self._base_attached.get(pair, ()) and self._counts(pair, n):
                         literal = encoding.any_of(encoding.cells(gs, np.array([n])))
                         if literal is not None:
                             literals.append(literal)

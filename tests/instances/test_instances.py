@@ -83,6 +83,7 @@ TABLE: dict[str, Row] = {
         unplaced={"both": "NodeDeclaredFeatures"},
         on={"restarts": {"new", "restarting"}, "network": {"new"}},
     ),
+    "rules/pod-os.yaml": Row(unplaced={"agent": "NodeAffinity"}, on={"web": {"lin", "unknown"}, "iis": {"win", "unknown"}}),
     "rules/balloons-policy.yaml": Row(
         unplaced={"strange": "BalloonsPolicy"},
         on={"fast": {"main"}, "large": {"main", "own"}},
@@ -234,6 +235,7 @@ WITH = {
         "gang-self-affine",
         "spread-infeasible-zone",
         "rules/namespace-limits",
+        "rules/namespace-annotations",
         "rules/runtime-class",
         "seeds/quota-opportunity-cost",  # tests/commands/test_quota_charge.py has its outcome
     )
@@ -251,7 +253,7 @@ CATALOGUES = {"catalogue.yaml": (6, 16), "karpenter-instance-types.json": (3, 5)
 SERIES = {"series/night.yaml": 1.02, "series/noon.yaml": 0.7012}
 
 #: Settings of other controllers, no snapshots, which commands read beside one.
-OTHERS = {"descheduler-policy.yaml", "node-pool.yaml"}
+OTHERS = {"descheduler-policy.yaml", "node-pool.yaml", "rules/namespace-annotations-policy.yaml"}
 
 #: (file, pod) -> nodes and the rules that reject the pod there, judged alone against the bound pods; other nodes are feasible.
 REJECTS: dict[tuple[str, str], dict[str, list[str]]] = {
@@ -268,6 +270,10 @@ REJECTS: dict[tuple[str, str], dict[str, list[str]]] = {
     ("rules/node-declared-features.yaml", "plain"): {},
     ("rules/node-declared-features.yaml", "restarts"): {"old": ["NodeDeclaredFeatures"]},
     ("rules/node-declared-features.yaml", "network"): {"restarting": ["NodeDeclaredFeatures"], "old": ["NodeDeclaredFeatures"]},
+    ("rules/pod-os.yaml", "anywhere"): {},
+    ("rules/pod-os.yaml", "web"): {"win": ["PodOS"]},
+    ("rules/pod-os.yaml", "iis"): {"lin": ["PodOS"]},
+    ("rules/pod-os.yaml", "agent"): {"lin": ["NodeAffinity"], "unknown": ["NodeAffinity"], "win": ["PodOS"]},
     ("rules/balloons-policy.yaml", "plain"): {},
     ("rules/balloons-policy.yaml", "fast"): {"own": ["BalloonsPolicy"], "edge": ["BalloonsPolicy"], "bare": ["NodeResourcesFit"]},
     ("rules/balloons-policy.yaml", "large"): {"edge": ["BalloonsPolicy"], "bare": ["NodeResourcesFit"]},

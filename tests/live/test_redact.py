@@ -231,6 +231,7 @@ def test_every_annotation_that_the_code_names_is_kept() -> None:
     others |= {"karpenter.sh/capacity-type", "kubestow.dev/bought"}  # a label, and what nodes carry that no cluster has
     others |= {"nvidia.com/use-gpu", "nvidia.com/nouse-gpu"}  # how names of annotations begin
     others |= {"topology.kubernetes.io/zone", "topology.kubernetes.io/region", "topology.scs.community/host-id"}
+    others |= {f"topology.{name}/zone" for name in ("ebs.csi.aws.com", "gke.io", "cinder.csi.openstack.org")}  # labels
     others.add(DIGESTS)  # written by captures, over what objects say
     others |= {capture_info.CLUSTER, capture_info.TIME, capture_info.SERVER_VERSION, capture_info.LEFT_OUT}
     named = set()

@@ -136,6 +136,8 @@ def _limits(running: Running, users: list[int]) -> Iterator[Finding]:
         for claim in (cluster.volumes.claim(key) for key in cluster.classes[g].claims):
             if claim.driver and claim.handle:
                 for n, pods in running.cells[g]:
+                    if claim.counted is not None and not claim.counted[n]:
+                        continue
                     attached.setdefault((n, claim.driver), {}).setdefault(claim.handle, []).extend(pods)
     for (n, driver), handles in sorted(attached.items()):
         name = cluster.nodes.names[n]

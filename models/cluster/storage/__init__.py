@@ -1,1 +1,1 @@
-"""What decides about volumes besides binding: to which node they are attached."""
+"""What decides about volumes besides binding: CSI migration, and to which node they are attached."""

@@ -8,6 +8,7 @@ from itertools import combinations
 import numpy as np
 
 from models.cluster.cluster import Cluster, Ints
+from models.cluster.storage import migrated_volumes
 from solver import rules
 from solver.capacity.survive.instance import Instance
 from solver.rules.volumes import VolumeBinding, VolumeZone
@@ -65,6 +66,7 @@ def _kinds(instance: Instance) -> list[int]:
     for n, name in enumerate(cluster.nodes.names):
         csi = cluster.snapshot.csi_nodes.get(name)
         drivers = (csi.spec.drivers if csi is not None and csi.spec is not None else None) or ()
+        parts[n].append(tuple(sorted(migrated_volumes.migrated(csi))))
         parts[n].append(tuple(sorted((d.name, d.allocatable.count if d.allocatable is not None else None) for d in drivers)))
     numbers: dict[Hashable, int] = {}
     return [numbers.setdefault(tuple(listed), len(numbers)) for listed in parts]

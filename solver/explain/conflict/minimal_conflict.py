@@ -36,8 +36,8 @@ WORKERS = 2
 _DROPPED_FIRST = (
     "NodeResourceTopologyMatch", "DynamicResources", "PodTopologySpread", "InterPodAffinity", "GangScheduling", "NodeVolumeLimits",
     "VolumeBinding", "VolumeRestrictions", "VolumeZone", "NodePorts", "NodeResourcesFit", "NodeAffinity", "NodeDeclaredFeatures",
-    "BalloonsPolicy",
-    "TaintToleration", "NodeUnschedulable", "NodeName", "LimitRanger", "ResourceQuota",
+    "PodOS", "BalloonsPolicy",
+    "TaintToleration", "NodeUnschedulable", "NodeName", "LimitRanger", "PodNodeSelector", "PodTolerationRestriction", "ResourceQuota",
 )  # fmt: skip
 
 

@@ -23,7 +23,7 @@ from solver.rules.inter_pod_affinity import InterPodAffinity
 from solver.rules.node_ports import NodePorts
 from solver.rules.node_resource_topology import NodeResourceTopologyMatch
 from solver.rules.node_resources_fit import NodeResourcesFit
-from solver.rules.node_static import LimitRanger, NodeAffinity, ResourceQuota
+from solver.rules.node_static import LimitRanger, NodeAffinity, PodNodeSelector, PodTolerationRestriction, ResourceQuota
 from solver.rules.pod_topology_spread import PodTopologySpread
 from solver.rules.volume_claims import Driver
 from solver.rules.volumes import NodeVolumeLimits, Volume, VolumeBinding, VolumeRestrictions, VolumeZone
@@ -214,4 +214,5 @@ _WORDS: Final[dict[str, Callable[[Fact, Item], str]]] = {
     PodTopologySpread.name: _spread, InterPodAffinity.name: _affinity, NodeVolumeLimits.name: _volumes, VolumeBinding.name: _volumes,
     VolumeRestrictions.name: _volumes, VolumeZone.name: _volumes, NodeResourceTopologyMatch.name: _numa,
     DynamicResources.name: _devices, LimitRanger.name: _refused, ResourceQuota.name: _refused,
+    PodNodeSelector.name: _refused, PodTolerationRestriction.name: _refused,
 }  # fmt: skip

@@ -17,9 +17,12 @@ from solver.explain.conflict.placement_question import PlacementQuestion
 from solver.explain.remedy.apply import gang_of, with_nodes
 from solver.explain.remedy.smallest_working import least
 from solver.explain.remedy.time_slices import TimeSlices
-from solver.rules.node_static import NodeAffinity, NodeDeclaredFeatures, TaintToleration
+from solver.rules.node_static import NodeAffinity, NodeDeclaredFeatures, PodOS, TaintToleration
 
 HOSTNAME: Final = "kubernetes.io/hostname"
+
+#: The rules about nodes alone that a new node of the same kind keeps; it has no cordon.
+_OF_NODES: Final = (NodeAffinity, NodeDeclaredFeatures, PodOS, TaintToleration)
 
 
 @dataclass(frozen=True)
@@ -127,12 +130,13 @@ def takers(question: PlacementQuestion, cluster: Cluster, also: Sequence[str] = 
     for the question, and its shape."""
     keys = [*domain_keys(question, cluster), *also]
     fits = np.zeros(cluster.n_nodes, dtype=bool)
-    rules = [NodeAffinity(cluster), NodeDeclaredFeatures(cluster), TaintToleration(cluster)]  # a new node is not cordoned
+    rules = [rule(cluster) for rule in _OF_NODES]
     for g in range(cluster.n_classes):
         barred = np.logical_or.reduce([rule.never(g) for rule in rules])
         fits |= ~barred & (cluster.allocatable >= cluster.demand[g]).all(axis=1)
-    declared = NodeDeclaredFeatures(cluster)
+    declared, of_system = NodeDeclaredFeatures(cluster), PodOS(cluster)
     undeclared = [declared.never(g) for g in range(cluster.n_classes) if cluster.classes[g].features]
+    undeclared += [of_system.never(g) for g in range(cluster.n_classes) if cluster.classes[g].os]
     for n in np.flatnonzero(fits).tolist():
         node = question.snapshot.nodes[n]
         labels = node.metadata.labels or {}
@@ -176,7 +180,7 @@ def _own_keys(cluster: Cluster) -> list[str]:
 
 def uncordoned(cluster: Cluster) -> Iterator[Remedy]:
     """Return each cordoned node that would take a pod of the question otherwise, as a remedy to be tried."""
-    rules = [NodeAffinity(cluster), NodeDeclaredFeatures(cluster), TaintToleration(cluster)]
+    rules = [rule(cluster) for rule in _OF_NODES]
     for n in np.flatnonzero(cluster.nodes.unschedulable).tolist():
         if any((cluster.free[n] >= cluster.demand[g]).all() and not any(r.never(g)[n] for r in rules) for g in range(cluster.n_classes)):
             node = cluster.nodes.names[n]

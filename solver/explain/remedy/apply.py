@@ -8,6 +8,7 @@ from typing import Final
 
 import msgspec
 
+from models.admission import namespace_annotations as namespace_admission
 from models.documents.placement import Edits, Remedy
 from models.edits.edits import apply
 from models.gangs import gangs
@@ -55,7 +56,15 @@ def _edited(question: PlacementQuestion, change: str, arguments: Arguments) -> P
     if change in OWN:
         chosen &= set(question.pods)
     pods = [POD_CHANGES[change](pod, arguments) if i in chosen else pod for i, pod in enumerate(question.snapshot.pods)]
+    if change == "dropNodeSelector":  # what the namespace asks for comes back
+        pods = [_admitted(question.snapshot, pod) if i in chosen else pod for i, pod in enumerate(pods)]
     return replace(question, snapshot=replace(question.snapshot, pods=pods))
+
+
+def _admitted(snapshot: Snapshot, pod: Pod) -> Pod:
+    """Return a pod as its namespace would have it if it were created again."""
+    spec = namespace_admission.merged(pod.spec, pod.metadata.namespace or "default", snapshot)
+    return pod if spec is pod.spec else msgspec.structs.replace(pod, spec=spec)
 
 
 # --- the question and the cluster -------------------------------------------------------------------------------------------

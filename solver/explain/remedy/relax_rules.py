@@ -8,6 +8,7 @@ from typing import Final
 
 import msgspec
 
+from models.admission import namespace_annotations as namespace_admission
 from models.cluster.cluster import HARD_EFFECTS, Cluster
 from models.cluster.pod_terms import term_matches
 from models.documents.placement import Remedy
@@ -107,11 +108,12 @@ def _own(question: PlacementQuestion, cluster: Cluster) -> Iterator[Idea]:
         for size, kind in ((4, "podAntiAffinity"), (5, "podAffinity")):
             for term in required_terms(pod, kind):
                 yield _term(owner, kind, term, size)
+        imposed = namespace_admission.selector(cluster.snapshot, pod.metadata.namespace or "default")
         runtime = cluster.snapshot.runtime_classes.get(pod.spec.runtimeClassName or "")
         scheduling = runtime.scheduling if runtime is not None else None
         for key, value in (pod.spec.nodeSelector or {}).items():
-            if scheduling is not None and key in (scheduling.nodeSelector or {}):
-                continue  # the RuntimeClass would add it again
+            if imposed.get(key) == value or (scheduling is not None and key in (scheduling.nodeSelector or {})):
+                continue  # the namespace or the RuntimeClass would add it again
             remedy = Remedy(
                 "dropNodeSelector", f"drop {key}={value} from the nodeSelector of {who}", {"workload": owner, "key": key, "value": value}
             )

@@ -38,6 +38,10 @@ def named(*objects: Object, tiers: tuple[str, ...] = ()) -> list[tuple[str, str,
     return [(u.pod.removeprefix("default/"), u.field, u.effect) for u in unmodelled.find(snapshot, pending, tiers=tiers)]
 
 
+def found(snapshot: Snapshot) -> list[tuple[str, str, str]]:
+    return [(u.pod.removeprefix("default/"), u.field, u.effect) for u in unmodelled.find(snapshot, snapshot.pods)]
+
+
 def volcanic(name: str) -> Object:
     return member(name, {VOLCANO: "train"})
 
@@ -198,6 +202,24 @@ def test_devices_are_named_where_no_library_evaluates_selectors(monkeypatch: pyt
     monkeypatch.setattr("models.cel.selectors.available", lambda: False)
     assert [entry[:2] for entry in named(selected, claim, using)] == [("a", "devices")]
     assert named(named_class, claim, using) == []
+
+
+@pytest.mark.parametrize("key", ["gpu-fraction", "gpu-memory", "gpu-fraction-num-devices"])
+def test_shares_of_gpus_are_named_unless_the_policy_has_them_read(key: str) -> None:
+    asking = pod("p")
+    asking["metadata"]["annotations"] = {key: "1"}
+    snapshot = from_objects([asking])
+    assert found(snapshot) == [("p", f"metadata.annotations[{key}]", "ignored: the policy's sharedGPUs is not kai")]
+    snapshot.shared_gpus = "hami"
+    assert len(found(snapshot)) == 1
+    snapshot.shared_gpus = "kai"
+    assert found(snapshot) == []
+
+
+def test_a_label_by_which_kubelets_refuse_pods_is_named() -> None:
+    snapshot = from_objects([pod("p", labels={"kubernetes.io/os": "linux"})])
+    effect = "ignored: a kubelet of another operating system refuses the pod"
+    assert found(snapshot) == [("p", "metadata.labels[kubernetes.io/os]", effect)]
 
 
 @pytest.mark.parametrize("gate", ["CompositePodGroup", "PodGroupPreemptionPolicy"])

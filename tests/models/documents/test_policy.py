@@ -51,6 +51,7 @@ FULL: Object = {
     "defaultConstraints": [{"topologyKey": "rack", "maxSkew": 2}],
     "networkTiers": ["example.com/rack"],
     "sharedGPUs": "kai",
+    "admissionPlugins": ["PodNodeSelector"],
     "moves": {
         "annotation": "controller.kubernetes.io/pod-deletion-cost",
         "priorities": [{"atLeast": 1000, "cost": 5}],

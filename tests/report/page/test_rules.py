@@ -97,6 +97,12 @@ def test_what_a_pod_needs_of_the_kubelet() -> None:
     assert _rules(data, "q") == []
 
 
+def test_the_operating_system_that_a_pod_names() -> None:
+    data = _data(pod("p", os={"name": "windows"}), pod("q"))
+    assert _rules(data, "p") == [("PodOS", "only on nodes that run windows")]
+    assert _rules(data, "q") == []
+
+
 def test_affinity_names_the_workloads_that_it_ties() -> None:
     web = [pod(f"web-{i}", labels={"app": "web"}, owner="StatefulSet/web") for i in range(2)]
     near = pod(

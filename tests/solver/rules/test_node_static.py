@@ -119,3 +119,29 @@ def test_preferred_taints_cost_nothing_where_a_comparison_tolerates_them() -> No
         result = place(snapshot, Options(deterministic=True))
         assert [tier.value for tier in result.objective if tier.tier == "soft"] == points
         assert verify(snapshot, result) == []
+
+
+def running(name: str, info: str | None, label: str | None = None) -> dict[str, Any]:
+    found = node(name, labels={"kubernetes.io/os": label} if label else {})
+    found["status"]["nodeInfo"] = {"kubeletVersion": "v1.36.0", **({"operatingSystem": info} if info else {})}
+    return found
+
+
+def test_a_pod_goes_to_nodes_of_the_operating_system_that_it_names() -> None:
+    nodes = [running("lin", "linux"), running("win", "windows"), running("labelled", None, "windows"), running("unknown", None)]
+    nodes += [running("relabelled", "linux", "windows")]  # what the kubelet says of itself counts
+    snapshot = from_objects([*nodes, pod("p", os={"name": "linux"}), pod("w", os={"name": "windows"}), pod("any")])
+    assert rejected(snapshot, "p") == {"win": ["PodOS"], "labelled": ["PodOS"]}
+    assert rejected(snapshot, "w") == {"lin": ["PodOS"], "relabelled": ["PodOS"]}
+    assert rejected(snapshot, "any") == {}
+    (verdict,) = explain(snapshot, pod="default/p")
+    assert verdict.messages == {"PodOS": "the kubelet refuses: spec.os is linux, the node runs windows"}
+
+
+def test_no_pod_is_placed_where_the_kubelet_refuses_it() -> None:
+    snapshot = from_objects([running("win", "windows"), pod("p", os={"name": "linux"}), pod("q", os={"name": "windows"})])
+    placement = place(snapshot, Options(deterministic=True))
+    assert [a.pod for a in placement.assignments] == ["default/q"]
+    assert verify(snapshot, placement) == []
+    placement.assignments[0].pod = "default/p"
+    assert any("PodOS" in str(found) for found in verify(snapshot, placement))
