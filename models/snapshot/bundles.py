@@ -14,13 +14,15 @@ import msgspec
 
 from models.kube import kinds
 from models.kube.lenient_decode import some
-from models.snapshot.decode import JSON_ERRORS, head_of
+from models.snapshot.decode import JSON_ERRORS, head_of, is_json
 from models.snapshot.yaml_reader import YamlError, documents
 
 #: apiVersion and kind.
 _Type = tuple[str | None, str | None]
 
 _FOLDER: Final = "cluster-resources"
+#: What the API server's /version answered, in the folder ``cluster-info``.
+_VERSION_FILE: Final = "cluster_version.json"
 #: Names of files and folders in it that are not just the plural of a kind.
 _NAMED: Final = {
     "pvs": "PersistentVolume",
@@ -32,6 +34,7 @@ _NAMED: Final = {
 _PLURALS: Final = {f"{name.lower()}s": name for name in kinds.KINDS} | _NAMED
 _VERSIONED: Final = re.compile(rb"^apiVersion:\s*\S", re.MULTILINE)
 _KIND: Final = re.compile(rb"^kind:\s*\S", re.MULTILINE)
+_YAML: Final = (".yaml", ".yml", ".yaml.gz", ".yml.gz")
 #: Files of tools, which say how to make objects.
 _TOOLS: Final = ("kustomize.config.k8s.io/", "troubleshoot.sh/", "troubleshoot.replicated.com/")
 _TOOL: Final = re.compile(rb"^apiVersion:\s*['\"]?(?:kustomize\.config\.k8s\.io|troubleshoot\.(?:sh|replicated\.com))/", re.MULTILINE)
@@ -39,6 +42,21 @@ _TOOL: Final = re.compile(rb"^apiVersion:\s*['\"]?(?:kustomize\.config\.k8s\.io|
 _USUAL: Final = re.compile(rb'\s*\{\s*"(?:kind"\s*:\s*"[A-Za-z]+"\s*,\s*"apiVersion"|apiVersion"\s*:\s*"[a-z0-9./]+"\s*,\s*"kind")\s*:')
 #: Files that are named in one line.
 _LISTED: Final = 20
+
+
+def reads_as_json(data: bytes, path: str) -> bool:
+    """Return whether the content of a file is read as JSON: by its first character, and in files with a name of YAML by its text."""
+    start = data[:4096].lstrip()[:1] or data.lstrip()[:1]
+    return start in (b"{", b"[") and (not path.lower().endswith(_YAML) or is_json(data))
+
+
+class _VersionInfo(msgspec.Struct):
+    gitVersion: str = ""
+
+
+class _Version(msgspec.Struct):
+    info: _VersionInfo
+    string: str = ""
 
 
 def skipped(directory: str, names: list[str]) -> str:
@@ -74,6 +92,17 @@ def is_stray(data: bytes, path: str, *, as_json: bool) -> bool:
     if implied(path) != (None, None) or not head.items or (head.kind is not None and head.kind != "List"):
         return False
     return all(_is_nothing(item) for item in head.items)
+
+
+def server_version(data: bytes, path: str) -> str | None:
+    """Return the version of the API server that a support bundle's ``cluster_version.json`` states; None for other files."""
+    if PurePath(path).name != _VERSION_FILE:
+        return None
+    try:
+        found = msgspec.json.decode(data, type=_Version)
+    except JSON_ERRORS:
+        return None
+    return found.info.gitVersion or found.string or None
 
 
 def _is_nothing(item: msgspec.Raw) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -45,14 +45,28 @@ class UnreadTemplates(NamedTuple):
     stored: bool
 
 
-def unread_templates(unread: Unread) -> UnreadTemplates | None:
-    """Return an object of a kind that is not read if it has pod templates, wherever they are in it."""
+def _plain_value(unread: Unread) -> Mapping[str, Any]:
+    """Return an object of a kind that is not read as plain data, empty if it is no mapping that can be read."""
     try:
         value = unread.value()
     except (msgspec.DecodeError, RecursionError, ValueError):  # numbers of no type, absurd nesting: no pod template of any API
+        return {}
+    return value if isinstance(value, Mapping) else {}
+
+
+def new_custom_object(unread: Unread) -> tuple[str, str] | None:
+    """Return namespace and name of an object of a kind that is not read, if no API server has stored it and it has a name."""
+    given = _plain_value(unread).get("metadata")
+    metadata = given if isinstance(given, Mapping) else {}
+    name, namespace = metadata.get("name"), metadata.get("namespace") or unread.namespace
+    if metadata.get("uid") or not isinstance(name, str) or not isinstance(namespace, str):
         return None
-    if not isinstance(value, Mapping):
-        return None
+    return namespace, name
+
+
+def unread_templates(unread: Unread) -> UnreadTemplates | None:
+    """Return an object of a kind that is not read if it has pod templates, wherever they are in it."""
+    value = _plain_value(unread)
     paths = tuple(path for key, below in value.items() if key not in _NO_PODS for path in _pod_specs(below, plain(str(key))))
     if not paths:
         return None
@@ -90,6 +104,19 @@ def _is_container(value: Any) -> bool:
         return False
     name = value.get("name")
     return isinstance(value.get("image"), str) if name is None else isinstance(name, str) and _LABEL.fullmatch(name) is not None
+
+
+def priorities(pods: Iterable[objects.Pod], classes: Mapping[str, objects.PriorityClass]) -> Iterator[objects.Pod]:
+    """Give pods without a priority that of their class; yield those whose class is missing, which get 0."""
+    default = defaults.default_priority(classes.values())
+    for pod in pods:
+        spec = pod.spec
+        if spec.priority is not None:
+            continue
+        value = defaults.priority(spec, classes) if spec.priorityClassName else default
+        if value is None:
+            yield pod
+        spec.priority = value or 0
 
 
 def storage_classes(classes: Collection[StorageClass], claims: Collection[PersistentVolumeClaim]) -> None:

@@ -6,6 +6,7 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from functools import cache
 from typing import Any, Final
 
 from models.kube import (
@@ -27,17 +28,14 @@ from models.kube.validation import stored
 from models.kube.validation.kinds import problems as validation_problems
 from models.snapshot import api_types, bundles, duplicate_keys, interning, settling, sources, workload_status
 from models.snapshot.capture_info import Capture, capture_info
-from models.snapshot.decode import Reader, identity_of, is_json
+from models.snapshot.decode import Reader, identity_of
 from models.snapshot.gc_pause import no_gc
 from models.snapshot.object_names import LABEL_TEXT, NameCheck, is_label, key_of
 from models.snapshot.unknown_fields import FieldCheck, NotUnderstood
 from models.snapshot.yaml_reader import YamlError, documents
 
-_YAML: Final = (".yaml", ".yml", ".yaml.gz", ".yml.gz")
 #: YAML beyond this is worth a hint: it reads about a hundred times slower than JSON.
 _LARGE_YAML: Final = 10_000_000
-#: Documents of our own, and the options that take them.
-_OWN: Final = {"Placement": "--result", "RebalancePlan": "--result", "Policy": "--policy"}
 
 
 class InputError(Exception):
@@ -80,6 +78,7 @@ class Snapshot:
     workloads: dict[str, list[Any]] = field(default_factory=dict)  # kind -> objects (Deployment, ReplicaSet, ...)
     ignored: dict[str, int] = field(default_factory=dict)  # other kinds: how many
     unread: list[settling.UnreadTemplates] = field(default_factory=list)  # objects of other kinds with pod templates, if nobody stored them
+    custom_objects: dict[tuple[str, str], str] = field(default_factory=dict)  # new ones: (namespace, name) -> kind
     warnings: list[str] = field(default_factory=list)
     omissions: list[str] = field(default_factory=list)  # what is not taken into account, a sentence each; --strict refuses it
     closed_by: dict[str, closed_nodes.ClosedBy] = field(default_factory=dict)  # nodes with the mark of a run of apply, which count as open
@@ -152,9 +151,14 @@ def load(
             except ValueError as error:
                 intake.problem(label, "", str(error))
                 continue
-            as_json = reads_as_json(data, label)
+            as_json = bundles.reads_as_json(data, label)
             if directory is not None and bundles.is_stray(data, path, as_json=as_json):
+                intake.versioned(bundles.server_version(data, path))
                 intake.stray.setdefault(directory, []).append(os.path.relpath(path, directory))
+                continue
+            foreign = sources.foreign_text(data)
+            if foreign is not None:
+                intake.problem(label, "", foreign)
                 continue
             intake.gathered, reader.implied = (False, (None, None)) if directory is None else (True, bundles.implied(path))
             with duplicate_keys.looking_through(data, digests, as_json) as twice:
@@ -216,11 +220,6 @@ def from_objects(
     return snapshot
 
 
-def reads_as_json(data: bytes, label: str) -> bool:
-    start = data[:4096].lstrip()[:1] or data.lstrip()[:1]
-    return start in (b"{", b"[") and (not label.lower().endswith(_YAML) or is_json(data))
-
-
 def _read(intake: _Intake, reader: Reader, data: bytes, label: str, as_json: bool) -> None:
     if as_json:
         reader.json(data, label)
@@ -279,13 +278,22 @@ class _Intake:
         if known is None or found.time > known.time:
             self._snapshot.capture = found
 
+    def versioned(self, server_version: str | None) -> None:
+        """Take the server's version from a file that holds nothing else; a capture's own counts first."""
+        known = self._snapshot.capture or Capture()
+        if server_version and not known.server_version:
+            self._snapshot.capture = replace(known, server_version=server_version)
+
     def ignore(self, unread: api_types.Unread) -> None:
         kind, api_version = unread.kind, unread.api_version
-        if (api_version or "").startswith("kubestow.dev/"):
-            option = f": it is given with {_OWN[kind]}" if kind in _OWN else ""
-            self.warn(f"a {shorten(kind)} of kubestow is no part of a snapshot and was ignored{option}")
+        document = api_types.ignored_document(unread)
+        if document is not None:
+            self.warn(document)
         elif not api_types.is_kubernetes(api_version, kind):
+            unread = unread._replace(value=cache(unread.value))
             self._foreign[api_version or "", kind] += 1
+            key = settling.new_custom_object(unread)
+            self._snapshot.custom_objects |= {key: plain(kind)} if key is not None else {}
             found = settling.unread_templates(unread)
             self._snapshot.unread += [found] if found is not None and (self._manifests or not found.stored) else []
         self._snapshot.ignored[kind] = self._snapshot.ignored.get(kind, 0) + 1
@@ -375,21 +383,12 @@ class _Intake:
         return self._snapshot
 
     def _priorities(self) -> None:
-        classes = self._snapshot.priority_classes
-        default = defaults.default_priority(classes.values())
         unknown: dict[str, list[str]] = {}
-        for pod in self._snapshot.pods:
-            spec = pod.spec
-            if spec.priority is not None:
-                continue
-            value = defaults.priority(spec, classes) if spec.priorityClassName else default
-            if value is None:
-                value = 0
-                if not self._validate or not objects.is_waiting(pod):
-                    unknown.setdefault(spec.priorityClassName or "", []).append(objects.pod_key(pod))
-                elif not self._bad_classes:
-                    self._unknown_class(pod)
-            spec.priority = value
+        for pod in settling.priorities(self._snapshot.pods, self._snapshot.priority_classes):
+            if not self._validate or not objects.is_waiting(pod):
+                unknown.setdefault(pod.spec.priorityClassName or "", []).append(objects.pod_key(pod))
+            elif not self._bad_classes:
+                self._unknown_class(pod)
         for name, pods in unknown.items():
             self.warn(f"priority class {shorten(name)} is not in the snapshot: priority 0 for {settling.some_of(pods, 'pod')}")
 
