@@ -31,7 +31,7 @@ from models.snapshot.capture_info import Capture, capture_info
 from models.snapshot.decode import Reader, identity_of
 from models.snapshot.gc_pause import no_gc
 from models.snapshot.object_names import LABEL_TEXT, NameCheck, is_label, key_of
-from models.snapshot.unknown_fields import FieldCheck, NotUnderstood
+from models.snapshot.unknown_fields import FieldCheck, NotUnderstood, field_check
 from models.snapshot.yaml_reader import YamlError, documents
 
 #: YAML beyond this is worth a hint: it reads about a hundred times slower than JSON.
@@ -139,7 +139,7 @@ def load(
     if namespace is not None and not is_label(namespace):
         raise InputError([f"namespace {shorten(namespace)}: {LABEL_TEXT}"])
     intake = _Intake(validate=True, manifests=manifests, gates=gates)
-    fields = None if unknown_fields else FieldCheck(intake.problem if manifests else None, intake.not_understood)
+    fields = field_check(intake.problem if manifests else None, gates, intake.not_understood, lenient=unknown_fields)
     reader = Reader(intake, manifests=manifests, fields=fields)
     reader.namespace = namespace or reader.namespace
     digests: list[bytes] = []
@@ -208,7 +208,7 @@ def from_objects(
         InputError: as for :func:`load`; the place in ``items`` stands for the file.
     """
     intake = _Intake(validate=validate, manifests=manifests, gates=gates)
-    fields = None if unknown_fields else FieldCheck(intake.problem)
+    fields = field_check(intake.problem if (manifests and validate) or not unknown_fields else None, gates, lenient=unknown_fields)
     reader = Reader(intake, names=validate, manifests=manifests and validate, fields=fields)
     digests: list[bytes] = []
     with no_gc():
