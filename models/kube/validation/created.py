@@ -73,7 +73,7 @@ def _pod(pods: NewPods) -> Refused:
     seconds = spec.get("activeDeadlineSeconds")
     if isinstance(seconds, int) and not 1 <= seconds <= _INT32:
         yield f"{start}.activeDeadlineSeconds", invalid(seconds, f"must be between 1 and {_INT32}, inclusive")
-    elif seconds is not None and pods.kind in _ENDLESS:
+    if seconds is not None and pods.kind in _ENDLESS:
         yield f"{start}.activeDeadlineSeconds", forbidden(f"activeDeadlineSeconds in {_ENDLESS[pods.kind]} is not Supported")
     policy = spec.get("preemptionPolicy")
     if isinstance(policy, str) and policy not in ("", "PreemptLowerPriority", "Never"):
@@ -87,10 +87,12 @@ def _restart_policy(pods: NewPods) -> Refused:
         return
     if policy not in _RESTARTS:
         yield where, unsupported(policy, _RESTARTS)
-    elif pods.kind in _ALWAYS and policy != "Always":
+    if pods.kind in _ALWAYS and policy != "Always":
         yield where, unsupported(policy, ("Always",))
     elif pods.kind in _ENDING and policy == "Always":
         yield where, required('valid values: "OnFailure", "Never"')
+    elif pods.kind in _ENDING and policy not in _RESTARTS:
+        yield where, unsupported(policy, ("OnFailure", "Never"))
 
 
 def _overhead(pods: NewPods) -> Refused:

@@ -76,7 +76,7 @@ def _pod_name(name: str) -> Iterator[str]:
 def _amount(name: str, amount: Fraction, raw: Any) -> Iterator[str]:
     """Yield why an amount cannot be asked for. Negative ones are refused by :mod:`models.kube.validation.pods`."""
     if (name in _COUNTED or _is_extended(name)) and quantity.ceil(amount * 1000) % 1000:
-        yield invalid(raw, "must be an integer")
+        yield invalid(_shown(raw), "must be an integer")
     if name.startswith(_HUGE):
         try:
             size = quantity.parse(name.removeprefix(_HUGE))

@@ -5,6 +5,7 @@ Source: https://github.com/kubernetes/kubernetes/blob/v1.36.2/staging/src/k8s.io
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
@@ -23,6 +24,8 @@ _PORT: Final = re.compile(r"[-a-z0-9]+\Z", re.ASCII)
 _LABEL_LENGTH: Final = 63
 _SUBDOMAIN_LENGTH: Final = 253
 _PORT_LENGTH: Final = 15
+#: Characters of a value that a line shows.
+_SHOWN: Final = 253
 
 
 def invalid(value: object, reason: str) -> str:
@@ -51,7 +54,7 @@ def required(reason: str = "") -> str:
 
 
 def _quoted(value: object) -> str:
-    return f'"{shorten(value)[1:-1]}"' if isinstance(value, str) and len(value) <= 60 else shorten(value)
+    return json.dumps(value[:_SHOWN], ensure_ascii=False) if isinstance(value, str) else shorten(value)
 
 
 def _too_long(text: str, longest: int, unit: str = "bytes") -> Iterator[str]:

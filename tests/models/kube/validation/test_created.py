@@ -58,7 +58,7 @@ def pod(resources: Object | None = None, **spec: Any) -> Object:
     ({"limits": {"nvidia.com/gpu": 1}}, None),
     ({"requests": {"nvidia.com/gpu": 1}, "limits": {"nvidia.com/gpu": 2}},
      "requests: Invalid value: 1: must be equal to nvidia.com/gpu limit of 2"),
-    ({"limits": {"nvidia.com/gpu": "0.5"}}, 'limits[nvidia.com/gpu]: Invalid value: "0.5": must be an integer'),
+    ({"limits": {"nvidia.com/gpu": "0.5"}}, 'limits[nvidia.com/gpu]: Invalid value: "500m": must be an integer'),
     ({"limits": {"nvidia.com/gpu": "1000m"}}, None),
     ({"limits": {"hugepages-2Mi": "4Mi"}}, "resources: Forbidden: HugePages require cpu or memory"),
     ({"limits": {"hugepages-2Mi": "4Mi", "memory": "1Gi"}}, None),
