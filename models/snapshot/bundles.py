@@ -50,6 +50,11 @@ def reads_as_json(data: bytes, path: str) -> bool:
     return start in (b"{", b"[") and (not path.lower().endswith(_YAML) or is_json(data))
 
 
+_KUSTOMIZATIONS: Final = ("kustomization.yaml", "kustomization.yml", "Kustomization")
+#: Fields of a kustomization that only list files.
+_LISTING: Final = ("apiVersion", "kind", "metadata", "resources")
+
+
 class _VersionInfo(msgspec.Struct):
     gitVersion: str = ""
 
@@ -103,6 +108,21 @@ def server_version(data: bytes, path: str) -> str | None:
     except JSON_ERRORS:
         return None
     return found.info.gitVersion or found.string or None
+
+
+def overlay(data: bytes, path: str) -> str | None:
+    """Return why a kustomization cannot be left out: it changes objects, or takes some from elsewhere. None for other files."""
+    if PurePath(path).name not in _KUSTOMIZATIONS:
+        return None
+    try:
+        found = [each for each in documents(data) if isinstance(each, Mapping)]
+    except YamlError:
+        return None
+    changes = [str(key) for each in found for key in each if key not in _LISTING]
+    listed = [each.get("resources") for each in found]
+    far = [str(item) for items in listed if isinstance(items, list) for item in items if not str(item).endswith((".yaml", ".yml", ".json"))]
+    what = f"has {some(changes)}" if changes else f"takes objects from {some(far)}" if far else ""
+    return f"{what}, so that the files beside it are not what is applied: run kustomize build, and give its output" if what else None
 
 
 def _is_nothing(item: msgspec.Raw) -> bool:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
@@ -17,12 +17,19 @@ from models.kube.storage_objects import PersistentVolumeClaim, StorageClass
 from models.snapshot.api_types import Unread
 from models.snapshot.capture_info import Capture
 
+if TYPE_CHECKING:
+    from models.snapshot.snapshot import Snapshot
+
 #: Lists of containers in a pod spec; ``steps``: those of Tekton's tasks.
 _CONTAINER_LISTS: Final = ("containers", "initContainers", "steps")
 #: A container by itself, as Argo's workflows have it.
 _SINGLE_CONTAINERS: Final = ("container", "script")
 #: Names of containers (DNS-1123 labels). Patterns of policies, such as ``*``, are none.
 _LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+#: The annotation of Helm's hooks, and their events, without those that belong to neither an installation nor an upgrade.
+_HOOK: Final = "helm.sh/hook"
+_BEFORE: Final = frozenset({"pre-install", "pre-upgrade", "crd-install"})
+_AFTER: Final = frozenset({"post-install", "post-upgrade"})
 #: Parts of an object that no controller makes pods of.
 _NO_PODS: Final = ("metadata", "status")
 
@@ -168,6 +175,30 @@ def gates_of(
 def some_of(names: Sequence[str], noun: str) -> str:
     """Return how many things of a noun there are, and the first names."""
     return f"{len(names)} {noun}{'s' if len(names) > 1 else ''} ({some(names)})"
+
+
+def set_hooks_aside(snapshot: Snapshot) -> Iterator[str]:
+    """Leave out the pods and workloads of manifests that Helm creates at another time than the release's own; yield a sentence about them.
+
+    Helm runs hooks that come before the release to their end before it creates the rest (https://helm.sh/docs/topics/charts_hooks/). Hooks
+    that come after it take their place beside it, and stay.
+    """
+    aside: dict[str, list[str]] = {}
+
+    def stays(obj: Any) -> bool:
+        stated = (obj.metadata.annotations or {}).get(_HOOK)
+        events = {event.strip() for event in stated.split(",")} if stated else set()
+        if not events or events & _AFTER:
+            return True
+        when = "run before the release" if events & _BEFORE else "do not run when the release is installed or upgraded"
+        name = f"{type(obj).__name__} {obj.metadata.namespace}/{obj.metadata.name} ({plain(stated)})"
+        aside.setdefault(when, []).append(name)
+        return False
+
+    snapshot.pods = [pod for pod in snapshot.pods if stays(pod)]
+    snapshot.workloads = {kind: [obj for obj in found if stays(obj)] for kind, found in snapshot.workloads.items()}
+    for when, names in aside.items():
+        yield f"Helm hooks that {when} are not placed: {', '.join(names)}"
 
 
 def without_pods(foreign: Mapping[tuple[str, str], int], ignored: Mapping[str, int]) -> list[str]:

@@ -151,14 +151,15 @@ def load(
             except ValueError as error:
                 intake.problem(label, "", str(error))
                 continue
+            overlay = bundles.overlay(data, path) if manifests else None
             as_json = bundles.reads_as_json(data, label)
-            if directory is not None and bundles.is_stray(data, path, as_json=as_json):
+            if overlay is None and directory is not None and bundles.is_stray(data, path, as_json=as_json):
                 intake.versioned(bundles.server_version(data, path))
                 intake.stray.setdefault(directory, []).append(os.path.relpath(path, directory))
                 continue
-            foreign = sources.foreign_text(data)
-            if foreign is not None:
-                intake.problem(label, "", foreign)
+            refusal = overlay or sources.foreign_text(data)
+            if refusal is not None:
+                intake.problem(label, "", refusal)
                 continue
             intake.gathered, reader.implied = (False, (None, None)) if directory is None else (True, bundles.implied(path))
             with duplicate_keys.looking_through(data, digests, as_json) as twice:
@@ -356,7 +357,8 @@ class _Intake:
         """
         if self._taken_by is not None:
             self._snapshot.gates = self._taken_by
-            for sentence in settling.without_pods(self._foreign, self._snapshot.ignored):
+            hooks = settling.set_hooks_aside(self._snapshot)
+            for sentence in (*hooks, *settling.without_pods(self._foreign, self._snapshot.ignored)):
                 self.omit(sentence)
             self._snapshot.sources = {identity_of(kinds.KINDS[n], o): s for n, seen in self._seen.items() for o, s in seen.values()}
             self._snapshot.sources |= {each.ref: each.source for each in self._snapshot.unread}

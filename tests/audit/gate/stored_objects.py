@@ -187,10 +187,14 @@ def _pod_spec(rng: random.Random, *, job: bool) -> Object:
     spec["containers"] = [_container(rng, f"c{i}") for i in range(rng.choice([1, 2]))]
     if rng.random() < 0.4:
         first = {**_container(rng, "init"), **_some(rng, {"restartPolicy": "Always"})}
-        spec["initContainers"] = [{k: v for k, v in first.items() if k not in ("ports", "readinessProbe")}]
+        apart = ("ports", "readinessProbe") if "restartPolicy" in first else ("ports", "readinessProbe", "lifecycle")
+        spec["initContainers"] = [{k: v for k, v in first.items() if k not in apart}]
     volumes = _volumes(rng)
     if volumes:
         spec["volumes"] = volumes
+    if not any(volume["name"] == "scratch" for volume in volumes):
+        for container in (*spec["containers"], *spec.get("initContainers", ())):
+            container.pop("volumeMounts", None)
     if rng.random() < 0.2:
         spec["hostNetwork"] = True
         spec.pop("hostUsers", None)
