@@ -191,7 +191,7 @@ def set_hooks_aside(snapshot: Snapshot) -> Iterator[str]:
         if not events or events & _AFTER:
             return True
         when = "run before the release" if events & _BEFORE else "do not run when the release is installed or upgraded"
-        name = f"{type(obj).__name__} {obj.metadata.namespace}/{obj.metadata.name} ({plain(stated)})"
+        name = f"{type(obj).__name__} {obj.metadata.namespace}/{obj.metadata.name} ({plain(stated or "")})"
         aside.setdefault(when, []).append(name)
         return False
 
