@@ -186,12 +186,12 @@ def set_hooks_aside(snapshot: Snapshot) -> Iterator[str]:
     aside: dict[str, list[str]] = {}
 
     def stays(obj: Any) -> bool:
-        stated = (obj.metadata.annotations or {}).get(_HOOK)
-        events = {event.strip() for event in stated.split(",")} if stated else set()
-        if not events or events & _AFTER:
+        stated = (obj.metadata.annotations or {}).get(_HOOK) or ""
+        events = {event.strip() for event in stated.split(",")}
+        if not stated or events & _AFTER:
             return True
         when = "run before the release" if events & _BEFORE else "do not run when the release is installed or upgraded"
-        name = f"{type(obj).__name__} {obj.metadata.namespace}/{obj.metadata.name} ({plain(stated or "")})"
+        name = f"{type(obj).__name__} {obj.metadata.namespace}/{obj.metadata.name} ({plain(stated)})"
         aside.setdefault(when, []).append(name)
         return False
 

@@ -192,9 +192,6 @@ def _pod_spec(rng: random.Random, *, job: bool) -> Object:
     volumes = _volumes(rng)
     if volumes:
         spec["volumes"] = volumes
-    if not any(volume["name"] == "scratch" for volume in volumes):
-        for container in (*spec["containers"], *spec.get("initContainers", ())):
-            container.pop("volumeMounts", None)
     if rng.random() < 0.2:
         spec["hostNetwork"] = True
         spec.pop("hostUsers", None)
@@ -226,7 +223,6 @@ def _container(rng: random.Random, name: str) -> Object:
             "readinessProbe": {"httpGet": {"path": "/", "port": "http", "scheme": "HTTP"}, **probe},
             "lifecycle": {"preStop": {"exec": {"command": ["sleep", "5"]}}},
             "securityContext": {"runAsNonRoot": True, "capabilities": {"drop": ["ALL"]}},
-            "volumeMounts": [{"name": "scratch", "mountPath": "/tmp"}],
         },
     )
 
