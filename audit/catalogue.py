@@ -7,7 +7,6 @@ from typing import Final
 
 from audit.checks import (
     disruption_budgets,
-    domain_blocking,
     hygiene,
     pod_annotations,
     pod_creation,
@@ -19,6 +18,8 @@ from audit.checks import (
     topology_spread,
     unread_kinds,
 )
+from audit.checks.anti_affinity import domain_blocking, opportunity_cost
+from audit.checks.anti_affinity import users as anti_affinity_users
 from audit.checks.control_plane import check as control_plane
 from audit.checks.unsatisfiable import check as unsatisfiable
 from audit.checks.violated import check as violated
@@ -34,6 +35,8 @@ _MODULES: Final = (
     unsatisfiable,
     schedulers,
     domain_blocking,
+    opportunity_cost,
+    anti_affinity_users,
     topology_spread,
     rollouts,
     rollout_now,

@@ -7,13 +7,16 @@ import time
 from dataclasses import dataclass, field
 
 from audit.catalogue import CHECKS
-from audit.checks.control_plane.check import describe
+from audit.checks.anti_affinity import opportunity_cost
+from audit.checks.control_plane.check import describe, requirements
+from audit.checks.violated.execution import grace_notes
 from audit.selection import EVERYTHING, Chosen, Reported, report
 from audit.view.view import ClusterView
 from models.cluster import unmodelled
 from models.documents.findings.audit import SEVERITIES, Audit, Finding
 from models.documents.placement import SnapshotRef
 from models.documents.policy import DEFAULT, Policy
+from models.execution.execution_grace import NO_HISTORY, History
 from models.snapshot.scope import select
 from models.snapshot.snapshot import Snapshot
 from solver.executors.pool import Pool
@@ -24,7 +27,8 @@ from solver.runtime.options import OnProgress, Progress
 class AuditOptions:
     """Choices of an audit. ``machine_labels``: node labels that name physical machines, the first that all control-plane nodes have counts;
     ``stage_labels``: labels of the stages beyond, by name (zones, clouds, locations); both empty: the defaults. ``time_limit``: seconds for
-    all of it; checks that search take at most a quarter. ``chosen``: what is to be reported."""
+    all of it; checks that search take at most a quarter. ``chosen``: what is to be reported. ``history``: what is known of the time
+    before."""
 
     policy: Policy = DEFAULT
     daemon_namespaces: tuple[str, ...] = ()
@@ -32,6 +36,7 @@ class AuditOptions:
     stage_labels: dict[str, str] = field(default_factory=dict)
     time_limit: float = 60.0
     chosen: Chosen = EVERYTHING
+    history: History = NO_HISTORY
 
 
 def audit(
@@ -72,6 +77,7 @@ def examine(
         deadline=started + options.time_limit,
         stop=stop or threading.Event(),
         pool=pool,
+        history=options.history,
     )
     options.chosen.check(view)
     found: list[Finding] = []
@@ -86,6 +92,7 @@ def examine(
     reported = report(view, found, options.chosen)
     findings = sorted(reported.findings, key=lambda f: (SEVERITIES.index(f.severity), f.code, f.object))
     pending = select(snapshot).pending
+    costs = opportunity_cost.describe(view, options.chosen.namespaces) if options.chosen.has(opportunity_cost.COST.code) else None
     document = Audit(
         SnapshotRef(
             snapshot.sha256,
@@ -102,5 +109,8 @@ def examine(
         list(dict.fromkeys(view.not_checked)),
         unmodelled.find(snapshot, (snapshot.pods[i] for i in pending), tiers=options.policy.networkTiers),
         selection=reported.selection,
+        notes=grace_notes(view),
+        requirements=requirements(view),
+        opportunityCosts=costs,
     )
     return document, reported

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from checker.placement_document import why_not_pending
 from checker.plan.document import entries
 from checker.plan.objective import Ledger
-from checker.plan.state import Board
+from checker.plan.state import Board, cordoned
 from checker.rules import resources
 from checker.violation import stays_with_node
 from models.documents.placement import Placement
@@ -54,7 +54,8 @@ class _End:
         self._nodes_before = {node.metadata.name or "": node for node in before.nodes}
         names = frozenset(self._nodes)
         pending = {key for key, pod in self._now.items() if why_not_pending(pod, names, document.snapshot) is None}
-        self._board = Board(now, pending, document.snapshot.daemonNamespaces)
+        drain = document.drain if isinstance(document, RebalancePlan) else ()
+        self._board = Board(cordoned(now, drain), pending, document.snapshot.daemonNamespaces)
         self._pending = pending
         self._targets: Where
         if isinstance(document, RebalancePlan):

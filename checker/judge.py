@@ -14,8 +14,9 @@ import msgspec
 
 from checker.devices import start as devices
 from checker.replicas import Crowd, Replicas
-from checker.rules import admission, affinity, gangs, node_rules, resources, spread, volumes
+from checker.rules import admission, affinity, balloons, gangs, node_rules, resources, spread, volumes
 from models.documents.placement import DeviceResult
+from models.documents.policy import DEFAULT, Policy
 from models.kube import objects
 from models.snapshot.snapshot import Snapshot
 
@@ -74,7 +75,7 @@ class Judge:
     ``candidates``: the pods that will be judged or added. ``absent``: keys of bound pods that are left out of the state.
     ``exempt``: namespaces without hard anti-affinity. ``free``: keys of pods whose own spec.nodeName does not count.
     ``granted``: the devices that pods get when they are bound, by key; others get what the allocator finds.
-    ``crowd``: the pods of the snapshot, where they are sorted already.
+    ``crowd``: the pods of the snapshot, where they are sorted already. ``policy``: it says what quotas charge.
 
     Raises:
         QuantityError: a quantity in the snapshot is malformed or beyond 64 bits.
@@ -90,6 +91,7 @@ class Judge:
         free: Collection[str] = (),
         granted: Mapping[str, Sequence[Grant]] = MappingProxyType({}),
         crowd: Crowd | None = None,
+        policy: Policy = DEFAULT,
     ) -> None:
         self._snapshot, self._candidates = snapshot, candidates  # in memory for as long as pods and their parts are known by their ids
         self._replicas = Replicas() if crowd is None else crowd.replicas
@@ -97,7 +99,9 @@ class Judge:
         self.nodes = {node.metadata.name or "": node for node in snapshot.nodes}
         self._free, self._exempt = frozenset(free), frozenset(exempt)
         self._known_grants = granted
-        self._refused = admission.refused(snapshot)
+        self._policy = policy
+        self._refused = admission.refused(snapshot, policy, exempt)
+        self._balloons = balloons.Policies(snapshot.balloons_policies)
         self._places = {
             name: _Place(node, name, resources.node_capacity(node), node_rules.is_open(node)) for name, node in self.nodes.items()
         }
@@ -147,7 +151,7 @@ class Judge:
         lot.tied = self._affinity.is_tied(lot.member)
         lot.ports = resources.host_ports(pod)
         lot.counts = self._spread.watching(pod, lot.member.profile)
-        lot.plain = not (lot.ports or spec.nodeName or spec.volumes or self._refused or self._devices is not None)
+        lot.plain = not (lot.ports or spec.nodeName or spec.volumes or self._refused or self._balloons or self._devices is not None)
         lot.bare = lot.plain and not (lot.choosy or lot.tied or lot.counts) and lot.spread is spread.NO_SPREAD
 
     def _asks(self, lot: _Lot) -> resources.Amounts:
@@ -257,7 +261,7 @@ class Judge:
             return found
         settled = {key: _settled(guest, node_name) for key, guest in guests.items()}
         pods = [settled.get(id(other), other) for other in self._snapshot.pods]
-        beside = Judge(replace(self._snapshot, pods=pods), [pod], exempt=self._exempt, free=self._free)
+        beside = Judge(replace(self._snapshot, pods=pods), [pod], exempt=self._exempt, free=self._free, policy=self._policy)
         spread.welcome(beside.spread_of(pod), self.nodes[node_name], settled.values())
         skipped = {devices.RULE} if self._affinity.is_asked(self._lot_of[id(pod)].member) else {devices.RULE, "InterPodAffinity"}
         return found + [fault for fault in beside.faults(pod, node_name) if fault[0] not in skipped]
@@ -351,7 +355,7 @@ class Judge:
 
     def _rare_faults(self, lot: _Lot, pod: objects.Pod, place: _Place) -> list[Fault]:
         """What few pods have to do with: quotas, a node of their own, host ports."""
-        found = []
+        found = list(self._balloons.faults(pod, place.node)) if self._balloons else []
         if self._refused and (refusal := self._refused.get(objects.pod_key(pod))) is not None:
             found.append(refusal)
         own = pod.spec.nodeName

@@ -9,7 +9,7 @@ replayed too, and every tier is computed.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import islice
 from typing import NamedTuple
 
@@ -22,6 +22,7 @@ from checker.objective.tiers import objective_faults
 from checker.placement_document import Turns, document_faults, turns, why_not_movable, why_not_pending
 from checker.replicas import Crowd, Whereabouts
 from checker.rules import gangs
+from checker.rules.anti_affinity_users import not_granted
 from checker.violation import DOCUMENT, Violation
 from models.documents.placement import Assignment, Placement
 from models.documents.policy import DEFAULT
@@ -48,14 +49,29 @@ class Checked(NamedTuple):
     unjudged: int
 
 
-def check(snapshot: Snapshot, placement: Placement) -> Checked:
+def check(snapshot: Snapshot, placement: Placement, *, embedded: bool = False) -> Checked:
     """Return what :func:`verify` does, and what the document says wrongly of pods that are left, of preferences and of itself.
+
+    ``embedded``: the placement is part of a document about capacity, which may place pods again that the policy does not let in now.
 
     Raises:
         QuantityError, InputError: as for :func:`verify`.
     """
     with no_gc():
-        return _verify(snapshot, placement, claims=True)
+        found = _verify(snapshot, placement, claims=True)
+        if not embedded:
+            found.violations.extend(_not_granted(snapshot, placement))
+        return found
+
+
+def _not_granted(snapshot: Snapshot, placement: Placement) -> Iterator[Violation]:
+    """Yield the placed pods whose required anti-affinity the policy does not grant."""
+    policy = placement.policy or DEFAULT
+    node_of = {entry.pod: entry.node for entry in placement.assignments} if policy.antiAffinityUsers else {}
+    for pod in snapshot.pods if node_of else ():
+        node = node_of.get(objects.pod_key(pod))
+        if node is not None:
+            yield from (Violation(objects.pod_key(pod), node, DOCUMENT, why) for why in not_granted(pod, snapshot, policy))
 
 
 def verify(snapshot: Snapshot, placement: Placement) -> list[Violation]:
@@ -91,7 +107,8 @@ def rest_faults(snapshot: Snapshot, placement: Placement) -> list[Violation]:
         waiting = [crowd.at[entry.pod] if refusals.get(entry.pod, "unknown") is None else None for entry in placement.assignments]
         bound = turns(placement, waiting, nodes, roster)
         pods = [snapshot.pods[place] for place in bound.places]
-        judge = Judge(snapshot, pods, exempt=placement.snapshot.daemonNamespaces, crowd=crowd)
+        policy = placement.policy or DEFAULT
+        judge = Judge(snapshot, pods, exempt=placement.snapshot.daemonNamespaces, crowd=crowd, policy=policy)
         found += _bound(judge, bound, pods, named=False)
         for entry, pod in zip(bound.entries, pods, strict=True):
             why_others = judge.other_devices(pod, entry.devices)
@@ -147,7 +164,8 @@ def _verify(snapshot: Snapshot, placement: Placement, *, claims: bool) -> Checke
     left = reasons.Left(snapshot, placement, crowd, refusals, roster.gangs, roster.ranks)
     waiting = left.candidates() if claims else []
     exempt = placement.snapshot.daemonNamespaces
-    judge = Judge(snapshot, [*pods, *waiting], absent=absent, exempt=exempt, free=free, crowd=crowd)
+    policy = placement.policy or DEFAULT
+    judge = Judge(snapshot, [*pods, *waiting], absent=absent, exempt=exempt, free=free, crowd=crowd, policy=policy)
     found += _bound(judge, bound, pods)
     found += gangs.gang_faults(snapshot, placement, roster, bound.entries, refusals)
     placed = {crowd.key_of[place]: entry.node for entry, place in zip(bound.entries, bound.places, strict=True)}
@@ -156,7 +174,7 @@ def _verify(snapshot: Snapshot, placement: Placement, *, claims: bool) -> Checke
     if claims:
         found += document_claims(snapshot, placement, refusals)
         found += left.faults(judge)
-        alone = Judge(snapshot, left.alone, absent=absent, exempt=exempt, free=free, crowd=crowd) if left.alone else None
+        alone = Judge(snapshot, left.alone, absent=absent, exempt=exempt, free=free, crowd=crowd, policy=policy) if left.alone else None
         found += left.cause_faults(alone)
         found += preference_claims(snapshot, placement, where, roster.gangs)
     return Checked(found, left.unjudged)

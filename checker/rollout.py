@@ -12,6 +12,7 @@ from checker.placement import Judge
 from checker.rules.admission import Books
 from checker.violation import DOCUMENT, Violation
 from models.documents.placement import Placement, Rollout, RolloutPod, Wave
+from models.documents.policy import DEFAULT
 from models.kube import objects
 from models.snapshot.snapshot import InputError, Snapshot
 from models.workloads.deployment_rollout import Old, Pace
@@ -71,7 +72,8 @@ class _Replay:
 
     def __post_init__(self) -> None:
         self.alive = set(self.old)
-        self.books = Books(self.snapshot, self.gone)
+        exempt, policy = self.placement.snapshot.daemonNamespaces, self.placement.policy or DEFAULT
+        self.books = Books(self.snapshot, self.gone, policy=policy, exempt=exempt)
 
     def fault(self, why: str, pod: str = "", node: str = "", rule: str = DOCUMENT) -> None:
         self.faults.append(Violation(pod, node, rule, why))
@@ -143,7 +145,7 @@ class _Replay:
             fault = self.books.fault(self.new[key])
             if fault is not None:
                 self.fault(f"wave {number} creates it in spite of this: {fault[1]}", key, rule=fault[0])
-            self.books.charge(self.new[key])
+            self.books.create(self.new[key])
 
     def _judge(self, candidates: Sequence[objects.Pod]) -> Judge:
         """The cluster as it is now, with the new pods that have a node."""
@@ -156,7 +158,8 @@ class _Replay:
         there = {objects.pod_key(pod) for pod in pods}
         claims = devices.remaining(self.snapshot, {key for key in map(objects.pod_key, self.snapshot.pods) if key not in there})
         now = replace(self.snapshot, pods=pods, resource_claims=claims)
-        judge = Judge(now, judged, exempt=self.placement.snapshot.daemonNamespaces, granted=self.granted)
+        exempt, policy = self.placement.snapshot.daemonNamespaces, self.placement.policy or DEFAULT
+        judge = Judge(now, judged, exempt=exempt, granted=self.granted, policy=policy)
         for key, node in self.placed.items():
             judge.bind([(self.new[key], node)])  # judged in its own wave
         return judge
@@ -179,7 +182,7 @@ class _Replay:
                 self.fault("no pod of an old revision that is there", key)
                 continue
             self.alive.remove(key)
-            self.books.charge(self.snapshot.pods[self.old[key].index], -1)
+            self.books.remove(self.snapshot.pods[self.old[key].index])
             lost += self.old[key].available
         if lost and not self.pace.recreate and self._available() < self.pace.least:
             self.fault(f"{self._available()} pods are available after wave {number}, at least {self.pace.least} have to be")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from commands.common import options, selecting
+from commands.common import execution_grace, options, selecting
 from commands.common.exit_codes import DONE, VIOLATED, refuse
 from commands.common.help_text import Command
 from commands.common.options import PolicyChoices, Streams, WorkerChoices, bundled
@@ -101,6 +101,7 @@ def _stages(ctx: click.Context, param: click.Parameter, value: Sequence[str]) ->
     type=options.READ,
     help="Say what Karpenter could consolidate with these NodePools, and what blocks it; repeatable.",
 )
+@execution_grace.options
 @options.catalogue("with --karpenter, so that cheaper nodes may take the place of others")
 @options.time_limit(60.0, "Seconds for the whole run; what was not checked by then is named.")
 @options.workers
@@ -108,7 +109,7 @@ def _stages(ctx: click.Context, param: click.Parameter, value: Sequence[str]) ->
 @options.exempting
 @bundled(streams=Streams, choices=PolicyChoices, chosen=Selecting, sharing=WorkerChoices, beside=Beside)
 def audit(
-    streams: Streams, choices: PolicyChoices, chosen: Selecting, sharing: WorkerChoices, beside: Beside, fail_on: str, **labels: Any
+    streams: Streams, choices: PolicyChoices, chosen: Selecting, sharing: WorkerChoices, beside: Beside, fail_on: str, **more: Any
 ) -> None:
     """Look for what is wrong with a cluster, or will be.
 
@@ -116,7 +117,7 @@ def audit(
     get stuck, budgets that allow nothing, the redundancy of the control plane. Every finding has a code, which the documentation explains.
     Exits with 4 if a finding that is reported has the severity of --fail-on or a higher one.
     """
-    streams.check(beside.descheduler_policy, beside.catalogue, *beside.karpenter)
+    streams.check(beside.descheduler_policy, beside.catalogue, *beside.karpenter, *more["since"])
     refuse(beside.catalogue is not None and not beside.karpenter, "--catalogue is for --karpenter")
     from audit.catalogue import CODES
     from audit.run import AuditOptions, examine
@@ -138,7 +139,8 @@ def audit(
     cluster = inputs.load(streams, gangs=False, of=policy)
     with sources.keeping() as files:
         snapshot = inputs.edit(cluster, streams).snapshot
-    asked = AuditOptions(policy, choices.daemon_namespaces, chosen=picked, **labels)
+    known = execution_grace.history(snapshot, more.pop("since"), more.pop("execution_grace"), policy, streams)
+    asked = AuditOptions(policy, choices.daemon_namespaces, chosen=picked, history=known, **more)
     judging = beside.judging(snapshot)
     found, reported = run.search(partial(examine, snapshot, asked, pool=pool))
     if judging is not None:

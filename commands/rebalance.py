@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from commands.common import execution_grace as grace
 from commands.common import options
 from commands.common.exit_codes import DONE, INCOMPLETE, refuse
 from commands.common.help_text import Command
@@ -37,6 +38,7 @@ _GAIN = click.IntRange(0, 10**6)
 @click.option("--allow-eviction", "allowEviction", is_flag=True, help="Pods may go for good where moves alone do not reach a goal.")
 @click.option("--also-move", "alsoMove", multiple=True, type=click.Choice(["bare", "local-storage"]), help="Move such pods, too.")
 @click.option("--min-gain", "minGain", type=_GAIN, default=1, metavar="N", help="Points per move of the goal improve.")
+@grace.options
 @options.requests
 @options.search
 @options.scoped
@@ -48,6 +50,8 @@ def rebalance(
     goals: tuple[str, ...],
     drain: tuple[str, ...],
     requests: tuple[str, ...],
+    since: tuple[str, ...],
+    execution_grace: int | None,
     **limits: Any,
 ) -> None:
     """Plan which running pods move where, and in which order, such that nothing breaks on the way.
@@ -62,7 +66,7 @@ def rebalance(
     bounds = Limits(**limits)
     wrong = next(misuses(goals, drain, bounds), None)
     refuse(wrong is not None, wrong or "")
-    streams.check()
+    streams.check(*since)
     from commands.common import inputs, output, searching
     from report.documents import csv_rows, results
     from report.terminal.rebalance_plan import plan_line, plan_table
@@ -76,7 +80,8 @@ def rebalance(
     run = searching.Run(streams)
     snapshot = inputs.edit(inputs.load(streams, policy), streams, changes).snapshot
     run.loaded = run.seconds()
-    asked = PlanOptions(goals, drain, bounds, searching.search_options(search, choices, policy))
+    known = grace.history(snapshot, since, execution_grace, policy, streams)
+    asked = PlanOptions(goals, drain, bounds, searching.search_options(search, choices, policy), known)
     plan = run.search(partial(find, snapshot, asked))
     plan.snapshot.edits = changes
     run.accept(plan, snapshot)

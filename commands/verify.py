@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from commands.common import options
+from commands.common.execution_grace import since
 from commands.common.exit_codes import DONE, INCOMPLETE, VIOLATED, refuse, say
 from commands.common.help_text import Command
 from commands.common.options import Streams, bundled
@@ -26,10 +27,11 @@ from commands.common.options import Streams, bundled
     type=click.Path(),
     help="A snapshot of the cluster after that run; repeatable for its files.",
 )
+@since
 @options.output("table", "json", "yaml")
 @options.judged
 @bundled(streams=Streams)
-def verify(streams: Streams, expect_policy: str | None, expect_no_exemptions: bool, journal: str | None, end: tuple[str, ...]) -> None:
+def verify(streams: Streams, expect_policy: str | None, expect_no_exemptions: bool, journal: str | None, **more: tuple[str, ...]) -> None:
     """Check a result against the raw objects, independently of the solver: a Placement, RebalancePlan, Fit, Sizing, Survival or Upgrade.
 
     What-if edits that the document names are made again; manifests that were added (or rolled out) are given once more with -w. A plan is
@@ -41,7 +43,7 @@ def verify(streams: Streams, expect_policy: str | None, expect_no_exemptions: bo
     asks for, which is a violation. With --end, the cluster after the run is held against what the document says of it. Exits with 3 where
     something is left or the end is another one.
     """
-    streams.check(*end)
+    streams.check(*(end := more["end"]), *more["since"])
     refuse(end and journal is None, "--end needs the journal of the run (--journal): it tells which pods stand for those of the document")
     from checker.claims.statement import assumptions, exemption_faults, policy_faults
     from commands.common import inputs, judging, output
@@ -61,7 +63,7 @@ def verify(streams: Streams, expect_policy: str | None, expect_no_exemptions: bo
         judged, snapshot = judging.judge_series(streams, result)
     else:
         snapshot = inputs.load(streams, result=result.snapshot, of=result.policy, empty=isinstance(result, Sizing))
-        judged = judging.judge(snapshot, result, streams)
+        judged = judging.judge(snapshot, result, streams, since=more["since"])
     found = judged.violations
     found += policy_faults(result, expected) if expected is not None else ()
     found += exemption_faults(result) if expect_no_exemptions else ()

@@ -33,12 +33,15 @@ ORDER: Final = (
     "PersistentVolume",
     "StorageClass",
     "PriorityClass",
+    "RuntimeClass",
     "Namespace",
     "CSIDriver",
     "CSINode",
     "DeviceTaintRule",
     "ResourceSlice",
     "NodeResourceTopology",
+    "BalloonsPolicy",
+    "TopologyAwarePolicy",
     "Node",
 )
 #: Kinds that are read where a snapshot has them, and that no placement depends on.
@@ -46,7 +49,19 @@ NOT_ASKED: Final = frozenset({"ServiceAccount"})
 #: Dynamic resource allocation, which servers have since 1.34, and taints of devices where they are turned on.
 _DEVICES: Final = ("ResourceSlice", "ResourceClaim", "ResourceClaimTemplate", "DeviceClass", "DeviceTaintRule")
 #: Kinds that clusters may do without: extensions, what is new or gone in some version, and what only keeps new pods from being created.
-_OPTIONAL: Final = frozenset({"PodGroup", "Workload", "NodeResourceTopology", "ResourceQuota", "LimitRange", *_DEVICES})
+_OPTIONAL: Final = frozenset(
+    {
+        "PodGroup",
+        "Workload",
+        "NodeResourceTopology",
+        "BalloonsPolicy",
+        "TopologyAwarePolicy",
+        "ResourceQuota",
+        "LimitRange",
+        "RuntimeClass",
+        *_DEVICES,
+    }
+)
 #: Once the home of what ``apps`` has now; a server with both has the same objects in both.
 _LEGACY: Final = "extensions"
 _ROW: Final = re.compile(r"([a-z0-9.-]+)\s+(?:\S+\s+)?((?:[a-z0-9.-]+/)?v[0-9][a-z0-9]*)\s+(true|false)\s+([A-Za-z0-9]+)\s*")

@@ -18,8 +18,10 @@ import msgspec
 from models.kube import device_objects, kinds, objects, storage_objects, workload_objects
 from models.kube.closed_nodes import CLOSED_BY
 from models.numa.annotations import AFFINITY, ANTI_AFFINITY, PREFIXES
+from models.numa.nri_annotations import BALLOON, FALSE, TRUE
 from models.snapshot.api_types import Unread
 from models.snapshot.decode import JSON_ERRORS, Reader
+from models.snapshot.interning import is_of_node_policy
 from models.snapshot.unknown_fields import FieldCheck, NotUnderstood
 from models.workloads.template import DIGESTS, annotation_digests, written_digests
 
@@ -30,7 +32,17 @@ READ: Final = frozenset(
     {
         *(
             f"kubestow.dev/{key}"
-            for key in ("anywhere", "gang", "min-member", "move-cost", "placed-on", "preferred-topology", "replicas", "required-topology")
+            for key in (
+                "anywhere",
+                "execution-grace-seconds",
+                "gang",
+                "min-member",
+                "move-cost",
+                "placed-on",
+                "preferred-topology",
+                "replicas",
+                "required-topology",
+            )
         ),
         *(prefix + kind for prefix in PREFIXES for kind in (AFFINITY, ANTI_AFFINITY)),
         CLOSED_BY,
@@ -236,6 +248,8 @@ def kept_annotations(annotations: dict[str, str] | None) -> dict[str, str] | Non
     for key, value in (annotations or {}).items():
         if key in READ or key.startswith(_READ_PREFIX) or (key.startswith(_NUMBERED) and _NUMBER.fullmatch(value)):
             kept[key] = value
+        elif is_of_node_policy(key):
+            kept[key] = value if key.partition("/")[0] == BALLOON or value in (*TRUE, *FALSE) else ""
         elif key in PRESENT:
             kept[key] = ""
     return kept or None

@@ -82,6 +82,8 @@ class PlacedParameters:
 
 
 PARAMETERS = PlacedParameters()
+#: How notes on the engine end where every tier of placed pods is proved.
+PROVED = "the placed tiers are proved"
 
 
 @dataclass
@@ -115,7 +117,7 @@ class PlacedSearch:
         answer = self._construct(bounds)
         self._report("greedy", answer)
         if self._complete(answer):
-            return self._proved(answer, "greedy construction placed every pod that fits anywhere: the placed tiers are proved")
+            return self._proved(answer, f"greedy construction placed every pod that fits anywhere: {PROVED}")
         if short(cluster, self.limits):
             self._relax(answer)
         self._fill_exactly(answer)
@@ -132,7 +134,7 @@ class PlacedSearch:
         if not self._complete(answer) and not self.stop.is_set():
             self._relax(answer)
         if self._complete(answer):
-            return self._proved(answer, "construction and repair placed every pod that can be placed: the placed tiers are proved")
+            return self._proved(answer, f"construction and repair placed every pod that can be placed: {PROVED}")
         if options.engine == "greedy" or self.context.over():
             answer.interrupted = self.stop.is_set()
             return answer
@@ -140,7 +142,7 @@ class PlacedSearch:
         if tight is not None:
             self._tighten(answer, tight, self.parameters.tighten)
             if self._complete(answer):
-                return self._proved(answer, "repacking placed every pod that can be placed: the placed tiers are proved")
+                return self._proved(answer, f"repacking placed every pod that can be placed: {PROVED}")
         if options.engine == "exact" or (options.engine == "auto" and pairs <= self.parameters.exact_limit):
             return self._exact(answer)
         if options.engine == "auto":

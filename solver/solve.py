@@ -15,26 +15,27 @@ from checker.violation import insist
 from models.cluster import unmodelled
 from models.cluster.cluster import Cluster, Ints
 from models.cluster.compile import compile_cluster
-from models.cluster.pod_terms import looks_everywhere, namespace_labels
 from models.documents import placement as doc
 from models.documents.policy import DEFAULT
 from models.edits.binding import bound_as
 from models.kube.objects import Pod, pod_key
-from models.kube.pod_spec import required_terms
 from models.numa.containers import running
 from models.snapshot.gc_pause import no_gc, set_aside
-from models.snapshot.scope import Scope, select
-from models.snapshot.snapshot import InputError, Snapshot
+from models.snapshot.scope import select
+from models.snapshot.snapshot import Snapshot
 from solver import rules
 from solver.bind_order.gang_units import bundle
 from solver.devices.result import devices
+from solver.explain.undecided import is_undecided, most_placed
 from solver.objective.domain_evenness import DOMAINS
+from solver.objective.gap_notes import gap_notes
 from solver.objective.preferences import Objective
 from solver.objective.tie_break import Strategy, choose
-from solver.placed_tiers import Answer, PlacedSearch
+from solver.placed_tiers import PROVED, Answer, PlacedSearch
+from solver.refused_pods import refuse_domain_blocking
 from solver.rules.base import Rule
 from solver.rules.dynamic_resources import DynamicResources
-from solver.rules.eligibility import fits, possible
+from solver.rules.eligibility import possible
 from solver.rules.gang_scheduling import GangScheduling
 from solver.runtime.deadline import Deadline, afterwards
 from solver.runtime.options import OnProgress, Options
@@ -52,7 +53,6 @@ CAUSES = 20.0
 COMPILES = 4.0
 #: Share of the time that preferences leave to causes where pods are left.
 KEPT = 0.15
-HOSTNAME = "kubernetes.io/hostname"
 
 
 def place(
@@ -93,8 +93,7 @@ def _search(
     started = time.monotonic()
     report("compile")
     scope = select(snapshot, from_scratch=options.from_scratch, include_gated=options.include_gated)
-    if options.policy.refuseAllNamespacesAntiAffinity:
-        refuse_domain_blocking(snapshot, scope)
+    refuse_domain_blocking(snapshot, scope, options.policy)
     with no_gc():
         cluster = compile_cluster(snapshot, scope, daemon_namespaces=options.exempt, policy=options.policy)
     kinds = len(np.unique(cluster.node_classes()))
@@ -104,6 +103,8 @@ def _search(
     context = RunContext(options, Deadline(options, clock), stop, report)
     with set_aside():
         answer, limits = _answer(cluster, context, clock)
+        if int(answer.counts.sum()) < len(scope.pending) and is_undecided(snapshot, scope.pending):
+            answer.bounds, answer.notes = most_placed(cluster, limits), [note for note in answer.notes if not note.endswith(PROVED)]
         solved = time.monotonic()
         causes = _causes(cluster, answer, limits, compiled - started, context) if options.causes else []
     with no_gc():
@@ -169,9 +170,7 @@ def _causes(cluster: Cluster, answer: Answer, limits: Ints, compiling: float, co
     if len(found) < len(left):
         answer.notes.append(f"causes are given for {len(found)} of {len(left)} gangs and kinds of pods that are left")
     hopeless = sorted({g for entry, cause in found if cause.alone and cause.proved for g in entry.classes})
-    could = fits(cluster, limits)
-    could[hopeless] = 0
-    most = cluster.per_priority(could)
+    most = most_placed(cluster, limits, hopeless)
     answer.bounds = {p: min(bound, most[p]) for p, bound in answer.bounds.items()}
     return [cause for _, cause in found]
 
@@ -188,28 +187,6 @@ def improve_later(objective: Objective, limits: Ints, answer: Answer, strategy: 
     answer.notes += answer.later.notes
     answer.engine = answer.later.engine or answer.engine
     answer.interrupted |= context.stop.is_set()
-
-
-def refuse_domain_blocking(snapshot: Snapshot, scope: Scope) -> None:
-    """Refuse bad input under the policy: required anti-affinity over all namespaces with a key other than the hostname lets one pod keep a
-    domain for itself.
-
-    Raises:
-        InputError: naming pod and term.
-    """
-    problems = []
-    namespaces = namespace_labels(snapshot)
-    for i in scope.pending:
-        pod = snapshot.pods[i]
-        for term in required_terms(pod, "podAntiAffinity"):
-            if term.topologyKey != HOSTNAME and looks_everywhere(term, namespaces):
-                where = "spec.affinity.podAntiAffinity"
-                problems.append(
-                    f"Pod {pod_key(pod)}: {where}: required over all namespaces with topologyKey {term.topologyKey!r}, "
-                    f"expected {HOSTNAME} (policy: refuseAllNamespacesAntiAffinity)"
-                )
-    if problems:
-        raise InputError(list(dict.fromkeys(problems)))
 
 
 def document(cluster: Cluster, options: Options, answer: Answer) -> doc.Placement:
@@ -230,7 +207,8 @@ def document(cluster: Cluster, options: Options, answer: Answer) -> doc.Placemen
     proved = all(t.value == t.bound for t in tiers if t.tier not in open_)
     status: doc.Status = "optimal" if proved else "feasible"
     if cluster.scope.pending and not assignments:
-        status = "infeasible" if placed_proved else ("unknown" if answer.interrupted else "feasible")
+        unsure = answer.interrupted or is_undecided(snapshot, cluster.scope.pending)
+        status = "infeasible" if placed_proved else "unknown" if unsure else "feasible"
     return doc.Placement(
         snapshot=doc.SnapshotRef(
             snapshot.sha256, len(snapshot.nodes), len(snapshot.pods), len(cluster.scope.pending),
@@ -252,7 +230,7 @@ def document(cluster: Cluster, options: Options, answer: Answer) -> doc.Placemen
         ],
         preferences=answer.later.preferences if answer.later is not None else None,
         policy=options.policy if options.policy != DEFAULT else None,
-        notes=answer.notes,
+        notes=[*answer.notes, *gap_notes(tiers, open_, complete=int(placed.sum()) == len(cluster.scope.pending))],
     )  # fmt: skip
 
 

@@ -15,7 +15,18 @@ from msgspec import inspect
 
 import cli
 from models.documents import policy
-from models.documents.policy import AgeCost, Closeness, DefaultConstraint, Moves, Multipliers, Policy, PriorityCost, Topology, TopologyZone
+from models.documents.policy import (
+    AgeCost,
+    AntiAffinityUser,
+    Closeness,
+    DefaultConstraint,
+    Moves,
+    Multipliers,
+    Policy,
+    PriorityCost,
+    Topology,
+    TopologyZone,
+)
 from models.snapshot.snapshot import InputError
 from solver import soft_tiers
 from solver.bounds import component_bounds
@@ -29,7 +40,7 @@ _ROOT = Path(cli.__file__).resolve().parent
 _POLICY = (_ROOT / "docs" / "policy.md").read_text()
 _PREFERENCES = (_ROOT / "docs" / "preferences.md").read_text()
 _SECTIONS: tuple[type[msgspec.Struct], ...] = (
-    Policy, Multipliers, DefaultConstraint, Closeness, Topology, TopologyZone, Moves, PriorityCost, AgeCost,
+    Policy, Multipliers, DefaultConstraint, Closeness, Topology, TopologyZone, Moves, PriorityCost, AgeCost, AntiAffinityUser,
 )  # fmt: skip
 _YAML = re.findall(r"```yaml\n(.*?)```", _POLICY, re.DOTALL)
 _SHORT, _DEFAULTS, _EXAMPLE = _YAML
@@ -118,6 +129,7 @@ def test_the_example_has_every_field_and_is_default_where_it_says_so(tmp_path: P
     parts += [(TopologyZone, entry) for entry in given["topologies"][0]["zones"]]
     parts += [(PriorityCost, entry) for entry in given["moves"]["priorities"]]
     parts += [(AgeCost, entry) for entry in given["moves"]["ages"]]
+    parts += [(AntiAffinityUser, entry) for entry in given["antiAffinityUsers"]]
     marked = set(re.findall(r"^ *(\w+):.*# default$", _EXAMPLE, re.MULTILINE))
     same = set()
     for section, entries in parts:

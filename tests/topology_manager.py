@@ -159,21 +159,50 @@ def _admit_pod(zones: Sequence[_Zone], allocatable: Mapping[str, str | int], pod
 
 
 def _admit_containers(zones: Sequence[_Zone], allocatable: Mapping[str, str | int], pod: Object, policy: str) -> Outcome:
+    """CPUs and devices of ordinary init containers stay with the pod, and bind its later containers to their zones until these have
+    taken them. Memory of init containers is there for the next one."""
     guaranteed = _guaranteed(pod)
     init = [(c, c.get("restartPolicy") == "Always") for c in pod["spec"].get("initContainers") or ()]
     got = {}
+    reusable: list[Amounts] = [{} for _ in zones]
     for container, keeps in [*init, *((c, True) for c in pod["spec"]["containers"])]:
         asked = _to_align(container, guaranteed)
-        chosen = _choose(zones, allocatable, asked, policy)
+        chosen = _choose(zones, allocatable, asked, policy, reusable)
         if chosen is None:
             return Outcome("TopologyAffinityError", container=container["name"])
-        if keeps:
-            _take(chosen, asked)
+        _reuse(zones, chosen, asked, reusable, keeps=keeps)
         got[container["name"]] = tuple(zone.name for zone in chosen)
+    for zone, amounts in zip(zones, reusable, strict=True):
+        for name, amount in amounts.items():
+            zone.left[name] += amount
     return Outcome("admitted", got)
 
 
-def _choose(zones: Sequence[_Zone], allocatable: Mapping[str, str | int], asked: Amounts, policy: str) -> Sequence[_Zone] | None:
+def _memory(name: str) -> bool:
+    return name == "memory" or name.startswith("hugepages-")
+
+
+def _reuse(zones: Sequence[_Zone], chosen: Sequence[_Zone], asked: Amounts, reusable: list[Amounts], *, keeps: bool) -> None:
+    mine = [(zone, amounts) for zone, amounts in zip(zones, reusable, strict=True) if any(zone is other for other in chosen)]
+    for name, amount in asked.items():
+        if _memory(name):
+            if keeps:
+                _take(chosen, {name: amount})
+            continue
+        again = [(amounts, i, 0) for i, (_, amounts) in enumerate(mine)]
+        fresh = [(zone.left, i, 1) for i, (zone, _) in enumerate(mine)]
+        for store, i, new in sorted([*again, *fresh], key=lambda e: (e[1], e[2]) if name == "cpu" else (e[2], e[1])):
+            part = min(amount, store.get(name, Fraction(0)))
+            amount -= part
+            if part and (keeps or new):
+                store[name] -= part
+            if part and new and not keeps:
+                mine[i][1][name] = mine[i][1].get(name, Fraction(0)) + part
+
+
+def _choose(
+    zones: Sequence[_Zone], allocatable: Mapping[str, str | int], asked: Amounts, policy: str, reusable: Sequence[Amounts] = ()
+) -> Sequence[_Zone] | None:
     """The zones for a request; none for a request that needs none; None if the policy turns it away."""
     listed = {name: amount for name, amount in asked.items() if any(name in zone.capacity for zone in zones)}
     for name in asked.keys() - listed.keys():
@@ -182,13 +211,18 @@ def _choose(zones: Sequence[_Zone], allocatable: Mapping[str, str | int], asked:
             return None
     if not listed:
         return ()
+    held: Sequence[Amounts] = reusable or [{} for _ in zones]
     sizes = [1] if policy == "single-numa-node" else range(1, len(zones) + 1)
     for size in sizes:
         subsets = sorted(combinations(range(len(zones)), size), key=lambda subset: sum(1 << i for i in subset))
-        sets = [[zones[i] for i in subset] for subset in subsets]
-        if policy == "restricted" and not any(_holds([zone.capacity for zone in chosen], listed) for chosen in sets):
+        if policy == "restricted" and not any(_holds([zones[i].capacity for i in subset], listed) for subset in subsets):
             continue  # not even an empty node could do with so few
-        return next((chosen for chosen in sets if _holds([zone.left for zone in chosen], listed)), None)
+        for subset in subsets:
+            outside = [amounts for i, amounts in enumerate(held) if i not in subset]
+            tied = any(amounts.get(name) for amounts in outside for name in listed)
+            if not tied and _holds([store for i in subset for store in (zones[i].left, held[i])], listed):
+                return [zones[i] for i in subset]
+        return None
     return None
 
 

@@ -15,6 +15,7 @@ import msgspec
 from audit.view.finding import Code, some
 from audit.view.view import ClusterView
 from models.documents.findings.audit import Finding
+from models.execution import execution_grace
 from models.gangs import gangs
 from models.gangs.declarations import Groups
 from models.gangs.markers import members
@@ -64,6 +65,11 @@ DEAD: Final = Code(
     "It has no effect: most likely it is meant for other names or labels, or lacks a scope.",
     "Compare scope and match with the containers that are meant; without a scope only the pod's own ones are looked at.",
 )  # fmt: skip
+GRACE: Final = Code(
+    "KS708", "execution-grace-unreadable", "warning", "An execution grace that cannot be read",
+    "Its rules that hold during execution have the grace of other pods: they may count as broken sooner or later than is meant.",
+    "Write whole seconds, such as \"300\".",
+)  # fmt: skip
 GANG: Final = Code(
     "KS711", "gang-unreadable", "error", "An annotation of a gang that cannot be read, or that contradicts another member's",
     "While they wait, its pods are placed one by one, as if no gang were declared.",
@@ -74,7 +80,7 @@ SHORT: Final = Code(
     "None of its pods is placed until the rest of them have been created.",
     "Lower the minimum, or see why members are missing.",
 )  # fmt: skip
-CODES: Final[tuple[Code, ...]] = (UNREADABLE, UNKNOWN, WEIGHT, ODD, TWICE, TAG, DEAD, GANG, SHORT)
+CODES: Final[tuple[Code, ...]] = (UNREADABLE, UNKNOWN, WEIGHT, ODD, TWICE, TAG, DEAD, GRACE, GANG, SHORT)
 
 
 def check(view: ClusterView) -> Iterator[Finding]:
@@ -82,7 +88,21 @@ def check(view: ClusterView) -> Iterator[Finding]:
     containers = _Containers(view)
     for holder in holders:
         yield from _container_hints(view, holder, containers)
+    yield from _graces(view)
     yield from _gangs(view)
+
+
+def _graces(view: ClusterView) -> Iterator[Finding]:
+    """Templates, and pods that have another annotation than their template."""
+    for subject in view.subjects:
+        own = execution_grace.unreadable(subject.pod)
+        if own is not None:
+            path = f"{subject.path.removesuffix('spec')}{own}"
+            yield GRACE.found(subject.name, path, pods=view.keys(subject.pods))
+        for i in subject.pods:
+            why = execution_grace.unreadable(view.snapshot.pods[i])
+            if why is not None and why != own:
+                yield GRACE.found(f"Pod {pod_key(view.snapshot.pods[i])}", why, pods=view.keys([i]))
 
 
 @dataclass

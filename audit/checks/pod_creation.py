@@ -65,7 +65,7 @@ class _Short:
 
     @cached_property
     def _admission(self) -> Admission:
-        return Admission(self._view.snapshot)
+        return Admission(self._view.snapshot, policy=self._view.policy, exempt=self._view.exempt)
 
     def findings(self, subject: Subject, obj: Deployment | ReplicaSet) -> Iterator[Finding]:
         status = obj.status

@@ -7,9 +7,10 @@ from dataclasses import replace
 
 from audit.view.view import ClusterView, Subject
 from models.cluster import rollout_admission
-from models.kube.objects import Pod, is_terminating
+from models.cluster.admission import Admission
+from models.kube.objects import Namespace, ObjectMeta, Pod, is_terminating
 from models.workloads.deployment_rollout import Pace, old_pods
-from models.workloads.pods import UnknownClass, admitted
+from models.workloads.pods import NotAdmitted, admitted
 from solver.rollout.quota_flow import halts
 
 
@@ -24,6 +25,9 @@ def refused_by_quotas(view: ClusterView, subjects: Sequence[tuple[Subject, Pace]
     for i, pod in enumerate(snapshot.pods):
         if (pod.metadata.namespace or "default") in limited and not is_terminating(pod):
             by_namespace.setdefault(pod.metadata.namespace or "default", []).append(i)
+    # a namespace without an object is known by its pods, which the parts below lack
+    namespaces = {name: Namespace(ObjectMeta(name=name)) for name in {pod.metadata.namespace or "default" for pod in snapshot.pods}}
+    namespaces |= snapshot.namespaces
     found = set()
     for k, (subject, pace) in enumerate(subjects):
         spec = subject.workload.spec if subject.workload is not None else None
@@ -31,12 +35,14 @@ def refused_by_quotas(view: ClusterView, subjects: Sequence[tuple[Subject, Pace]
             continue
         here = by_namespace.get(subject.namespace, [])
         places = {i: place for place, i in enumerate(here)}
-        part = replace(snapshot, pods=[snapshot.pods[i] for i in here])
+        part = replace(snapshot, pods=[snapshot.pods[i] for i in here], namespaces=namespaces)
         try:
             new = Pod(subject.pod.metadata, admitted(spec, subject.namespace, snapshot))
-        except UnknownClass:
+        except NotAdmitted:
             continue
         old, _ = old_pods(part, [places[i] for i in subject.pods if i in places])
-        if halts(rollout_admission.read(part, [entry.index for entry in old], new, ()), pace, old):
+        indices = [entry.index for entry in old]
+        admission = Admission(part, indices, policy=view.policy, exempt=view.exempt)
+        if halts(rollout_admission.read(part, indices, new, admission), pace, old):
             found.add(k)
     return found

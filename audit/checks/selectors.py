@@ -10,6 +10,7 @@ from audit.view.label_matches import ADDED, LabelMatches, custom_maker
 from audit.view.pod_terms import PodTerm
 from audit.view.usable_nodes import wanted
 from audit.view.view import ClusterView, Subject
+from models.cluster.unknown_namespaces import SENTENCE
 from models.documents.findings.audit import Finding, Severity
 from models.kube.selectors import Selector, requirement_holds, selector_matches
 from models.workloads.checks import describe
@@ -90,6 +91,19 @@ def check(view: ClusterView) -> Iterator[Finding]:
     listed = any(term.named or term.chosen for each in matches.terms for term in each)
     if listed and not _whole(view):
         view.not_checked.append("whether the namespaces that rules name exist: the snapshot is not of a whole cluster")
+    _name_undecided(view, matches)
+
+
+def _name_undecided(view: ClusterView, matches: LabelMatches) -> None:
+    """Say which namespaces lack an object whose labels decide, where it is not said of the snapshot already."""
+    if any(text.startswith(SENTENCE) for text in view.snapshot.omissions):
+        return
+    unknown = {n for each in matches.terms for t in each for n in t.undecided if matches.may_hit(t.selector, frozenset((n,))).any()}
+    if view.undecided is not None:
+        view.not_checked.append(view.undecided.sentence(view.snapshot))
+    elif unknown:  # templates without pods
+        lacks = f"the snapshot lacks the Namespace object{'s' * (len(unknown) > 1)} {some(sorted(unknown))}"
+        view.not_checked.append(f"what a namespaceSelector decides by labels of a namespace: {lacks} (kubectl get namespaces -o json)")
 
 
 def _judge(view: ClusterView, matches: LabelMatches, subject: Subject, term: PodTerm) -> Iterator[Finding]:
@@ -109,7 +123,7 @@ def _judge(view: ClusterView, matches: LabelMatches, subject: Subject, term: Pod
     if not term.selector:
         yield from _empty(matches, subject, term, what, field)
         return
-    hits = matches.may_hit(term.selector, term.namespaces)
+    hits = matches.may_hit(term.selector, term.may_look)
     own = matches.own[matches.number(subject)]
     if not hits.any():
         if term.kind == "affinity" and term.required and view.snapshot.nodes:
@@ -117,14 +131,14 @@ def _judge(view: ClusterView, matches: LabelMatches, subject: Subject, term: Pod
         if astray:
             return  # said with the namespace
         chosen = tuple(r for r in term.selector if r.operator in ("In", "Exists"))
-        if len(chosen) == len(term.selector) or not matches.may_hit(chosen, term.namespaces).any():  # else about pods that come and go
+        if len(chosen) == len(term.selector) or not matches.may_hit(chosen, term.may_look).any():  # else about pods that come and go
             yield _dead(view, subject, term, what, field)
         return
     if hits[own] or term.kind == "affinity" or wanted(subject) < 2 or _apart(term.selector, subject):
         return
     if term.kind == "anti-affinity":
         others = (t for t in matches.terms[matches.number(subject)] if t.kind != "affinity" and t is not term)
-        if any(matches.may_hit(t.selector, t.namespaces)[own] for t in others):
+        if any(matches.may_hit(t.selector, t.may_look)[own] for t in others):
             return  # its replicas are kept apart by another rule, this one is about others
         if not _near(term.selector, subject.labels):
             return  # it says whom to keep away from
@@ -161,7 +175,11 @@ def _namespaces(matches: LabelMatches, subject: Subject, term: PodTerm, what: st
     if missing:
         text = f"{what} over {term.key} names {some(missing)}, and there is no such namespace"
         yield _NAMESPACE.found(subject.name, text, field=f"{term.path}.namespaces", rule=term.rule)
-    if term.chosen and not any(selector_matches(term.chosen, namespace.metadata.labels or {}) for namespace in known.values()):
+    if (
+        term.chosen
+        and not term.undecided
+        and not any(selector_matches(term.chosen, namespace.metadata.labels or {}) for namespace in known.values())
+    ):
         text = f"{what} over {term.key} is for namespaces {describe(term.chosen)}, and there is none"
         yield _NAMESPACE.found(subject.name, text, field=f"{term.path}.namespaceSelector", rule=term.rule)
 

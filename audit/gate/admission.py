@@ -8,11 +8,14 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
+import msgspec
+
 from audit.gate.changes import Change
 from models.cluster import rollout_admission
 from models.cluster.admission import QUOTA, Admission, Refusal, usage
 from models.cluster.rollout_admission import Book, RolloutAdmission
 from models.documents.placement import Reason, Rollout
+from models.documents.policy import Policy
 from models.kube.objects import ObjectMeta, Pod, pod_key
 from models.kube.workload_objects import DeploymentStrategy, RollingUpdate
 from models.snapshot.snapshot import Snapshot
@@ -21,6 +24,7 @@ from models.workloads.expand import owned
 from models.workloads.pods import admitted
 from models.workloads.view import view
 from solver.rollout.quota_flow import halts, raised
+from solver.runtime.options import Options
 
 Blame = tuple[str, str]  # a rule, and its sentence
 
@@ -61,13 +65,14 @@ def waiting(cluster: Snapshot, indices: Collection[int], changes: Sequence[Chang
     return Waiting(own, [cluster.pods[i] for i in left])
 
 
-def remaining(change: Change, start: Snapshot) -> list[Pod]:
+def remaining(change: Change, start: Snapshot, options: Options) -> list[Pod]:
     """Return pods that use no more of any quota than those that a rollout always leaves: its available pods, as maxUnavailable has it.
 
-    None where its new pods use less than the old ones, or are counted by other quotas.
+    None where its new pods use less than the old ones, or are counted by other quotas. None either if quotas charge opportunity cost:
+    what pods close then depends on their nodes.
     """
     workload = view(change.obj)
-    if not change.rolls or workload is None or not start.resource_quotas:
+    if not change.rolls or workload is None or not start.resource_quotas or options.policy.quotaCharge != "requests":
         return []
     steps = pace(change.obj)
     indices = owned(start, change.kind, change.namespace, change.name)
@@ -150,11 +155,13 @@ class _Update:
 
 @dataclass(frozen=True)
 class Clusters:
-    """``start``: the cluster before a change; ``after``: with all that was placed; ``changes``: of the manifests."""
+    """``start``: the cluster before a change; ``after``: with all that was placed; ``changes``: of the manifests; ``options``: with the
+    policy, which says what quotas charge."""
 
     start: Snapshot
     after: Snapshot
     changes: Sequence[Change]
+    options: Options
 
     def halt(self, change: Change) -> Halt | None:
         """Return where quotas or LimitRanges stop an update whose pods find places in the end.
@@ -183,14 +190,32 @@ class Clusters:
         places = range(len(rest), len(rest) + len(before))
         now = replace(self.after, pods=[*rest, *before.values()])
         old, _ = old_pods(now, places)
-        admission = rollout_admission.read(now, places, next(iter(made.values()), None), ())
+        new = next(iter(made.values()), None)
+        policy = self._policy(change)
+        admission = self._read(now, places, new, policy)
         for other in (each for each in others if each.renews):
             mine = self._pods(self.after, other)
             shrunk = [pod for pod in now.pods if pod_key(pod) not in mine]
             places = range(len(shrunk) - len(before), len(shrunk))
             there = replace(now, pods=[*shrunk, *self._pods(self.start, other).values()])
-            admission = admission.beside(rollout_admission.read(there, places, next(iter(made.values()), None), ()))
+            admission = admission.beside(self._read(there, places, new, policy))
         return old, len(made), admission
+
+    def _read(self, state: Snapshot, old: Sequence[int], new: Pod | None, policy: Policy) -> RolloutAdmission:
+        created = msgspec.structs.replace(new, spec=msgspec.structs.replace(new.spec, nodeName=None)) if new is not None else None
+        return rollout_admission.read(state, old, created, Admission(state, old, policy=policy, exempt=self.options.exempt))
+
+    def _policy(self, change: Change) -> Policy:
+        """Return the policy whose quotas an update is followed with: requests alone for a DaemonSet, each of whose pods may close a node of
+        another size."""
+        policy = self.options.policy
+        return msgspec.structs.replace(policy, quotaCharge="requests") if change.kind == "DaemonSet" else policy
+
+    def notes(self) -> list[str]:
+        """Return for which updates quotas count requests although the policy has them charge opportunity cost."""
+        limited = {quota.metadata.namespace or "default" for quota in self.start.resource_quotas.values()}
+        found = [each for each in self.changes if each.renews and each.namespace in limited and self._policy(each) != self.options.policy]
+        return [f"{each.ref}: quotas count the requests of its pods, not opportunity cost, while it is updated" for each in found]
 
     def _pods(self, state: Snapshot, change: Change) -> dict[str, Pod]:
         if change.kind == "Pod":

@@ -18,7 +18,7 @@ from models.snapshot.snapshot import Snapshot
 from models.workloads import checks, replicas
 from models.workloads.expand import made_by_another, owned
 from models.workloads.ownership import named
-from models.workloads.pods import UnknownClass, admitted
+from models.workloads.pods import NotAdmitted, admitted
 from models.workloads.view import Workload, labelled, listed, selector, view
 
 #: Kinds whose controllers replace pods when the template changes; those of others stay until something else ends them.
@@ -92,6 +92,7 @@ def put_in_place(merged: Snapshot, manifests: Snapshot) -> None:
         there: list[Any] = merged.collection(kind)
         there[:] = [msgspec.structs.replace(obj, spec=stated[_name(obj)].spec) if _name(obj) in stated else obj for obj in there]
     merged.priority_classes.update(manifests.priority_classes)
+    merged.runtime_classes.update(manifests.runtime_classes)
 
 
 def changes(snapshot: Snapshot, manifests: Snapshot, merged: Snapshot, differing: Collection[str] = ()) -> list[Change]:
@@ -167,8 +168,8 @@ def _pod(pod: Pod, there: bool, merged: Snapshot) -> Change:
     refused = [*checks.hints(pod.metadata, pod.spec, "metadata"), *checks.unknown_templates(pod.spec, namespace, "spec", merged)]
     try:
         admitted(pod.spec, namespace, merged)
-    except UnknownClass:
-        refused += checks.unknown_class(pod.spec, "spec", merged)
+    except NotAdmitted:
+        refused += checks.refused_classes(pod.spec, "spec", merged)
     return Change(f"Pod {pod_key(pod)}", pod, "unchanged" if there else "new", tuple(refused))
 
 

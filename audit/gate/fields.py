@@ -8,6 +8,7 @@ from typing import Final
 
 from audit.gate.changes import Change
 from audit.view.container_fields import host_port, requesting
+from models.cluster.admission import BY_COST
 from models.kube import objects
 from models.kube.pod_spec import required_terms
 from models.workloads.view import view
@@ -88,6 +89,8 @@ def _fields(spec: objects.PodSpec, rule: str, sentence: str) -> Iterator[str]:
     elif rule == "DynamicResources":
         yield "resourceClaims"
     elif rule in ("ResourceQuota", "LimitRanger", "NodeResourceTopologyMatch"):
+        if BY_COST in sentence:
+            yield from _terms(spec, sentence)
         yield from _requests(spec, sentence)
 
 

@@ -130,8 +130,9 @@ class Placing:
                 other = self._newcomers_first(good, rolling)
                 course = other if other.whole else course
         after = self._after(course)
-        clusters = Clusters(self.start, after, self.changes)
+        clusters = Clusters(self.start, after, self.changes, self.options)
         verdicts = [_halted(self._verdict(change, course, end), clusters) for change in self.changes]
+        self.notes += clusters.notes()
         newcomers = frozenset(self.newcomers)
         return Outcome(verdicts, after, newcomers, self.unmodelled, self.notes, list(dict.fromkeys(self.warnings)))
 
@@ -166,7 +167,9 @@ class Placing:
 
     def _limited(self) -> Options:
         """Return the options of one search. Whether there is a place is asked, not which is the best, nor when gates are lifted."""
-        policy = msgspec.structs.replace(self.options.policy, multipliers=INDIFFERENT, strategy="none")
+        policy = msgspec.structs.replace(
+            self.options.policy, multipliers=INDIFFERENT, strategy="none", refuseAllNamespacesAntiAffinity=False, antiAffinityUsers=()
+        )  # what the policy refuses is a finding
         options = replace(self.options, policy=policy, include_gated=True)
         if options.time_limit is None or options.deterministic:
             return options
@@ -233,7 +236,7 @@ class Placing:
         try:
             others = self._others(change)
             freest = self.waiting.beside(without(self.start, others), change, {other.ref for other in self.changes})
-            freest.left_out += [pod for other in others for pod in remaining(other, self.start)]
+            freest.left_out += [pod for other in others for pod in remaining(other, self.start, self.options)]
             found = roll_out(
                 freest, f"{change.namespace}/{change.name}", None, self._limited(), on_progress=self.on_progress, stop=self.stop
             )

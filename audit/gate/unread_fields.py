@@ -17,18 +17,19 @@ from models.snapshot.bundles import reads_as_json
 from models.snapshot.decode import JSON_ERRORS, MAX_LIST_DEPTH, documents_of, head_of, is_list
 from models.snapshot.yaml_reader import YamlError, documents
 
-#: Fields of pod specs and containers that are read, and compared as such.
+#: Fields of pod specs and containers that are read, and compared as such; security contexts are read in part, for notes.
 _READ: Final = (frozenset(objects.PodSpec.__struct_fields__) | {"resources", "ephemeral", "serviceAccount"}) - {
     "containers",
     "initContainers",
     "volumes",
+    "securityContext",
 }
 #: Fields that no API server fills in: where the cluster has one and the manifest none, the manifest takes it away.
 _WITHOUT_DEFAULT: Final = frozenset(
     {
         *("args", "command", "env", "envFrom", "lifecycle", "livenessProbe", "readinessProbe", "startupProbe", "stdin", "tty"),
         *("volumeDevices", "volumeMounts", "workingDir", "dnsConfig", "hostAliases", "hostIPC", "hostPID", "hostname", "imagePullSecrets"),
-        *("readinessGates", "runtimeClassName", "setHostnameAsFQDN", "shareProcessNamespace", "subdomain"),
+        *("readinessGates", "setHostnameAsFQDN", "shareProcessNamespace", "subdomain"),
     }
 )
 _QUANTITIES: Final = ("divisor", "sizeLimit")

@@ -8,6 +8,7 @@ from typing import Final, Literal
 
 from audit.view.finding import some
 from audit.view.view import ClusterView, Subject
+from models.cluster.unknown_namespaces import undecided_namespaces
 from models.kube import objects
 from models.kube.pod_spec import preferred_terms
 from models.kube.selectors import Selector, canonical, label_key_requirements
@@ -27,7 +28,7 @@ class PodTerm:
     """``kind``: affinity, anti-affinity or spread; ``path``: its field; ``required``: hard; ``selector``: with what matchLabelKeys and
     mismatchLabelKeys add, None for a nil one; ``namespaces``: those in which it looks, of those that have pods or templates, None for all
     there will ever be, without those exempt from hard anti-affinity; ``named``: the namespaces that it lists; ``chosen``: the selector of
-    further namespaces (None: it has none)."""
+    further namespaces (None: it has none); ``undecided``: namespaces whose labels, which are not known, say whether it looks there."""
 
     kind: Literal["affinity", "anti-affinity", "spread"]
     path: str
@@ -37,6 +38,12 @@ class PodTerm:
     namespaces: frozenset[str] | None
     named: tuple[str, ...] = ()
     chosen: Selector | None = None
+    undecided: frozenset[str] = frozenset()
+
+    @property
+    def may_look(self) -> frozenset[str] | None:
+        """The namespaces in which it looks, and those in which it may."""
+        return None if self.namespaces is None else self.namespaces | self.undecided
 
     @property
     def rule(self) -> str:
@@ -97,7 +104,8 @@ def _term(
             spaces -= set(view.exempt)
     elif required and kind == "anti-affinity" and view.exempt:
         spaces = frozenset(view.audience.namespaces(term, subject.namespace)) - set(view.exempt)
+    unsure = undecided_namespaces(term, view.unknown_namespaces)
     return PodTerm(
-        kind, path, required, term.topologyKey, canonical(term.labelSelector, extra), spaces,
-        tuple(term.namespaces or ()), chosen,
+        kind, path, required, term.topologyKey, canonical(term.labelSelector, extra), spaces if spaces is None else spaces - unsure,
+        tuple(term.namespaces or ()), chosen, unsure,
     )  # fmt: skip

@@ -11,7 +11,9 @@ from typing import Any, Final, TypeVar, cast
 
 import msgspec
 
+from models.cluster.unknown_namespaces import Undecided, undecided
 from models.documents.policy import DEFAULT, Policy
+from models.execution.execution_grace import NO_HISTORY, History
 from models.kube import objects
 from models.kube.objects import Pod, controller_of, is_terminal, is_terminating, pod_key
 from models.kube.pod_spec import affinity_terms
@@ -20,7 +22,7 @@ from models.snapshot.scope import is_mirror
 from models.snapshot.snapshot import Snapshot
 from models.workloads.checks import Audience
 from models.workloads.ownership import HASH, OwnedPods, Owners
-from models.workloads.pods import UnknownClass, admitted
+from models.workloads.pods import NotAdmitted, admitted
 from models.workloads.replicas import asked, job_wanted, suspended
 from models.workloads.revisions import same_template
 from models.workloads.template import template_hash
@@ -77,6 +79,7 @@ class ClusterView:
     stop: threading.Event = field(default_factory=threading.Event)
     not_checked: list[str] = field(default_factory=list)
     pool: Pool | None = None  #: workers who share searches
+    history: History = NO_HISTORY  #: what is known of the time before
     _made_once: dict[object, object] = field(default_factory=dict, repr=False)
 
     def once(self, make: Callable[[ClusterView], _T]) -> _T:
@@ -96,6 +99,21 @@ class ClusterView:
         whole = self.snapshot.copy()
         whole.pods = [*self.snapshot.pods, *made]
         return Audience(whole)
+
+    @cached_property
+    def unknown_namespaces(self) -> frozenset[str]:
+        """Namespaces of pods and templates that the snapshot has no object for, so that their labels are not known."""
+        return frozenset({subject.namespace for subject in self.subjects} - self.snapshot.namespaces.keys())
+
+    @cached_property
+    def undecided(self) -> Undecided | None:
+        """Terms of pods that depend on labels of such namespaces."""
+        return undecided(self.snapshot)
+
+    @property
+    def unsure(self) -> frozenset[int]:
+        """Indices of the pods that required ones of these terms concern."""
+        return self.undecided.required if self.undecided is not None else frozenset()
 
     @cached_property
     def running(self) -> list[int]:
@@ -178,7 +196,7 @@ class ClusterView:
         """A pod as the workload would make it, the parts that differ from pod to pod left out. ``label``: its pod-template-hash."""
         try:
             spec = admitted(workload.spec, workload.namespace, self.snapshot)
-        except UnknownClass:
+        except NotAdmitted:
             spec = _change(workload.spec, priority=0)
         labels = workload.labels
         if label is not None:

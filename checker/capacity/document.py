@@ -35,6 +35,6 @@ def _check_survival(edited: Snapshot, document: Survival) -> Checked:
     """As :func:`check_survival`, once what waited is where the document puts it first."""
     if document.placement is None:
         return check_survival(edited, document)
-    first = check(edited, document.placement)
+    first = check(edited, document.placement, embedded=True)
     then = check_survival(placed_as(edited, document.placement), document)
     return Checked([*first.violations, *then.violations], [*unjudged_pods(first.unjudged), *then.open])

@@ -32,7 +32,7 @@ def check_fit(snapshot: Snapshot, fit: Fit) -> Checked:
     Raises:
         QuantityError, InputError: as for :func:`checker.placement.verify`.
     """
-    judged = check(snapshot, fit.placement)
+    judged = check(snapshot, fit.placement, embedded=True)
     found = [Violation("", "", RULE, why) for why in (*_document_faults(fit), *_number_faults(snapshot, fit))]
     if fit.keep is not None:
         found += [Violation("", "", RULE, why) for why in _kept_faults(snapshot, fit, fit.keep)]

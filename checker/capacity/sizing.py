@@ -51,7 +51,7 @@ def check_sizing(before: Snapshot, edited: Snapshot, sizing: Sizing) -> Checked:
     found = [Violation("", "", RULE, why) for why in faults]
     placement, left_open = sizing.placement, list(OPEN)
     if placement is not None:
-        judged = check(edited, placement)
+        judged = check(edited, placement, embedded=True)
         found += judged.violations
         left_open += unjudged_pods(judged.unjudged)
         found += [Violation("", "", RULE, why) for why in (*_placement_faults(sizing, placement), *accounts.faults(edited, sizing))]

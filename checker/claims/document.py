@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 
+from checker.claims.unknown_namespaces import proof_faults
 from checker.violation import DOCUMENT, GATED, Violation
 from models.documents.placement import Placement, TierResult, Unmodelled
 from models.documents.rebalance_plan import RebalancePlan
@@ -23,6 +24,7 @@ def document_claims(snapshot: Snapshot, placement: Placement, refusals: Mapping[
     for why in _status(placement, any(why is None for why in refusals.values())):
         yield Violation("", "", DOCUMENT, why)
     yield from unknown_pods(placement.unmodelled, refusals.keys())
+    yield from proof_faults(snapshot, placement, [key for key, why in refusals.items() if why is None])
     for entry in placement.unplaced:
         if refusals.get(entry.pod) == GATED:
             expected = [("SchedulingGates", len(snapshot.nodes))]

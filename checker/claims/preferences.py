@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from checker.claims.document import controller_name
 from checker.objective.image_locality import ImageLocality
 from checker.objective.kinds import Kind, Kinds, labels_of, taints_of
-from checker.objective.preferences import TAINT_POINTS, preferred_terms
+from checker.objective.preferences import TAINT_POINTS, preferred_terms, without_anti_affinity
 from checker.replicas import Whereabouts
 from checker.rules import affinity, matching, node_rules
 from checker.violation import DOCUMENT, Violation
@@ -164,7 +164,8 @@ class _Book:
 
     def _give(self, pod: objects.Pod, nodes: Sequence[str], given: dict[tuple[str, str, affinity.Match], Counter[str]]) -> None:
         """What the terms of pods that stay offer, by family, key and match, and by domain."""
-        for term in self._own(pod):
+        mutual = self._policy.symmetricPreferredAntiAffinity
+        for term in self._own(pod) if mutual else self._terms(pod, own=False):
             for node in nodes:
                 domain = labels_of(self._nodes[node]).get(term.key)
                 if domain is not None:
@@ -239,10 +240,12 @@ class _Book:
                     found[chosen] = found.get(chosen, 0) + term.weight
         return found
 
-    def _terms(self, pod: objects.Pod) -> Iterator[_Term]:
-        """Each term that counts, those that are alike as one."""
+    def _terms(self, pod: objects.Pod, *, own: bool = True) -> Iterator[_Term]:
+        """Each term that counts, those that are alike as one. ``own``: for the pod that has them, else for newcomers near it, where
+        preferred anti-affinity is not symmetric."""
         found: dict[affinity.AffinityTerm, int] = {}
-        for term, weight in preferred_terms(pod):
+        terms = preferred_terms(pod)
+        for term, weight in terms if own else without_anti_affinity(terms):
             found[term] = found.get(term, 0) + weight
         for (match, key), weight in found.items():
             kind = "affinity" if weight > 0 else "anti-affinity"

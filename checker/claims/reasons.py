@@ -25,6 +25,7 @@ from models.snapshot.snapshot import Snapshot
 #: Rules that are asked again here.
 JUDGED: Final = frozenset(
     {
+        "BalloonsPolicy",
         "DynamicResources", "InterPodAffinity", "LimitRanger", "NodeAffinity", "NodeDeclaredFeatures", "NodeName", "NodePorts",
         "NodeResourcesFit", "NodeUnschedulable", "NodeVolumeLimits", "PodTopologySpread", "ResourceQuota", "TaintToleration",
         "VolumeBinding", "VolumeRestrictions", "VolumeZone",

@@ -31,11 +31,14 @@ PLAN: Final = (
 _TEXT: Final = 120
 
 
-def not_checked(result: Placement | RebalancePlan, unjudged: int = 0) -> list[str]:
-    """Return what a check of the document leaves open. ``unjudged``: pods that are left and were not asked about."""
+def not_checked(result: Placement | RebalancePlan, unjudged: int = 0, *, proved_grace: bool = False) -> list[str]:
+    """Return what a check of the document leaves open. ``unjudged``: pods that are left and were not asked about; ``proved_grace``: whether
+    what a plan forgives was checked against earlier snapshots."""
     found = list(PLAN if isinstance(result, RebalancePlan) else PLACEMENT)
     if result.snapshot.rollout is not None:
         found.append("why new pods are stuck")
+    if isinstance(result, RebalancePlan) and not proved_grace and result.executionGrace is not None and result.executionGrace.earlier:
+        found.append("which rules that hold during execution are within their grace: the earlier snapshots are not given (--since)")
     return found + unjudged_pods(unjudged)
 
 
@@ -67,6 +70,11 @@ def assumptions(result: Placement | RebalancePlan | Capacity) -> list[str]:
         found += [
             f"the snapshot is edited: {field}{'' if value is True else f' {_brief(value)}'}" for field, value in edits.items() if value
         ]
+    if isinstance(result, RebalancePlan) and result.executionGrace is not None:
+        grace = result.executionGrace
+        found.append(
+            f"rules that hold during execution have a grace of {grace.seconds} s, and {len(grace.forgiven)} that are broken do not count"
+        )
     if isinstance(result, RebalancePlan):
         limits = list(_differences(result.limits, Limits()))
         found += [f"the limits have {field} {_brief(value)} instead of {_brief(usual)}" for field, value, usual in limits]

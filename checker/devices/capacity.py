@@ -26,7 +26,10 @@ def amounts(raw: Mapping[str, str | int | float] | None) -> Amounts:
 
 @dataclass(frozen=True)
 class Entry:
-    """One capacity of a device. ``values``: those that a request may take, None if any; ``least``, ``most``, ``step``: of its range."""
+    """One capacity of a device. ``values``: those that a request may take, None if any; ``least``, ``most``, ``step``: of its range.
+
+    ``fine``: the range is counted in thousandths, not in whole units.
+    """
 
     value: Fraction
     default: Fraction | None = None
@@ -35,6 +38,7 @@ class Entry:
     most: Fraction | None = None
     step: Fraction | None = None
     values: tuple[Fraction, ...] | None = None
+    fine: bool = False
 
     def amount(self, requested: Fraction | None) -> Fraction:
         """Return what a request takes: rounded up by the policy; of what it does not name the default, or else all."""
@@ -45,8 +49,10 @@ class Entry:
                 return self.least
             if self.step is None:
                 return requested
-            least, step = quantity.ceil(self.least), quantity.ceil(self.step)
-            return Fraction(least + step * -(-(quantity.ceil(requested) - least) // step) if step > 0 else least)
+            least, step = self._whole(self.least), self._whole(self.step)
+            if step <= 0:
+                return least
+            return least + step * -(-(self._whole(requested) - least) // step)
         return next((value for value in self.values or () if requested <= value), requested)
 
     def allows(self, amount: Fraction) -> bool:
@@ -59,16 +65,20 @@ class Entry:
             return False
         if self.step is None:
             return True
-        step = quantity.ceil(self.step)
-        return step > 0 and (quantity.ceil(amount) - quantity.ceil(self.least or Fraction(0))) % step == 0
+        step = self._whole(self.step)
+        return step > 0 and (self._whole(amount) - self._whole(self.least or Fraction(0))) % step == 0
+
+    def _whole(self, value: Fraction) -> Fraction:
+        """Return a value as the arithmetic of ranges takes it: rounded up to a unit, or to a thousandth."""
+        return Fraction(quantity.ceil(value * 1000), 1000) if self.fine else Fraction(quantity.ceil(value))
 
 
 def _optional(raw: str | float | None) -> Fraction | None:
     return None if raw is None else quantity.parse(raw)
 
 
-def entry(raw: api.DeviceCapacity) -> Entry:
-    """Read a capacity of a device.
+def entry(raw: api.DeviceCapacity, fractions: bool) -> Entry:
+    """Read a capacity of a device. ``fractions``: the gate DRAFractionalCapacityRange is on.
 
     Raises:
         QuantityError: a quantity is malformed.
@@ -77,10 +87,11 @@ def entry(raw: api.DeviceCapacity) -> Entry:
     if policy is None:
         return Entry(value)
     span = policy.validRange
+    bounds = (_optional(span.min), _optional(span.max), _optional(span.step)) if span is not None else (None, None, None)
     return Entry(
-        value, _optional(policy.default), span is not None,
-        *((_optional(span.min), _optional(span.max), _optional(span.step)) if span is not None else (None, None, None)),
+        value, _optional(policy.default), span is not None, *bounds,
         None if policy.validValues is None else tuple(map(quantity.parse, policy.validValues)),
+        fractions and any(bound is not None and bound != int(bound) for bound in bounds),
     )  # fmt: skip
 
 

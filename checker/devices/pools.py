@@ -30,17 +30,19 @@ class DeviceError(Exception):
 
 @dataclass(eq=False)
 class Published:
-    """A device as a slice publishes it, with the taints of rules. ``shared``: it allows multiple allocations."""
+    """A device as a slice publishes it, with the taints of rules. ``shared``: it allows multiple allocations; ``fractions``: ranges of
+    its capacity may count in thousandths."""
 
     id: DeviceId
     device: api.Device
     spec: api.ResourceSliceSpec
     shared: bool
     taints: Sequence[api.DeviceTaint]
+    fractions: bool
 
     @cached_property
     def capacity(self) -> Mapping[str, Entry]:
-        return {name: entry(raw) for name, raw in (self.device.capacity or {}).items()}
+        return {name: entry(raw, self.fractions) for name, raw in (self.device.capacity or {}).items()}
 
     @cached_property
     def needs(self) -> list[Need]:
@@ -182,12 +184,12 @@ class Pools:
 
     def _devices(self, each: api.ResourceSlice) -> list[Published]:
         if id(each) not in self._published:
-            sharing = self._gates.enabled("DRAConsumableCapacity")
+            sharing, fractions = self._gates.enabled("DRAConsumableCapacity"), self._gates.enabled("DRAFractionalCapacityRange")
             spec = each.spec
             self._published[id(each)] = [
                 Published(
                     (spec.driver, spec.pool.name, device.name), device, spec, sharing and bool(device.allowMultipleAllocations),
-                    self._taints(spec, device) if self._tainted else (),
+                    self._taints(spec, device) if self._tainted else (), fractions,
                 )
                 for device in spec.devices or ()
             ]  # fmt: skip

@@ -13,9 +13,10 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from checker.objective import topology_manager as kubelet
+from checker.objective import topology_manager
 from checker.objective.container_affinity import Affinity
-from checker.objective.topology_manager import Machine
+from checker.objective.kubelet import Kubelet, zones_due
+from checker.objective.topology_manager import Ask, Machine
 from models.documents.placement import Assignment
 from models.documents.policy import Policy, node_topologies
 from models.kube import objects, quantity
@@ -47,7 +48,7 @@ class _Placed:
     key: str
     pod: objects.Pod
     entry: Assignment
-    asks: Sequence[kubelet.Ask] = ()
+    asks: Sequence[Ask] = ()
     pools: dict[str, int] = field(default_factory=dict)
 
 
@@ -89,17 +90,17 @@ def judge(snapshot: Snapshot, placed: Sequence[Assignment], absent: Collection[s
         if bound.spec.nodeName in there and key not in listed and key not in gone:
             fixed.setdefault(bound.spec.nodeName or "", []).append(bound)
     zones = Zones()
-    asked: dict[object, Sequence[kubelet.Ask]] = {}
+    asked: dict[object, Sequence[Ask]] = {}
     for name, entries in there.items():
         found = topologies.get(name)
-        machine = kubelet.read(nodes[name], found) if found is not None else None
+        machine = topology_manager.read(nodes[name], found) if found is not None else None
         if machine is not None and machine.rejects:
             for pod in entries:
                 spec, status = pod.pod.spec, pod.pod.status  # replicas in a snapshot share the parts of their specs
                 qos = status.qosClass if status else None
                 memo = (id(spec.containers), id(spec.initContainers), id(spec.resources), qos, machine.scope)
                 if memo not in asked:
-                    asked[memo] = kubelet.asks(pod.pod, machine.scope)
+                    asked[memo] = topology_manager.asks(pod.pod, machine.scope)
                 pod.asks = asked[memo]
         _judge_node(name, machine, entries, fixed.get(name, ()), policy, zones)
     return zones
@@ -202,7 +203,7 @@ def _zone_faults(machine: Machine, placed: Sequence[_Placed]) -> Iterator[tuple[
 
 
 def _wrong_width(item: _Item, machine: Machine) -> str | None:
-    due, has = kubelet.zones_due(machine, item.amounts), item.pool.bit_count()
+    due, has = zones_due(machine, item.amounts), item.pool.bit_count()
     if not due:
         return f"all zones together could not hold it ({machine.policy})"
     return None if has == due else f"has {has} zone{'s' if has > 1 else ''}, under {machine.policy} it gets {due}"
@@ -290,7 +291,7 @@ def _turned_away(machine: Machine, placed: Sequence[_Placed]) -> Iterator[tuple[
     """The pods that the kubelet rejects as they arrive, whatever zones are listed."""
     if not machine.rejects:
         return
-    manager = kubelet.Kubelet(machine)
+    manager = Kubelet(machine)
     for pod in placed:
         why = manager.admit(pod.asks)
         if why is not None:

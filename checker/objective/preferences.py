@@ -11,7 +11,7 @@ Source: docs/preferences.md; kube-scheduler plugins nodeaffinity, tainttoleratio
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -94,7 +94,7 @@ def score_of(snapshot: Snapshot, where: Whereabouts, policy: Policy, pending: Co
     waiting = {number for key, number in zip(where.crowd.key_of, where.crowd.set_of, strict=True) if key in pending}
     kinds = Kinds()
     points = _NodePoints(nodes, snapshot.gates, images=bool(policy.multipliers.imageLocality))
-    pairs = _Pairs(snapshot, nodes, policy.hardPodAffinityWeight)
+    pairs = _Pairs(snapshot, nodes, policy)
     fixed: list[tuple[objects.Pod, int]] = []
     to_be_placed: list[tuple[objects.Pod, Kind]] = []
     for number, (pod, on) in enumerate(where.on):
@@ -214,7 +214,7 @@ class _Family:
             self._own += term.weight * len(domains)  # a pod is no pair with itself
 
     def _holds(self, match: affinity.Match, kind: Kind) -> bool:
-        return match.holds(kind.namespace, kind.labels, self._namespace_labels.get(kind.namespace, {}))
+        return match.holds(kind.namespace, kind.labels, matching.namespace_labels(self._namespace_labels, kind.namespace))
 
     def points(self, kinds: Kinds, domains: _Domains) -> int:
         total = -self._own
@@ -255,10 +255,11 @@ _Weighted = tuple[affinity.AffinityTerm, int]
 class _Pairs:
     """Points of pairs: preferred (anti-)affinity, and the implicit weight of required affinity."""
 
-    def __init__(self, snapshot: Snapshot, nodes: Nodes, hard_weight: int) -> None:
+    def __init__(self, snapshot: Snapshot, nodes: Nodes, policy: Policy) -> None:
         namespace_labels = {name: namespace.metadata.labels or {} for name, namespace in snapshot.namespaces.items()}
         self._nodes = nodes
-        self._hard_weight = hard_weight
+        self._hard_weight = policy.hardPodAffinityWeight
+        self._symmetric = policy.symmetricPreferredAntiAffinity
         self._preferred = _Family(namespace_labels)
         self._required = _Family(namespace_labels)
         self._keys: dict[int, tuple[str, ...]] = {}
@@ -269,6 +270,8 @@ class _Pairs:
         if pod.spec.affinity is None:
             return
         preferred, required = self._read(pod, kind)
+        if not (placed or self._symmetric):
+            preferred = without_anti_affinity(preferred)
         labels = [labels_of(self._nodes[node]) for node in nodes]
         for family, terms in ((self._preferred, preferred), (self._required, required)):
             for term, weight in terms:
@@ -301,6 +304,11 @@ def preferred_terms(pod: objects.Pod) -> list[_Weighted]:
         terms = affinity.read_terms(objects.Pod(pod.metadata, objects.PodSpec(affinity=objects.Affinity(podAffinity=stand_in))))
         found += [(term, sign * entry.weight) for term, entry in zip(terms.affinity, weighted, strict=False)]
     return found
+
+
+def without_anti_affinity(terms: Iterable[_Weighted]) -> list[_Weighted]:
+    """Return the preferred terms that a pod which stays holds against newcomers where preferred anti-affinity is not symmetric."""
+    return [(term, weight) for term, weight in terms if weight > 0]
 
 
 def _together(snapshot: Snapshot, nodes: Nodes, placed: Mapping[str, str], gangs: Sequence[Gang]) -> int:

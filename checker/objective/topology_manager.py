@@ -1,4 +1,4 @@
-"""The checker's own account of a kubelet's NUMA zones: what its node says about them, and whom its Topology Manager turns away.
+"""The checker's own account of a kubelet's NUMA zones: what its node says about them, and what a pod asks of them.
 
 A set of zones is a bitmask over the zones in the kubelet's order (by id), bit 0 the first. CPU is in thousandths (mCPU), every other
 resource in whole units; what zones have is rounded down, what is asked of them up.
@@ -13,7 +13,6 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from heapq import nlargest
 from typing import Final
 
 from checker.rules import resources
@@ -21,7 +20,6 @@ from models.kube import objects, quantity, topology_objects
 from models.kube.pod_spec import GUARANTEED, qos_class
 
 Amounts = dict[str, int]
-_PerZone = Sequence[Mapping[str, int]]
 
 _POLICY: Final = "topologyManagerPolicy"
 _SCOPE: Final = "topologyManagerScope"
@@ -257,7 +255,11 @@ def asks(pod: objects.Pod, scope: str) -> list[Ask]:
 
 
 def _native(resource: str) -> bool:
-    return resource in ("cpu", "memory") or resource.startswith("hugepages-")
+    return resource == "cpu" or is_ram(resource)
+
+
+def is_ram(resource: str) -> bool:
+    return resource == "memory" or resource.startswith("hugepages-")
 
 
 def _asked(container: objects.Container, native: bool) -> Amounts:
@@ -281,82 +283,3 @@ def _together(found: Sequence[Ask], name: str) -> int:
         else:
             starting = max(starting, running + amount)  # so far only sidecars run
     return max(running, starting)
-
-
-# --- what the kubelet does ----------------------------------------------------------------------------------------------
-
-
-def zones_due(machine: Machine, amounts: Mapping[str, int]) -> int:
-    """Return how many zones a request gets: one, or under ``restricted`` as few as could hold it were they empty; 0 if even all could
-    not."""
-    if machine.policy != "restricted":
-        return 1
-    sizes = range(1, len(machine.zones) + 1)
-    return next((size for size in sizes if _lowest(machine.total, amounts, size, len(machine.zones)) is not None), 0)
-
-
-def _lowest(per_zone: _PerZone, wanted: Mapping[str, int], size: int, below: int) -> int | None:
-    """The lowest, as a number, of the sets of ``size`` among the first ``below`` zones that together have what is wanted; None: there is
-    none."""
-    if size == 0:
-        return None if any(amount > 0 for amount in wanted.values()) else 0
-    for name, amount in wanted.items():
-        if sum(nlargest(size, (zone.get(name, 0) for zone in per_zone[:below]))) < amount:
-            return None
-    for top in range(size - 1, below):
-        rest = _lowest(per_zone, {name: amount - per_zone[top].get(name, 0) for name, amount in wanted.items()}, size - 1, top)
-        if rest is not None:
-            return rest | 1 << top
-    return None
-
-
-class Kubelet:
-    """The Topology Manager of one node whose policy rejects; pods arrive one after the other and take the first zones that do."""
-
-    def __init__(self, machine: Machine) -> None:
-        self._machine = machine
-        self._left = [dict(zone) for zone in machine.left]
-
-    def admit(self, wanted: Sequence[Ask]) -> str | None:
-        """Return why a pod is turned away, which then holds nothing; None if it is let in."""
-        before = [dict(zone) for zone in self._left]
-        for ask in wanted:
-            why = self._place(ask)
-            if why is not None:
-                self._left = before
-                return why
-        return None
-
-    def _place(self, ask: Ask) -> str | None:
-        machine = self._machine
-        who = f"container {ask.container}" if ask.container else "the pod"
-        for name in sorted(ask.amounts):
-            if not machine.lists(name) and not (name in machine.offered and _need_not_be_listed(name)):
-                return f"{who} asks for {name}, which no NUMA zone lists"
-        amounts = {name: amount for name, amount in ask.amounts.items() if machine.lists(name)}
-        if not amounts:
-            return None
-        size = zones_due(machine, amounts)
-        chosen = _lowest(self._left, amounts, size, len(self._left)) if size else None
-        if chosen is None:
-            text = ", ".join(f"{name} {quantity.format_cpu(n) if name == 'cpu' else n}" for name, n in sorted(amounts.items()))
-            room = f"no {size} NUMA zones have" if size > 1 else "no NUMA zone has"
-            return f"{who} asks for {text}: {room if size else 'all NUMA zones together lack'} that much ({machine.policy})"
-        if ask.stays:
-            self._take(chosen, amounts)
-        return None
-
-    def _take(self, chosen: int, amounts: Mapping[str, int]) -> None:
-        """The lowest zones are emptied first."""
-        for name, amount in amounts.items():
-            rest = amount
-            for place, zone in enumerate(self._left):
-                if chosen >> place & 1:
-                    part = min(rest, zone.get(name, 0))
-                    zone[name] = zone.get(name, 0) - part
-                    rest -= part
-
-
-def _need_not_be_listed(name: str) -> bool:
-    extended = "/" in name and "kubernetes.io/" not in name and not name.startswith("requests.")
-    return extended or name in ("ephemeral-storage", "storage")

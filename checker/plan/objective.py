@@ -44,6 +44,8 @@ class Ledger:
     ) -> None:
         self._board, self._policy, self._pending = board, policy, frozenset(pending)
         self.subjects = frozenset(subjects)
+        #: By key, rules that are broken and forgiven.
+        self.excused: dict[str, frozenset[str]] = {}
         self._wanted = self.subjects | self._pending if admits else self.subjects
         self._gangs = gangs if admits else ()
         self._free_before = len(self.freed())
@@ -102,6 +104,10 @@ class Ledger:
         there = ((r.pod, [r.at.node], r.key not in self._wanted) for r in board.runners.values() if r.at is not None)
         return tie_break.balance(there, used, board.capacity, board.snapshot.gates)
 
+    def counting(self, broken: Mapping[str, frozenset[str]]) -> dict[str, frozenset[str]]:
+        """Return what counts of the rules that running pods break: all but what is forgiven, by key."""
+        return {key: rest for key, rules in broken.items() if (rest := rules - self.excused.get(key, frozenset()))}
+
     # --- nodes --------------------------------------------------------------------------------------------------------------
 
     def empty(self) -> set[str]:
@@ -137,7 +143,7 @@ class Ledger:
             case "drained":
                 return -sum(self.is_left(runner, plan.drain) for runner in runners.values())
             case "rules":
-                return -sum(len(rules) for key, rules in broken.items() if key in self.subjects)
+                return -sum(len(rules) for key, rules in self.counting(broken).items() if key in self.subjects)
             case "evictions":
                 gone = [runners[entry.pod].pod.spec.priority or 0 for entry in listed if entry.target is None]
                 return -gone.count(tier.priority or 0)

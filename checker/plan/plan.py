@@ -8,7 +8,7 @@ hold of them is not known.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 from checker.claims.plan import End, plan_claims
 from checker.placement_document import why_not_pending
@@ -27,8 +27,8 @@ from checker.plan.movable import Exclusions, holds_rules
 from checker.plan.move_cost import Cost, cost_of
 from checker.plan.objective import Ledger, summary_faults, tier_faults
 from checker.plan.replay import BUDGET, Replay
-from checker.plan.state import Board
-from checker.rules import gangs
+from checker.plan.state import Board, cordoned
+from checker.rules import execution_grace, gangs
 from checker.violation import DOCUMENT, Violation
 from models.documents.placement import Assignment, GangResult, Placement
 from models.documents.policy import DEFAULT
@@ -40,9 +40,12 @@ from models.snapshot.snapshot import Snapshot
 __all__ = ["BUDGET", "summary", "verify_plan"]
 
 
-def verify_plan(snapshot: Snapshot, plan: RebalancePlan, *, claims: bool = False) -> list[Violation]:
+def verify_plan(
+    snapshot: Snapshot, plan: RebalancePlan, *, claims: bool = False, earlier: Sequence[Snapshot] | None = None
+) -> list[Violation]:
     """Return every violation of a plan: faults of the document, of its waves in turn, then of what it is said to be worth. A plan for
-    another snapshot has that one violation. ``claims``: whether what it says of obstacles and of itself is judged as well.
+    another snapshot has that one violation. ``claims``: whether what it says of obstacles and of itself is judged as well. ``earlier``: the
+    snapshots from which it follows what the plan forgives; None: that is taken from the plan.
 
     Raises:
         QuantityError: a quantity in the snapshot is malformed or beyond 64 bits.
@@ -51,7 +54,7 @@ def verify_plan(snapshot: Snapshot, plan: RebalancePlan, *, claims: bool = False
     if plan.snapshot.sha256 != snapshot.sha256:
         return [Violation("", "", PLAN, f"the plan is for snapshot {plan.snapshot.sha256}, this is {snapshot.sha256}")]
     with no_gc():
-        return list(_Check(snapshot, plan).faults(cost_of(snapshot, plan.policy or DEFAULT), claims=claims))
+        return list(_Check(snapshot, plan).faults(cost_of(snapshot, plan.policy or DEFAULT), claims=claims, earlier=earlier))
 
 
 def summary(snapshot: Snapshot, plan: RebalancePlan) -> tuple[Summary, Summary, int]:
@@ -69,6 +72,7 @@ class _Check:
     """One plan against its snapshot."""
 
     def __init__(self, snapshot: Snapshot, plan: RebalancePlan) -> None:
+        snapshot = cordoned(snapshot, plan.drain)
         self.snapshot, self.plan = snapshot, plan
         policy = plan.policy or DEFAULT
         self.pods = {objects.pod_key(pod): pod for pod in snapshot.pods}
@@ -128,7 +132,7 @@ class _Check:
 
     # --- faults -------------------------------------------------------------------------------------------------------------
 
-    def faults(self, cost: Cost, *, claims: bool) -> Iterator[Violation]:
+    def faults(self, cost: Cost, *, claims: bool, earlier: Sequence[Snapshot] | None) -> Iterator[Violation]:
         plan = self.plan
         yield from goal_faults(plan, self.snapshot, self.names, len(self.pending))
         yield from numbering_faults(plan, self.listed, self.roster.gang_of)
@@ -141,11 +145,12 @@ class _Check:
             yield Violation("", "", PLAN, f"leastWaves is {plan.leastWaves}, {least} may do for budgets and for pods that wait for others")
         yield from self._excluded_faults()
         broken = self.board.all_broken()
+        yield from self._grace_faults(broken, earlier)
         before = self.ledger.summary(broken, self._touched())
         free = self.ledger.freed()
         gone = {entry.pod for entry in self.listed if entry.target is None}
         self._replay.preempting = preempting(self.pods[key] for key in self.pending) if "admit" in plan.goals else None
-        self._replay.violators = violators(self.board, gone, broken) if "repair" in plan.goals else frozenset()
+        self._replay.violators = violators(self.board, gone, self.ledger.counting(broken)) if "repair" in plan.goals else frozenset()
         for runner in self.board.runners.values():
             runner.broke = broken.get(runner.key, frozenset())
             self.board.settle_down(runner)
@@ -166,7 +171,45 @@ class _Check:
         left = {key for key, runner in runners.items() if self.ledger.is_left(runner, drain)}
         waiting = {key for key in self.pending if key not in runners or runners[key].at is None}
         nodes = {key: runners[key].node if key in runners else None for key in self.pods}
-        return End(nodes, left, broken.keys() & self.ledger.subjects, waiting)
+        return End(nodes, left, self.ledger.counting(broken).keys() & self.ledger.subjects, waiting)
+
+    # --- what is forgiven ---------------------------------------------------------------------------------------------------
+
+    def _grace_faults(self, broken: Mapping[str, frozenset[str]], earlier: Sequence[Snapshot] | None) -> Iterator[Violation]:
+        """Take what the plan forgives, and judge it."""
+        grace = self.plan.executionGrace
+        if grace is None:
+            return
+        said = {(each.pod, each.rule) for each in grace.forgiven}
+        for key, rule in sorted(said):
+            if rule not in broken.get(key, ()):
+                yield Violation(key, "", PLAN, f"the plan forgives that the pod breaks {rule}, and it does not break it")
+        if earlier is not None:
+            hashes = sorted(each.sha256 for each in earlier)
+            if hashes != sorted(each.sha256 for each in grace.earlier):
+                yield Violation("", "", PLAN, f"the plan is made with {len(grace.earlier)} earlier snapshots, and not with these")
+            else:
+                expected = self._excused(broken, earlier, grace.seconds)
+                for key, rule in sorted(said ^ expected):
+                    forgives = "the plan forgives" if (key, rule) in said else "the plan does not forgive"
+                    yield Violation(key, "", PLAN, f"{forgives} that the pod breaks {rule}: the earlier snapshots say otherwise")
+        for key, rule in said:
+            self.ledger.excused[key] = self.ledger.excused.get(key, frozenset()) | {rule}
+
+    def _excused(self, broken: Mapping[str, frozenset[str]], earlier: Sequence[Snapshot], seconds: int) -> set[tuple[str, str]]:
+        """Return the filters that pods break by forgiven rules alone, each with its pod."""
+        exempt, found = self.plan.snapshot.daemonNamespaces, set()
+        rules = execution_grace.forgiven(self.snapshot, earlier, seconds, exempt) if "repair" in self.plan.goals else set()
+        parts = {"NodeAffinity": ("nodeAffinity",), "InterPodAffinity": ("podAffinity", "podAntiAffinity")}
+        for name, fields in parts.items():
+            if any(rule.part in fields for rule in rules):
+                rest = Board(execution_grace.lifted(self.snapshot, rules, fields), self.pending, exempt).all_broken()
+                found |= {
+                    (key, name)
+                    for key, rules_of in broken.items()
+                    if name in rules_of and name not in rest.get(key, ()) and key in self.ledger.subjects
+                }
+        return found
 
     # --- claims -------------------------------------------------------------------------------------------------------------
 

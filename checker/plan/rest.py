@@ -15,7 +15,7 @@ from checker.plan.disruption_budgets import Guards
 from checker.plan.document import PLAN, Entry, entries, history_faults
 from checker.plan.movable import Exclusions
 from checker.plan.replay import Replay
-from checker.plan.state import Board
+from checker.plan.state import Board, cordoned
 from checker.rules import admission, gangs
 from checker.violation import Violation
 from models.documents.placement import Assignment, Placement
@@ -26,18 +26,18 @@ from models.snapshot.gc_pause import no_gc
 from models.snapshot.snapshot import Snapshot
 
 
-def rest_faults(snapshot: Snapshot, plan: RebalancePlan) -> list[Violation]:
+def rest_faults(snapshot: Snapshot, plan: RebalancePlan, *, cordon: bool = True) -> list[Violation]:
     """Return what is wrong with the steps of a plan on a snapshot that is not the plan's own.
 
     ``plan``: with the remaining steps alone, under the names that their pods have in ``snapshot``; steps and waves keep their numbers. A
-    step that moves a running pod which was stopped already has no source.
+    step that moves a running pod which was stopped already has no source. ``cordon``: the nodes to be drained have the taint of a cordon.
 
     Raises:
         QuantityError: a quantity in the snapshot is malformed or beyond 64 bits.
         InputError: the declaration of a pending gang cannot be read.
     """
     with no_gc():
-        return list(_faults(snapshot, plan))
+        return list(_faults(cordoned(snapshot, plan.drain) if cordon else snapshot, plan))
 
 
 def _faults(snapshot: Snapshot, plan: RebalancePlan) -> Iterator[Violation]:

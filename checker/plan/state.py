@@ -7,14 +7,16 @@ case for capacity, host ports, anti-affinity and volumes: each of them sees only
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
+
+import msgspec
 
 from checker.devices import start as devices
 from checker.plan.affinity import Asks, State
 from checker.plan.spread import Stake, Tallies
 from checker.plan.volumes import Volumes, claims
-from checker.rules import affinity, node_rules, resources, spread
+from checker.rules import affinity, balloons, node_rules, resources, spread
 from models.kube import objects
 from models.snapshot.snapshot import Snapshot
 
@@ -85,6 +87,22 @@ class Held:
         return found + [("NodeResourcesFit", why) for why in resources.fit_faults(requests, self.pods, self.used, capacity)]
 
 
+def cordoned(snapshot: Snapshot, drain: Collection[str]) -> Snapshot:
+    """Return the snapshot as a plan finds it when it begins: the nodes to be drained are cordoned, and have the taint that the node
+    lifecycle controller gives to cordoned nodes. Constraints with ``nodeTaintsPolicy: Honor`` do not count them for pods without a
+    toleration."""
+    if not drain:
+        return snapshot
+    mark, nodes = objects.Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule"), []
+    for node in snapshot.nodes:
+        if node.metadata.name in drain:
+            taints = (node.spec.taints if node.spec is not None else None) or []
+            others = [taint for taint in taints if taint.key != mark.key or taint.effect != mark.effect]
+            node = msgspec.structs.replace(node, spec=objects.NodeSpec(unschedulable=True, taints=[*others, mark]))
+        nodes.append(node)
+    return replace(snapshot, nodes=nodes)
+
+
 class Board:
     """All running pods of a snapshot, and those with the keys ``waiting``, that a plan places. ``exempt``: namespaces without hard
     anti-affinity.
@@ -96,6 +114,7 @@ class Board:
     tallies_of: ClassVar[type[Tallies]] = Tallies
 
     def __init__(self, snapshot: Snapshot, waiting: Collection[str], exempt: Collection[str]) -> None:
+        self._balloons = balloons.Policies(snapshot.balloons_policies)
         self.snapshot = snapshot  # keeps parts of pods in memory, which are known by their ids
         self.nodes = {node.metadata.name or "": node for node in snapshot.nodes}
         self.capacity = {name: resources.node_capacity(node) for name, node in self.nodes.items()}
@@ -187,6 +206,7 @@ class Board:
         may as well be away."""
         pod, node, capacity = runner.pod, self.nodes[name], self.capacity[name]
         found: list[Fault] = node_rules.node_faults(pod.spec, node, self.snapshot.gates)
+        found += self._balloons.faults(pod, node) if self._balloons else ()
         found += self.held[name].faults(self.left_to_the_node(pod, name), self.ports(pod), capacity)
         if self.devices is not None:
             why = self.devices.judge(pod, node, self.requests(pod, bound=False), capacity).fault

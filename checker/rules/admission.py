@@ -1,20 +1,25 @@
-"""Which pods that are yet to be created are refused by a LimitRange or a ResourceQuota, computed by the checker from the raw objects.
+"""Which pods that are yet to be created are refused by a RuntimeClass, a LimitRange or a ResourceQuota, computed by the checker.
 
-Pods are created in the order of ``Snapshot.to_create``; each takes what it uses of every quota that concerns it, placed or not.
+Pods are created in the order of ``Snapshot.to_create``; each takes what it uses of every quota that concerns it, placed or not. Under a
+policy that charges opportunity cost it takes at least the most that it may close to others; of pods that run, a quota counts the nodes
+that they close, each once.
 
-Source: k8s.io/kubernetes plugin/pkg/admission/limitranger, pkg/quota/v1/evaluator/core/pods.go.
+Source: k8s.io/kubernetes plugin/pkg/admission/{runtimeclass,limitranger}, pkg/quota/v1/evaluator/core/pods.go.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from fractions import Fraction
 from typing import Final
 
 from checker.rules import resources
+from checker.rules.opportunity_cost import ClosedNodes
+from models.documents.policy import DEFAULT as DEFAULT_POLICY
+from models.documents.policy import Policy
 from models.kube import objects, pod_spec, quantity
 from models.kube.feature_gates import DEFAULT
-from models.kube.namespace_limits import LimitRangeItem, ResourceQuota, ScopedResourceSelectorRequirement
+from models.kube.namespace_limits import LimitRangeItem, ResourceQuota, RuntimeScheduling, ScopedResourceSelectorRequirement
 from models.snapshot.snapshot import Snapshot
 
 Fault = tuple[str, str]  # rule, why
@@ -26,21 +31,44 @@ _NONE: Final = Fraction(0)
 class Books:
     """The quotas and LimitRanges of a snapshot, with what its pods use of the quotas."""
 
-    def __init__(self, snapshot: Snapshot, absent: Collection[str] = ()) -> None:
-        """``absent``: keys of pods of the snapshot that are not there, or not yet."""
+    def __init__(
+        self, snapshot: Snapshot, absent: Collection[str] = (), *, policy: Policy = DEFAULT_POLICY, exempt: Collection[str] = ()
+    ) -> None:
+        """``absent``: keys of pods of the snapshot that are not there, or not yet; ``exempt``: namespaces without hard anti-affinity."""
         self._snapshot = snapshot
-        self._books = [
-            (quota, _read(quota.spec.hard if quota.spec else None), dict[str, Fraction]()) for quota in snapshot.resource_quotas.values()
-        ]
-        for pod in (*(pod for pod in snapshot.pods if objects.pod_key(pod) not in absent), *snapshot.left_out) if self._books else ():
-            self.charge(pod)
+        self._closing = ClosedNodes(snapshot, exempt) if policy.quotaCharge == "opportunityCost" else None
+        self._there = {key: pod for pod in snapshot.pods if (key := objects.pod_key(pod)) not in absent}
+        self._created: list[objects.Pod] = []
+        self._hard = [(quota, _read(quota.spec.hard if quota.spec else None)) for quota in snapshot.resource_quotas.values()]
+        self._books = self._opened()
 
-    def charge(self, pod: objects.Pod, sign: int = 1) -> None:
-        """Count a pod as created, or as gone with sign -1."""
+    def _opened(self) -> list[tuple[ResourceQuota, _Exact, _Exact]]:
+        """The quotas with what the pods use that are there, and those that were created."""
+        present = [*self._there.values(), *self._snapshot.left_out]
+        books = [(quota, hard, _used(quota, present, self._closing)) for quota, hard in self._hard]
+        for quota, _, used in books:
+            for pod in self._created:
+                if _covers(quota, pod):
+                    _charge(used, _at_creation(pod, self._closing))
+        return books
+
+    def create(self, pod: objects.Pod) -> None:
+        """Count a pod as created. It keeps what it is charged then."""
+        self._created.append(pod)
         for quota, _, used in self._books:
             if _covers(quota, pod):
-                use = _use(pod) if not objects.is_terminal(pod) else {"count/pods": Fraction(1)}
-                _charge(used, {name: sign * amount for name, amount in use.items()})
+                _charge(used, _at_creation(pod, self._closing))
+
+    def remove(self, pod: objects.Pod) -> None:
+        """Count a pod of the snapshot as gone."""
+        del self._there[objects.pod_key(pod)]
+        if self._closing is not None:
+            self._books = self._opened()  # nodes that others close, too, stay counted
+            return
+        for quota, _, used in self._books:
+            if _covers(quota, pod):
+                gone = _use(pod) if not objects.is_terminal(pod) else {"count/pods": Fraction(1)}
+                _charge(used, {name: -amount for name, amount in gone.items()})
 
     def fault(self, pod: objects.Pod) -> Fault | None:
         """Return what refuses one more pod.
@@ -52,7 +80,7 @@ class Books:
         if outside is not None:
             return "LimitRanger", outside
         covering = [book for book in self._books if _covers(book[0], pod)]
-        use = _use(pod) if covering else {}
+        use = _at_creation(pod, self._closing) if covering else {}
         for quota, hard, used in covering:
             over = [name for name, most in hard.items() if use.get(name) and used.get(name, _NONE) + use[name] > most]
             if over or _unstated(pod, hard):
@@ -61,17 +89,55 @@ class Books:
         return None
 
 
-def refused(snapshot: Snapshot) -> dict[str, Fault]:
-    """Return by pod key what refuses each pod that cannot be created.
+def refused(snapshot: Snapshot, policy: Policy = DEFAULT_POLICY, exempt: Collection[str] = ()) -> dict[str, Fault]:
+    """Return by pod key what refuses each pod that cannot be created. ``exempt``: namespaces without hard anti-affinity.
 
     Raises:
         QuantityError: a quantity in the snapshot is malformed or beyond 64 bits.
     """
-    if not (snapshot.to_create and (snapshot.resource_quotas or snapshot.limit_ranges)):
+    if not snapshot.to_create:
         return {}
-    ahead = dict.fromkeys(snapshot.to_create)
+    found = {key: ("RuntimeClass", why) for key, why in _unlike_class(snapshot)}
+    if snapshot.resource_quotas or snapshot.limit_ranges:
+        found |= _beyond(snapshot, found, policy, exempt)
+    return found
+
+
+def _unlike_class(snapshot: Snapshot) -> Iterator[tuple[str, str]]:
+    """Yield the pods that are not as their RuntimeClass makes them, with why: overhead, node selector or tolerations are not there."""
+    ahead = frozenset(snapshot.to_create)
+    for pod in snapshot.pods:
+        spec, key = pod.spec, objects.pod_key(pod)
+        if key not in ahead or pod.metadata.uid or spec.nodeName or (spec.runtimeClassName is None and not spec.overhead):
+            continue
+        of = snapshot.runtime_classes.get(spec.runtimeClassName or "")
+        if of is None and spec.runtimeClassName is not None:
+            yield key, f"there is no RuntimeClass {spec.runtimeClassName}"
+            continue
+        if _read(spec.overhead) != _read(of.overhead.podFixed if of is not None and of.overhead is not None else None):
+            yield key, f"its overhead is not that of RuntimeClass {spec.runtimeClassName}"
+        scheduling = (of.scheduling if of is not None else None) or RuntimeScheduling()
+        lacking = (scheduling.nodeSelector or {}).items() - (spec.nodeSelector or {}).items()
+        if lacking:
+            yield key, f"its node selector lacks {min(lacking)[0]} of RuntimeClass {spec.runtimeClassName}"
+        if not all(any(_takes_in(own, each) for own in spec.tolerations or ()) for each in scheduling.tolerations or ()):
+            yield key, f"it lacks a toleration of RuntimeClass {spec.runtimeClassName}"
+
+
+def _takes_in(own: objects.Toleration, asked: objects.Toleration) -> bool:
+    """Return whether a pod's toleration tolerates all that another one does."""
+    if own.effect and own.effect != asked.effect:
+        return False
+    if own.operator == "Exists":
+        return not own.key or own.key == asked.key
+    return (own.key, own.operator or "Equal", own.value or "") == (asked.key, asked.operator or "Equal", asked.value or "")
+
+
+def _beyond(snapshot: Snapshot, refused_before: Mapping[str, Fault], policy: Policy, exempt: Collection[str]) -> dict[str, Fault]:
+    """Return the pods that limits or quotas refuse. Pods that are refused already use nothing."""
+    ahead = dict.fromkeys(key for key in snapshot.to_create if key not in refused_before)
     pods = {objects.pod_key(pod): pod for pod in snapshot.pods}
-    books = Books(snapshot, ahead)
+    books = Books(snapshot, frozenset(snapshot.to_create), policy=policy, exempt=exempt)
     found: dict[str, Fault] = {}
     for key in ahead:
         if key in pods:
@@ -79,7 +145,50 @@ def refused(snapshot: Snapshot) -> dict[str, Fault]:
             if fault is not None:
                 found[key] = fault
             else:
-                books.charge(pods[key])
+                books.create(pods[key])
+    return found
+
+
+def _used(quota: ResourceQuota, there: Iterable[objects.Pod], closing: ClosedNodes | None) -> _Exact:
+    """What the pods of the cluster use of a quota."""
+    used: _Exact = {}
+    held: dict[str, _Exact] = {}  # by node
+    closed: set[str] = set()
+    for pod in there:
+        if not _covers(quota, pod):
+            continue
+        if objects.is_terminal(pod):
+            _charge(used, {"count/pods": Fraction(1)})
+            continue
+        node = pod.spec.nodeName or ""
+        if closing is None or not closing.has(node):
+            _charge(used, _at_creation(pod, closing))
+            continue
+        own = _use(pod)
+        _charge(used, own)
+        _charge(held.setdefault(node, {}), own)
+        closed |= closing.by(pod)
+    for node in sorted(closed):
+        whole = _named(closing.together([node])) if closing is not None else {}
+        _charge(used, {name: amount - had for name, amount in whole.items() if (had := held.get(node, {}).get(name, _NONE)) < amount})
+    return used
+
+
+def _at_creation(pod: objects.Pod, closing: ClosedNodes | None) -> _Exact:
+    """What a pod takes when it is created."""
+    use = _use(pod)
+    for name, amount in _named(closing.ceiling(pod) if closing is not None else {}).items():
+        use[name] = max(amount, use.get(name, _NONE))
+    return use
+
+
+def _named(amounts: Mapping[str, int]) -> _Exact:
+    """Amounts under the names that quotas have for them."""
+    found: _Exact = {}
+    for name, amount in amounts.items():
+        found[f"requests.{name}"] = Fraction(amount, 1000) if name == "cpu" else Fraction(amount)
+        if "/" not in name:
+            found[name] = found[f"requests.{name}"]
     return found
 
 
@@ -154,11 +263,7 @@ def _within(item: LimitRangeItem, requests: _Exact, limits: _Exact) -> bool:
 def _use(pod: objects.Pod) -> _Exact:
     """What a pod takes of the resources that quotas name."""
     use: _Exact = {"pods": Fraction(1), "count/pods": Fraction(1)}
-    for name, amount in resources.pod_requests(pod, DEFAULT, bound=bool(pod.spec.nodeName)).items():
-        exact = Fraction(amount, 1000) if name == "cpu" else Fraction(amount)
-        use[f"requests.{name}"] = exact
-        if "/" not in name:
-            use[name] = exact
+    use |= _named(resources.pod_requests(pod, DEFAULT, bound=bool(pod.spec.nodeName)))
     return use | {f"limits.{name}": limit for name, limit in _whole(pod)[1].items()}
 
 

@@ -238,7 +238,7 @@ class AffinityState:
         return seen
 
     def _look(self, member: Member) -> _Seen:
-        own = self._namespace_labels.get(member.namespace, {})
+        own = matching.namespace_labels(self._namespace_labels, member.namespace)
         offered = self._matches.candidates(member.labels)
         matches = dict.fromkeys(match for match in offered if match.holds(member.namespace, member.labels, own))
         seen = _Seen()
@@ -327,7 +327,7 @@ class AffinityState:
         empty = [tally.key for tally in wants.affinity if tally.anyone(labels[tally.key]) is None]
         if not empty:
             return []
-        own = self._namespace_labels.get(member.namespace, {})
+        own = matching.namespace_labels(self._namespace_labels, member.namespace)
         nobody = not any(tally.domains for tally in wants.affinity)
         if nobody and all(match.holds(member.namespace, member.labels, own) for match in wants.group):
             return []  # bootstrap: the first of a group whose pods want each other

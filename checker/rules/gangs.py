@@ -174,16 +174,17 @@ class _Kind(NamedTuple):
     ask: _Ask | None
     answers: frozenset[affinity.Group]
 
-    def is_mate_of(self, other: _Kind) -> bool:
-        """Return whether it has terms that the other answers, or the other's own terms."""
-        return self.ask is not None and (self.ask == other.ask or self.ask.group in other.answers)
+    def shares_terms_with(self, other: _Kind) -> bool:
+        """Return whether both ask for the same, term by term."""
+        return self.ask is not None and self.ask == other.ask
 
 
 def affinity_faults(state: affinity.AffinityState, unit: Sequence[tuple[affinity.Member, objects.Node]]) -> list[list[str]]:
     """Return why required affinity rejects each member of a unit on its node, all of the unit being present.
 
-    A match is needed in the pod's domain of each key. One that was there before, or a member that is no mate, will do. Mates need each
-    other, itself included: they open a domain, which is allowed where the cluster has no match at all, and once per set of terms and key.
+    A match is needed in the pod's domain of each key. One that was there before, or a member of other terms (or of none), will do.
+    Members of the same terms found each other as little as a pod founds itself. They open a domain, which Kubernetes allows where the
+    cluster has no match at all, and then once per set of terms and key.
 
     ``state``: the pods that were there before the unit.
     """
@@ -200,7 +201,7 @@ def affinity_faults(state: affinity.AffinityState, unit: Sequence[tuple[affinity
             if key in labels:
                 there.setdefault((kind, key), set()).add(labels[key])
     every = set(kinds)
-    offers: dict[tuple[_Kind, str], tuple[set[str], set[str]]] = {}  # domains with a match that is no mate, and with a mate
+    offers: dict[tuple[_Kind, str], tuple[set[str], set[str]]] = {}  # domains with a match of other terms, and of its own
     opened: dict[tuple[_Ask, str], str] = {}
     found: list[list[str]] = []
     for want, kind, labels in zip(wants, kinds, places, strict=True):
@@ -215,18 +216,18 @@ def affinity_faults(state: affinity.AffinityState, unit: Sequence[tuple[affinity
             if tally.anyone(domain) is not None:
                 continue
             if (kind, key) not in offers:
-                free, mated = set[str](), set[str]()
+                free, alike = set[str](), set[str]()
                 for other in every:
                     if kind.ask.group in other.answers:
-                        (mated if other.is_mate_of(kind) else free).update(there.get((other, key), ()))
-                offers[kind, key] = free, mated
-            free, mated = offers[kind, key]
+                        (alike if other.shares_terms_with(kind) else free).update(there.get((other, key), ()))
+                offers[kind, key] = free, alike
+            free, alike = offers[kind, key]
             if domain in free:
                 continue
-            if domain not in mated:
+            if domain not in alike:
                 faults.append(f"no pod in {key}={domain} matches all its affinity terms, its unit included")
             elif any(other.domains for other in want.affinity):
-                faults.append(f"only its unit matches all its affinity terms in {key}={domain}, and a pod elsewhere does too")
+                faults.append(f"only pods of the same terms match all its affinity terms in {key}={domain}, and a pod elsewhere does too")
             elif opened.setdefault((kind.ask, key), domain) != domain:
                 faults.append(f"the unit opens {key}={domain} for its affinity terms, and {key}={opened[kind.ask, key]} too")
     return found

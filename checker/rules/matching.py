@@ -21,6 +21,7 @@ Profile = tuple[str, frozenset[tuple[str, str]]]  # namespace and labels: all th
 
 _VALUE: Final = re.compile(r"(?:[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)?\Z")
 _WHOLE: Final = re.compile(r"[0-9]+\Z")
+_NAMESPACE_NAME: Final = "kubernetes.io/metadata.name"
 _INT64_LIMIT: Final = 2**63
 _LABEL_OPERATORS: Final = frozenset({"In", "NotIn", "Exists", "DoesNotExist"})
 _NODE_OPERATORS: Final = _LABEL_OPERATORS | {"Gt", "Lt"}
@@ -30,6 +31,11 @@ _REMEMBERED: Final = 4096
 
 T = TypeVar("T")
 R = TypeVar("R")
+
+
+def namespace_labels(known: Mapping[str, Labels], name: str) -> Labels:
+    """Return the labels of a namespace; of one without an object what every namespace has: a label with its name."""
+    return known.get(name, {_NAMESPACE_NAME: name})
 
 
 class Once(Generic[T, R]):

@@ -210,6 +210,7 @@ class VolumeState:
             return (
                 capacity >= request
                 and (offer.volumeMode or "Filesystem") == volume_mode
+                and (offer.volumeAttributesClassName or "") == (spec.volumeAttributesClassName or "")
                 and modes <= set(offer.accessModes or ())
                 and (selector is None or matching.selects(selector, volume.metadata.labels or {}))
             )

@@ -18,7 +18,7 @@ from commands.common.interrupts import heard
 from commands.common.judging import judge_rest
 from commands.common.options import Streams
 from live.api import others
-from live.api.answers import Unreachable
+from live.api.answers import Unauthorized, Unreachable
 from live.api.connect import connect
 from live.api.live_cluster import LiveCluster
 from live.apply import leftovers
@@ -40,6 +40,8 @@ def run(work: Callable[[], Awaitable[int]]) -> int:
     except InputError as error:
         fail(error.problems)
     except (LeaseTaken, LeaseLost) as error:
+        fail([str(error)], INCOMPLETE)
+    except Unauthorized as error:
         fail([str(error)], INCOMPLETE)
     except Unreachable as error:
         fail([f"the API server does not answer: {error}"], INCOMPLETE)

@@ -22,8 +22,9 @@ from live.apply.run import Outcome
 from models.documents.placement import Placement
 from models.documents.policy import DEFAULT
 from models.documents.rebalance_plan import Limits, RebalancePlan
+from models.execution.execution_grace import NO_HISTORY, History, time_of
 from models.kube.lenient_decode import some
-from models.snapshot.snapshot import Snapshot, from_json
+from models.snapshot.snapshot import InputError, Snapshot, from_json
 from report.documents import results
 from report.documents.output import write_file
 from solver.rebalance.problem.options import PlanOptions
@@ -129,7 +130,7 @@ async def _plan(
     snapshot = from_json(text, files.snapshot)
     set_gates_of(snapshot, asked.document.snapshot)
     say(f"round {files.number}: planning anew for the cluster as it is now")
-    return text, await asyncio.to_thread(_search, snapshot, asked.document, outcome), now
+    return text, await asyncio.to_thread(_search, snapshot, asked, outcome), now
 
 
 def _used_up(now: Snapshot, asked: Reviewed, before: Snapshot | None = None) -> list[str]:
@@ -147,8 +148,10 @@ def _held(text: bytes, stays: Collection[str]) -> bytes:
     return msgspec.json.encode(document)
 
 
-def _search(snapshot: Snapshot, before: Placement | RebalancePlan, outcome: Outcome) -> Placement | RebalancePlan:
-    """Return a document for the goals, limits and policy of the one before; what that did counts towards its limits."""
+def _search(snapshot: Snapshot, asked: Reviewed, outcome: Outcome) -> Placement | RebalancePlan:
+    """Return a document for the goals, limits and policy of the one before; what that did counts towards its limits. Its snapshot is an
+    earlier one of the cluster."""
+    before = asked.document
     ref = before.snapshot
     options = Options(
         include_gated=ref.includeGated, daemon_namespaces=tuple(ref.daemonNamespaces), policy=before.policy or DEFAULT
@@ -158,7 +161,19 @@ def _search(snapshot: Snapshot, before: Placement | RebalancePlan, outcome: Outc
     goals = tuple(goal for goal in before.goals if goal != "drain")
     nodes = {node.metadata.name for node in snapshot.nodes}
     drain = tuple(name for name in before.drain if name in nodes)
-    return rebalance(snapshot, PlanOptions(goals, drain, _left(before.limits, outcome), options))
+    return rebalance(snapshot, PlanOptions(goals, drain, _left(before.limits, outcome), options, _history(snapshot, asked)))
+
+
+def _history(snapshot: Snapshot, asked: Reviewed) -> History:
+    """Return what is known of the time before a round, if its plan forgives rules: the snapshot of the round before, if that has a time."""
+    grace = asked.document.executionGrace if isinstance(asked.document, RebalancePlan) else None
+    if grace is None:
+        return NO_HISTORY
+    try:
+        known = time_of(asked.snapshot) <= time_of(snapshot)
+    except InputError:
+        known = False
+    return History(grace.seconds, (asked.snapshot,) if known else ())
 
 
 def _left(limits: Limits, outcome: Outcome) -> Limits:

@@ -210,7 +210,7 @@ def _run(plan: Plan, folder: str, output: str, share: tuple[int, int] | None, ho
 
     with Folder(folder).take(resume=how.resume) as place:
         paths = checked(lambda: snapshots.expand(plan.snapshots, each_directory=plan.each_directory, without=output))
-        listed = tasks.of(plan, paths, share)
+        listed = tasks.of(plan, paths, share, series=how.series)
         rows: dict[str, Row] = {row.id: row for row in listed.unreadable}
         rows |= {task.id: tasks.renamed(place.done[task.id], task) for task in listed.tasks if task.id in place.done}
         waiting = [task for task in listed.tasks if task.id not in rows]

@@ -10,6 +10,8 @@ import msgspec
 from commands.batch.task import Task
 from models.documents.batch import Row
 from models.documents.findings.audit import Audit
+from models.documents.placement import Placement, TierResult
+from report.documents.status_words import tier_apart
 
 _SEVERITIES: Final = ("error", "warning", "info")
 
@@ -48,6 +50,7 @@ class _Result(msgspec.Struct):
     complete: bool | None = None
     blocked: list[msgspec.Raw] = []
     moves: list[msgspec.Raw] = []
+    objective: list[TierResult] = []
     pods: list[_Pod] = []
 
 
@@ -92,6 +95,10 @@ def _fill(found: Row, document: _Result) -> None:
             found.verdict = "certified" if document.certified else "not certified"
         case "Upgrade":
             found.verdict = "complete" if document.complete else "blocked" if document.blocked else "not finished"
+        case Placement.__name__:
+            left_out = [tier_apart(tier.tier) for tier in document.objective if tier.value != tier.bound]
+            apart = f", but for the {' and the '.join(left_out)}" if left_out and document.status == "optimal" else ""
+            found.verdict = f"{document.status}{apart}"
         case "RebalancePlan":
             found.verdict = f"{document.status}, {len(document.moves)} moves"
         case "":

@@ -21,7 +21,7 @@ COMMANDS: Final = ("audit", "solve", "explain", "rebalance", "fit", "size", "sur
 @dataclass(frozen=True)
 class Task:
     """``id``: its name; ``files``: of the snapshot, as they were named; ``digests``: SHA-256 of each input file by its path, those that
-    options name included; ``label``: the option set's name in the plan, if any."""
+    options name included; ``label``: the option set's name in the plan, if any; ``since``: earlier snapshots of the cluster."""
 
     id: str
     command: str
@@ -29,6 +29,7 @@ class Task:
     files: tuple[str, ...]
     digests: tuple[tuple[str, str], ...]
     label: str | None = None
+    since: tuple[str, ...] = ()
 
 
 def digest(path: str, known: dict[str, str]) -> str:
@@ -42,18 +43,26 @@ def digest(path: str, known: dict[str, str]) -> str:
     return known[path]
 
 
-def make(command: str, options: Sequence[str], files: Sequence[str], known: dict[str, str], label: str | None = None) -> Task:
+def make(
+    command: str,
+    options: Sequence[str],
+    files: Sequence[str],
+    known: dict[str, str],
+    label: str | None = None,
+    since: Sequence[str] = (),
+) -> Task:
     """Return the task, named by its input's content, command and options; where a file lies does not matter.
 
     Raises:
         OSError: an input file cannot be read.
     """
     named = list(input_files(command, options))
-    digests = tuple((path, digest(path, known)) for path in (*files, *named))
+    digests = tuple((path, digest(path, known)) for path in dict.fromkeys((*files, *named, *since)))
     told = dict(digests)
     parts = [VERSION, command, *(instead(option, told) for option in options), *(told[path] for path in files)]
+    parts += ["--since", *(told[path] for path in since)] if since else []
     name = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
-    return Task(name, command, tuple(options), tuple(files), digests, label)
+    return Task(name, command, tuple(options), tuple(files), digests, label, tuple(since))
 
 
 def instead(option: str, of_path: Mapping[str, str]) -> str:

@@ -10,6 +10,7 @@ from typing import Final
 import msgspec
 
 from commands.batch import arguments
+from commands.batch.history import Past
 from commands.batch.plan import OptionSet, Plan
 from commands.batch.task import Task, command_of, make
 from commands.common.exit_codes import BAD_INPUT
@@ -29,19 +30,22 @@ class Listed:
     notes: list[str] = field(default_factory=list)
 
 
-def of(plan: Plan, paths: Sequence[str], share: tuple[int, int] | None = None) -> Listed:
-    """Return every set for every snapshot, or the share I of N of these, by hash, so that shares need not know each other.
+def of(plan: Plan, paths: Sequence[str], share: tuple[int, int] | None = None, *, series: bool = False) -> Listed:
+    """Return every set for every snapshot, or the share I of N of these, by hash, so that shares need not know each other. ``series``: each
+    task gets the earlier snapshots of its cluster that its rules need.
 
     Raises:
         OSError: a file that options name cannot be read.
     """
     listed, known = Listed(), dict[str, str]()
+    past = Past(paths) if series else None
     seen: dict[str, str] = {}
     same: dict[str, str] = {}
     for path in paths:
-        for each in plan.sets:
+        for chosen in plan.sets:
+            each, since = past.before(path, chosen) if past is not None else (chosen, ())
             try:
-                task = make(each.command, each.options, [path], known, each.label)
+                task = make(each.command, each.options, [path], known, each.label, since)
                 name = task.id
             except OSError as error:
                 if path in known:

@@ -70,7 +70,10 @@ def work(task: Task, common: Work, shared: tuple[Shared | str, ...]) -> Outcome:
     """
     paths = {path: local_path(each) for (path, _), each in zip(task.digests, shared, strict=True)}
     here = replace(
-        task, files=tuple(paths.get(path, path) for path in task.files), options=tuple(instead(option, paths) for option in task.options)
+        task,
+        files=tuple(paths.get(path, path) for path in task.files),
+        options=tuple(instead(option, paths) for option in task.options),
+        since=tuple(paths.get(path, path) for path in task.since),
     )
     with contextlib.ExitStack() as stack:
         if common.folder is None:
@@ -79,7 +82,8 @@ def work(task: Task, common: Work, shared: tuple[Shared | str, ...]) -> Outcome:
             target = os.path.join(common.folder, name_of(task))
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(target)  # of a run that did not come to write its row
-        ending = perform(here, target, common.memory, within(task, common.share))
+        since = (token for path in here.since for token in ("--since", path))
+        ending = perform(here, target, common.memory, (*within(task, common.share), *since))
         document = None
         if ending.exit != INTERRUPTED:  # what was found until then is not what the task is to give
             with contextlib.suppress(FileNotFoundError), open(target, "rb") as file:

@@ -12,6 +12,7 @@ from commands.common.inputs import checked, edit, load_manifests, load_over_time
 from commands.common.options import PolicyChoices, Streams
 from commands.common.searching import Run
 from commands.core import judging as core
+from commands.core import reading
 from commands.core.reading import set_gates_of
 from models.documents.placement import Cause, Edits, Placement
 from models.documents.policy import Policy
@@ -61,9 +62,12 @@ def read_with_digest(path: str, streams: Streams, purpose: str) -> tuple[Result,
     return result, digest
 
 
-def judge(snapshot: Snapshot, result: Result, streams: Streams) -> core.Judged:
-    """Check a result, or end the command where its manifests are not given; a plan for another snapshot is not replayed."""
-    return checked(lambda: core.judge(snapshot, result, _Given(streams)))
+def judge(snapshot: Snapshot, result: Result, streams: Streams, since: Sequence[str] = ()) -> core.Judged:
+    """Check a result, or end the command where its manifests are not given; a plan for another snapshot is not replayed. ``since``: earlier
+    snapshots, by which a plan is judged that forgives rules."""
+    refuse(since and not isinstance(result, RebalancePlan), f"--since is for a RebalancePlan, not for a {result.kind}")
+    earlier = checked(lambda: reading.earlier(snapshot, reading.labels(streams.snapshots), since))
+    return checked(lambda: core.judge(snapshot, result, _Given(streams), earlier))
 
 
 def judge_series(streams: Streams, sizing: Sizing) -> tuple[core.Judged, Snapshot]:

@@ -49,15 +49,16 @@ class Given(Protocol):
         """Return the manifests, None if there are none."""
 
 
-def judge(snapshot: Snapshot, result: Result, given: Given) -> Judged:
-    """Check a result; a plan for another snapshot is not replayed.
+def judge(snapshot: Snapshot, result: Result, given: Given, earlier: Sequence[Snapshot] = ()) -> Judged:
+    """Check a result; a plan for another snapshot is not replayed. ``earlier``: snapshots by which it is judged what a plan forgives.
 
     Raises:
         InputError: the manifests are not those of the result, or it cannot be judged.
     """
     if isinstance(result, RebalancePlan):
         snapshot = given.edit(snapshot, result.snapshot.edits).snapshot
-        return Judged(snapshot, None, [*_plan_violations(snapshot, result), *_unsaid(snapshot, result)], not_checked(result))
+        violations = [*_plan_violations(snapshot, result, earlier), *_unsaid(snapshot, result)]
+        return Judged(snapshot, None, violations, not_checked(result, proved_grace=bool(earlier)))
     ref = result.snapshot
     if ref.workloads and not given.paths:
         raise InputError([f"the result was made with manifests ({ref.workloads[0]}): give the same files with -w"])
@@ -115,13 +116,15 @@ def unsaid_within(snapshot: Snapshot, result: Capacity) -> list[Violation]:
     return _unsaid(snapshot, placement) if placement is not None else []
 
 
-def _plan_violations(snapshot: Snapshot, plan: RebalancePlan) -> list[Violation]:
+def _plan_violations(snapshot: Snapshot, plan: RebalancePlan, earlier: Sequence[Snapshot]) -> list[Violation]:
     from checker.plan.plan import verify_plan
 
     if plan.snapshot.sha256 != snapshot.sha256:
         why = f"the plan is for another snapshot: its sha256 is {plan.snapshot.sha256[:12]}, that of this one {snapshot.sha256[:12]}"
         return [Violation("", "", plan.kind, why)]
-    return list(verify_plan(snapshot, plan, claims=True))
+    grace = plan.executionGrace
+    known = earlier if earlier or grace is None or not grace.earlier else None
+    return list(verify_plan(snapshot, plan, claims=True, earlier=known))
 
 
 @dataclass(frozen=True)

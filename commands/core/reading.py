@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from models.cluster.unknown_namespaces import SENTENCE, undecided
 from models.documents import policy as policies
 from models.documents.capacity import Capacity
 from models.documents.placement import Edits, Placement, SnapshotRef
 from models.documents.policy import Policy
 from models.documents.rebalance_plan import RebalancePlan
+from models.execution.execution_grace import time_of
 from models.kube import kinds
 from models.kube.feature_gates import FeatureGates, GateError
 from models.numa.annotations import has_hints
@@ -77,6 +79,7 @@ def settle(snapshot: Snapshot, asked: Reading) -> list[str]:
         from models.gangs import unreadable
 
         snapshot.omissions += unreadable.set_aside(snapshot)
+    _name_undecided(snapshot)
     if (
         policy is not None
         and policy.multipliers.imageLocality
@@ -143,6 +146,31 @@ def check_whole(snapshot: Snapshot, where: str, *, empty: bool = False) -> None:
         raise InputError([f"{where}: {have} {told}"])
 
 
+def earlier(snapshot: Snapshot, name: str, paths: Sequence[str]) -> tuple[Snapshot, ...]:
+    """Return earlier snapshots of the same cluster, each path one of them. ``name``: that of the snapshot, for messages.
+
+    Raises:
+        InputError: a snapshot that does not say when it was captured, that is later, or that is of another cluster.
+    """
+    now = time_of(snapshot, name) if paths else None
+    found = []
+    for path in paths:
+        before, label = snapshots.load([path]), sources.label(path)
+        check_whole(before, label)
+        then = time_of(before, label)
+        assert now is not None
+        assert before.capture is not None
+        assert snapshot.capture is not None
+        if then > now:
+            raise InputError([f"{label}: is of {before.capture.time}, expected no later than {snapshot.capture.time}, the time of {name}"])
+        clusters = before.capture.cluster, snapshot.capture.cluster
+        if all(clusters) and clusters[0] != clusters[1]:
+            raise InputError([f"{label}: is of cluster {clusters[0]}, expected {clusters[1]}, that of {name}"])
+        before.gates, before.shared_gpus = snapshot.gates, snapshot.shared_gpus
+        found.append(before)
+    return tuple(found)
+
+
 def labels(paths: Sequence[str]) -> str:
     """Return files as messages name them."""
     return ", ".join(map(sources.label, paths))
@@ -173,6 +201,15 @@ def _share(snapshot: Snapshot) -> None:
         adapter.apply(snapshot, snapshot.shared_gpus)
 
 
+def _name_undecided(snapshot: Snapshot) -> None:
+    """Say once which namespaces lack an object whose labels decide, of all pods that are there now (the snapshot's omissions change)."""
+    found = undecided(snapshot)
+    if found is None:
+        return
+    at = next((i for i, text in enumerate(snapshot.omissions) if text.startswith(SENTENCE)), len(snapshot.omissions))
+    snapshot.omissions[at : at + 1] = [found.sentence(snapshot)]
+
+
 def edit(snapshot: Snapshot, edits: Edits | None, manifests: Snapshot | None, paths: Sequence[str] = ()) -> Expansion:
     """Return the snapshot with manifests and what-if edits; what is odd about them comes after the snapshot's own warnings, omissions and
     assumptions. ``paths``: of the manifests, for messages.
@@ -186,6 +223,7 @@ def edit(snapshot: Snapshot, edits: Edits | None, manifests: Snapshot | None, pa
 
     found = apply(snapshot, manifests, edits or Edits())
     _share(found.snapshot)
+    _name_undecided(found.snapshot)
     odd = found.snapshot.warnings[len(snapshot.warnings) :]
     if manifests is not None and not found.pods and not (edits and edits.replicas):
         raise InputError([f"{labels(paths)}: asks for no pods{''.join(f': {text}' for text in odd[:1])}"])

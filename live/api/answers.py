@@ -15,6 +15,17 @@ class Unreachable(Exception):
     """No answer: the server cannot be reached, or the connection was lost. Whether the request was carried out is not known."""
 
 
+class Unauthorized(Unreachable):
+    """The server refuses the credentials (401), also after they were read again. Nothing was carried out; the text is a sentence.
+
+    All requests that meet this say the same sentence, so that a run reports it once.
+    """
+
+    def __init__(self, answer: Answer) -> None:
+        super().__init__(f"the API server refuses the credentials: {answer.message} (HTTP {answer.code})")
+        self.answer = answer
+
+
 @dataclass(frozen=True, slots=True)
 class Answer:
     """``code``: the HTTP status. ``body``: the decoded JSON, a ``Status`` where the server refuses. ``retry_after``: seconds, where the
@@ -57,6 +68,7 @@ class Api(Protocol):
         and 504, a few times, with growing pauses.
 
         Raises:
+            Unauthorized: the server refuses the credentials.
             Unreachable: no answer came.
         """
         ...

@@ -16,7 +16,7 @@ import msgspec
 from yarl import URL
 
 from live.api import kubeconfig
-from live.api.answers import Answer, Body, Object, Sent, Unreachable
+from live.api.answers import Answer, Body, Object, Sent, Unauthorized, Unreachable
 from live.api.exec_plugin import CredentialsError
 from live.api.kubeconfig import Target
 from live.api.session import Session, open_session
@@ -99,6 +99,7 @@ class Connection:
         """Send one request and return the answer, as :meth:`live.api.answers.Api.send` has it.
 
         Raises:
+            Unauthorized: the server refuses the credentials.
             Unreachable: no answer came.
             ValueError: a JSON patch that is no list, of which the library would make another kind of patch.
         """
@@ -106,7 +107,7 @@ class Connection:
         headers = {"Content-Type": _PATCHES[patch]} if method == "PATCH" else {}
         if headers and (patch == "json") != isinstance(body, list):
             raise ValueError(f"{method} {path}: a JSON patch is a list, and no other patch is one")
-        answer, data = await self._answered(method, _url(path, more.get("params")), headers, body)
+        answer, data = _accepted(*await self._answered(method, _url(path, more.get("params")), headers, body))
         if answer.ok and data.strip():
             try:
                 return Answer(answer.code, msgspec.json.decode(data), answer.retry_after)
@@ -118,9 +119,10 @@ class Connection:
         """Send a GET and return the answer with the bytes of what was asked for; ``Answer.body`` is empty unless it is a refusal.
 
         Raises:
+            Unauthorized: the server refuses the credentials.
             Unreachable: no answer came.
         """
-        return await self._answered("GET", _url(path, params), {"Accept": accept}, None)
+        return _accepted(*await self._answered("GET", _url(path, params), {"Accept": accept}, None))
 
     async def probe(self) -> Answer:
         """Ask for the server's version. A server that does not listen is not waited for.
@@ -260,6 +262,12 @@ class Connection:
         if found is not None and found.cluster == self._target.cluster:
             self._target = found
         return self._target
+
+
+def _accepted(answer: Answer, data: bytes) -> tuple[Answer, bytes]:
+    if answer.code == 401:
+        raise Unauthorized(answer)
+    return answer, data
 
 
 def _url(path: str, params: Mapping[str, str] | None) -> str:

@@ -73,6 +73,12 @@ class LiveCluster:
                 raise result
             else:
                 self._reflectors.append(reflector)
+        self.notes += [
+            f"{each.store.resource.label}: the server gives resourceVersion {each.store.unordered!r}, which is no number: "
+            "readings count in the order in which they arrive"
+            for each in self._reflectors
+            if each.store.unordered
+        ]
         self._watches = [asyncio.create_task(each.run()) for each in self._reflectors]
         await self._watched()
 

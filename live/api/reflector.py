@@ -59,6 +59,14 @@ _EVENT: Final = msgspec.json.Decoder(_Event)
 _STATUS: Final = msgspec.json.Decoder(_Status)
 
 
+class _Query(msgspec.Struct, gc=False):
+    """Which objects to list, in pages of ``size`` (0: in one piece). ``selector``: of fields."""
+
+    size: int = PAGE
+    accept: str = "application/json"
+    selector: str = ""
+
+
 class NotRead(Exception):
     """The server does not give this list. ``answer``: what it says instead."""
 
@@ -94,6 +102,7 @@ class Reflector:
             Unreachable: there is no answer.
         """
         found: dict[str, Entry] = {}
+        begun = self.store.arrivals
 
         def take(items: list[msgspec.Raw]) -> None:
             for item in items:
@@ -101,8 +110,8 @@ class Reflector:
                 each = here or entry(self._resource, item)
                 found[each.known.uid] = each
 
-        version = await self._pages(PAGE, "application/json", take)
-        for stale in self.store.stale((each.known for each in found.values()), version):
+        version = await self._pages(_Query(), take, found.clear)
+        for stale in self.store.stale((each.known for each in found.values()), version, begun):
             self.store.put(found[stale.uid])
         self._version = version
         self._changed()
@@ -115,12 +124,13 @@ class Reflector:
             Unreachable: there is no answer.
         """
         listed: list[Known] = []
+        begun = self.store.arrivals
 
         def take(items: list[msgspec.Raw]) -> None:
             listed.extend(known(_NAMED.decode(item).metadata) for item in items)
 
-        version = await self._pages(_METADATA_PAGE, _METADATA, take)
-        stale = self.store.stale(listed, version)
+        version = await self._pages(_Query(_METADATA_PAGE, _METADATA), take, listed.clear)
+        stale = self.store.stale(listed, version, begun)
         if len(stale) > _SINGLY:
             await self.read_all()
             return
@@ -136,24 +146,24 @@ class Reflector:
         def take(items: list[msgspec.Raw]) -> None:
             found.extend(entry(self._resource, item) for item in items)
 
-        await self._pages(0, "application/json", take, selector)
+        version = await self._pages(_Query(0, selector=selector), take, found.clear)
         for each in found:
             self.store.put(each)
-            if each.known.uid != wanted.uid:
-                self.store.remove(wanted.uid, each.known.version)
-        if not found:
-            self.store.remove(wanted.uid, wanted.version)
+        if all(each.known.uid != wanted.uid for each in found):
+            self.store.remove(wanted.uid, version)
 
-    async def _pages(self, size: int, accept: str, take: Callable[[list[msgspec.Raw]], None], selector: str = "") -> str:
-        """Hand all pages of a list to ``take``, and return the version of the list. ``selector``: of fields."""
-        token, restarted = "", False
+    async def _pages(self, query: _Query, take: Callable[[list[msgspec.Raw]], None], again: Callable[[], None]) -> str:
+        """Hand all pages of a list to ``take``, and return the version of the list. ``again`` is called before it begins again."""
+        size, token, restarted = query.size, "", False
         while True:
-            asked = {"limit": str(size) if size else "", "continue": token, "fieldSelector": selector}
+            asked = {"limit": str(size) if size else "", "continue": token, "fieldSelector": query.selector}
             params = {key: value for key, value in asked.items() if value}
-            answer, data = await self._connection.read(self._resource.url(), params, accept=accept)
+            answer, data = await self._connection.read(self._resource.url(), params, accept=query.accept)
             if answer.code == 410 and token and not restarted:
-                # The first pages are older than the server remembers; a list that comes in one piece never is.
+                # The first pages are older than the server remembers; a list that comes in one piece never is. Objects of these pages may
+                # be gone by then.
                 size, token, restarted = 0, "", True
+                again()
                 continue
             if not answer.ok:
                 raise NotRead(self._resource, answer)

@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from live.api.answers import Object
+from live.api.versions import compare, is_well_formed
 from live.capture_kinds import Resource
 
 #: Objects of a resource that are kept decoded: a large cluster's take five times as much as their bytes.
@@ -90,16 +91,26 @@ def known(metadata: Metadata) -> Known:
 
 
 def newer(version: str, than: str) -> bool:
-    """Return whether a resourceVersion is later than another one; what cannot be compared is taken for later."""
-    return int(version) > int(than) if version.isdecimal() and than.isdecimal() else version != than
+    """Return True if a resourceVersion is later than another one. A version that cannot be compared counts as later: it arrived later."""
+    return compare(version, than) in (1, None)
 
 
 class Store(Mapping[str, Object]):
     """Objects by uid. What is in them must not be changed. Nothing older ever takes the place of something newer, so that events, lists
-    and single objects may come in any order."""
+    and single objects may come in any order.
+
+    Readings whose versions cannot be compared count in the order in which they arrive (:mod:`live.api.versions`).
+
+    Attributes:
+        unordered: A version that cannot be compared, if the server has given one.
+        arrivals: The number of readings that were taken in so far.
+    """
 
     def __init__(self, resource: Resource) -> None:
         self.resource = resource
+        self.unordered = ""
+        self.arrivals = 0
+        self._arrived: dict[str, int] = {}
         self._entries: dict[str, Entry] = {}
         self._places: dict[str, str] = {}
         self._owned: dict[str, dict[str, None]] = {}
@@ -158,6 +169,10 @@ class Store(Mapping[str, Object]):
             return False
         if before is not None:
             self._forget(before)
+        self.arrivals += 1
+        if not is_well_formed(version):
+            self.unordered = version or "none"
+            self._arrived[uid] = self.arrivals
         self._entries[uid] = found
         self._places[place] = uid
         if found.owner:
@@ -169,7 +184,7 @@ class Store(Mapping[str, Object]):
     def remove(self, uid: str, version: str) -> bool:
         """Take an object out that was deleted by then, and return whether it is news."""
         before = self._entries.get(uid)
-        if before is not None and newer(before.known.version, version):
+        if before is not None and compare(before.known.version, version) == 1:
             return False
         self._gone.pop(uid, None)
         self._gone[uid] = version
@@ -180,13 +195,17 @@ class Store(Mapping[str, Object]):
         self._forget(before)
         return True
 
-    def stale(self, listed: Iterable[Known], version: str) -> list[Known]:
-        """Take out what is not in a complete list of that version, and return what is newer in the list than here."""
+    def stale(self, listed: Iterable[Known], version: str, begun: int | None = None) -> list[Known]:
+        """Take out what is not in a complete list of that version, and return what is newer in the list than here.
+
+        ``begun`` is the value of ``arrivals`` when the list was requested. An object without comparable version that arrived since stays.
+        """
         present = {each.uid: each for each in listed}
         if not self._listed or newer(version, self._listed):
             self._listed = version
         for uid in [uid for uid in self._entries if uid not in present]:
-            self.remove(uid, version)
+            if begun is None or self._arrived.get(uid, 0) <= begun:
+                self.remove(uid, version)
         lacking = [each for each in present.values() if self._lacks(each)]
         self._awaited = {each.uid for each in lacking}
         return lacking
@@ -206,6 +225,7 @@ class Store(Mapping[str, Object]):
     def _forget(self, before: Entry) -> None:
         uid, place, _ = before.known
         del self._entries[uid]
+        self._arrived.pop(uid, None)
         self._decoded.pop(uid, None)
         if self._places.get(place) == uid:
             del self._places[place]

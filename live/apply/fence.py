@@ -10,9 +10,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final, Protocol, TypeVar
-from urllib.parse import quote
 
-from live.api.answers import Api, Object
+from live.api.answers import Api, Object, Unauthorized
 from live.apply.journal import JournaledApi, JournalLost
 from live.apply.node_changes import (
     Change,
@@ -25,14 +24,16 @@ from live.apply.node_changes import (
     letting_in,
     open_nodes,
     opening,
+    tolerate,
     whole,
     without,
 )
-from live.apply.room import Room, more_room, offer, room_of
+from live.apply.room import Room, emptiest_first, more_room, offer, room_of
 from live.apply.waiting import Verdict, looked_at, verdict, waits
+from live.apply.whereabouts import key_of
 from models.documents.journal import What
 from models.kube.closed_nodes import LET_IN, ClosedBy
-from models.snapshot.snapshot import Snapshot
+from models.snapshot.snapshot import InputError, Snapshot
 
 T = TypeVar("T")
 
@@ -156,8 +157,16 @@ class Fence:
         if closed:
             await self._journal.fact("closed", nodes=closed)
         if refused:
-            raise FenceError(_failed("closed", refused))
+            raise self._failed("closed", refused)
         return closed
+
+    def _failed(self, done: str, refused: Mapping[str, str]) -> Exception:
+        """Return the error for nodes that could not be changed: the refusal of the credentials if that is why."""
+        if self._nodes.denied is not None:
+            return self._nodes.denied
+        name, why = next(iter(sorted(refused.items())))
+        others = f" (and {len(refused) - 1} more nodes)" if len(refused) > 1 else ""
+        return FenceError(f"node {name} cannot be {done}: {why}{others}")
 
     def _wanted(self, name: str) -> Change:
         uid = self._let_in.get(name)
@@ -196,7 +205,7 @@ class Fence:
                 return
             try:
                 await self._close(astray)
-            except FenceError as error:
+            except (FenceError, Unauthorized) as error:
                 self._fault = str(error)
 
     async def _stop_guard(self) -> None:
@@ -226,7 +235,7 @@ class Fence:
         if not waiting or not (again or waiting.keys() - tried):
             return
         await self._stop_guard()
-        for stage in self._stages(may_open):
+        for stage in self._stages(await self._in_order(may_open, waiting)):
             if waiting:
                 await self._open_for(waiting, stage)
                 waiting = {uid: pod for uid, pod in self.waiting().items() if uid in waiting}
@@ -245,6 +254,18 @@ class Fence:
             closed = sum(map(is_closed, nodes.values()))
             self._tried.update(uid for uid, pod in waiting.items() if looked_at(pod, (), closed))
             self._changed([name for name, node in nodes.items() if not is_closed(node) and name not in self._terms.keep])
+
+    async def _in_order(self, names: Collection[str], waiting: Mapping[str, Object]) -> list[str]:
+        """Return nodes in the order in which to open them. If pods wait, the emptiest nodes are first, and all are read in advance.
+
+        The scheduler places the first pods before it has heard of all nodes, on those that it has heard of.
+        """
+        if not waiting:
+            return sorted(names)
+        await self._nodes.read_ahead(names)
+        with contextlib.suppress(InputError):
+            return emptiest_first(names, self._cluster.snapshot())
+        return sorted(names)
 
     def _stages(self, names: Iterable[str]) -> list[list[str]]:
         """Return nodes that pods of the plan do not move to, then those that they do; what is empty is left out."""
@@ -299,7 +320,8 @@ class Fence:
         annotation of the run is somebody else's by now and is left as it is. Called twice it tries again what is left.
         """
         await self._stop_guard()
-        todo = ({name for name, node in self._nodes.all().items() if self._is_ours(node)} | self._ours) - {*held}
+        todo: Collection[str] = ({name for name, node in self._nodes.all().items() if self._is_ours(node)} | self._ours) - {*held}
+        todo = await self._in_order(todo, self.waiting())
         try:
             left = await open_nodes(self._nodes, todo, self._same_run, drained=drained, pause=self.pauses.again)
         except JournalLost:
@@ -307,10 +329,14 @@ class Fence:
                 self._nodes.api = self._api.api
             left = await open_nodes(self._nodes, todo, self._same_run, drained=drained, pause=self.pauses.again)
         self._ours = set(left)
-        opened = sorted(todo - left.keys())
+        opened = sorted({*todo} - left.keys())
         with contextlib.suppress(JournalLost):
             await self._journal.fact("opened", nodes=opened)
         return sorted(left)
+
+    def any_open(self) -> bool:
+        """Return True if some node takes pods from the scheduler."""
+        return any(not is_closed(node) for node in self._nodes.all().values())
 
     def _same_run(self, run: str) -> bool:
         return run == self._run
@@ -330,17 +356,25 @@ class Fence:
         uid = pod["metadata"]["uid"]
         async with self._entering:
             self.check()
-            await self._tolerate(pod)
+            await tolerate(self._api, self._cluster.pod(uid) or pod, uid)
             self._let_in[node] = uid
             try:
-                refused = await self._nodes.change_all({node: letting_in(self._run, uid)})
-                seen = self._nodes.get(node)
-                if refused or seen is None or not is_open_for(seen, uid):
-                    raise FenceError(f"pod {_name(pod)} cannot be let in: {refused.get(node) or f'node {node} is gone'}")
+                await self._open_for_one(key_of(pod), node, uid)
                 yield
             finally:
                 del self._let_in[node]
                 await whole(self._close_behind(node))
+
+    async def _open_for_one(self, pod: str, node: str, uid: str) -> None:
+        """Open a node for one pod. If somebody changes the node right after that, it is opened again."""
+        for _ in range(_TRIES):
+            refused = await self._nodes.change_all({node: letting_in(self._run, uid)})
+            seen = self._nodes.get(node)
+            if refused or seen is None:
+                raise self._nodes.denied or FenceError(f"pod {pod} cannot be let in: {refused.get(node) or f'node {node} is gone'}")
+            if is_open_for(seen, uid):
+                return
+        raise FenceError(f"pod {pod} cannot be let in: somebody else takes the taint {LET_IN} off node {node} all the time")
 
     async def _close_behind(self, node: str) -> None:
         for attempt in range(_TRIES):
@@ -348,41 +382,4 @@ class Fence:
             if not refused:
                 return
             await asyncio.sleep(self.pauses.again * 2**attempt)
-        raise FenceError(_failed("closed", refused))
-
-    async def _tolerate(self, pod: Object) -> None:
-        metadata, name = pod["metadata"], _name(pod)
-        uid = metadata["uid"]
-        toleration = {"key": LET_IN, "operator": "Equal", "value": uid, "effect": "NoSchedule"}
-        path = f"/api/v1/namespaces/{quote(metadata['namespace'], safe='')}/pods/{quote(metadata['name'], safe='')}"
-        found: Object | None = self._cluster.pod(uid) or pod
-        for _ in range(10):
-            if found is None:
-                read = await self._api.send("GET", path)
-                if not read.ok or read.body["metadata"].get("uid") != uid:
-                    raise FenceError(f"pod {name} is gone")
-                found = read.body
-            known = (found.get("spec") or {}).get("tolerations") or []
-            if toleration in known:
-                return
-            body = {
-                "metadata": {"resourceVersion": found["metadata"]["resourceVersion"]},
-                "spec": {"tolerations": [*known, toleration]},
-            }
-            answer = await self._api.send("PATCH", path, body)
-            if answer.ok:
-                return
-            if answer.code not in (404, 409):
-                raise FenceError(f"pod {name} cannot be let in: {answer.message}")
-            found = None
-        raise FenceError(f"pod {name} cannot be let in: something else changes it all the time")
-
-
-def _name(pod: Object) -> str:
-    return f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
-
-
-def _failed(done: str, refused: Mapping[str, str]) -> str:
-    name, why = next(iter(sorted(refused.items())))
-    others = f" (and {len(refused) - 1} more nodes)" if len(refused) > 1 else ""
-    return f"node {name} cannot be {done}: {why}{others}"
+        raise self._failed("closed", refused)

@@ -19,7 +19,7 @@ from typing import Any, Self, Unpack
 
 import msgspec
 
-from live.api.answers import Answer, Api, Body, Sent, Unreachable
+from live.api.answers import Answer, Api, Body, Sent, Unauthorized, Unreachable
 from live.apply.kept_journal import set_aside, unfinished
 from live.apply.progress import Progress, progress_of
 from models.documents import journal as lines
@@ -225,6 +225,7 @@ class JournaledApi:
         """Send a request, as :meth:`live.api.answers.Api.send` does.
 
         Raises:
+            Unauthorized: the server refuses the credentials.
             Unreachable: no answer came.
             JournalLost: the journal cannot be written. If the request had been sent by then, it may have been carried out.
         """
@@ -234,6 +235,9 @@ class JournaledApi:
         number = await self.journal.request(Request(0, "", method, path, dict(more.get("params") or {}), body, meant, self.step, self.pod))
         try:
             answer = await self.api.send(method, path, body, **more)
+        except Unauthorized as refused:
+            await self.journal.answered(number, refused.answer.code, refused.answer.reason, refused.answer.message)
+            raise
         except Unreachable as lost:
             await self.journal.answered(number, 0, message=str(lost))
             raise

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple, Self
 
-from live.api.answers import Answer, Api, Object, Unreachable
+from live.api.answers import Answer, Api, Object, Unauthorized, Unreachable
 
 NAMESPACE: Final = "kube-system"
 NAME: Final = "kubestow-apply"
@@ -112,6 +112,8 @@ class Lease:
         """Take what asks the server, and whose the Lease is to be. ``tell``: is given a sentence when it takes long."""
         #: Set as soon as the Lease is lost.
         self.lost = asyncio.Event()
+        #: The refusal of the credentials, while the server answers renewals with it.
+        self.denied: Unauthorized | None = None
         self._why = ""
         self._api = api
         self._run = run_id
@@ -143,9 +145,12 @@ class Lease:
         """Ask whether the run may go on, before each request.
 
         Raises:
+            Unauthorized: it may not, because the server refuses the credentials.
             LeaseLost: it may not.
         """
         if not self.held:
+            if self.denied is not None:
+                raise self.denied
             raise LeaseLost(f"the Lease {self.place} is lost: {self._why}")
 
     async def take(self) -> None:
@@ -243,8 +248,10 @@ class Lease:
                         now = (answer.body.get("spec") or {}).get("holderIdentity")
                         self._lose(f"run {now} has it now" if now else "somebody gave it back")
                         return
-            except Unreachable:
+            except Unreachable as error:
+                self.denied = error if isinstance(error, Unauthorized) else None
                 continue  # until it is too late
+            self.denied = None
             if answer.ok:
                 self._keep(answer.body, *sent)
             elif answer.code == 404:

@@ -66,7 +66,7 @@ async def open_leftovers(api: Api, found: Collection[Leftover], lease: Lease, *,
     runs = {each.by.run for each in found if each.by is not None}
     nodes = Nodes(api, dict)
     marked = {each.node for each in found if each.by is not None}
-    left = await open_nodes(nodes, marked, runs.__contains__, pause=pause)
+    left = await open_nodes(nodes, sorted(marked), runs.__contains__, pause=pause)
     lease.check()
     stray = {each.node: _untainted for each in found if each.by is None}
     return {**left, **await nodes.change_all(stray)}

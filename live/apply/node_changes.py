@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+from collections import Counter
 from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 from urllib.parse import quote
 
-from live.api.answers import Api, Object, Unreachable
+from live.api.answers import Answer, Api, Object, Unauthorized, Unreachable
+from live.api.versions import is_well_formed, later, version_of
 from models.kube.closed_nodes import CLOSED_BY, LET_IN, OWN_TAINTS, UNSCHEDULABLE, ClosedBy, closed_by
 
 T = TypeVar("T")
@@ -109,26 +112,30 @@ def is_open_for(node: Object, uid: str) -> bool:
     return any(taint.get("key") == LET_IN and taint.get("value") == uid for taint in taints(node))
 
 
-def newer(one: Object | None, other: Object | None) -> Object | None:
-    """Return the later of two readings of an object. Resource versions are numbers that grow; if they are not, ``other`` counts."""
-    if one is None or other is None:
-        return one or other
-    first, second = (str(each["metadata"].get("resourceVersion") or "") for each in (one, other))
-    return one if first.isdigit() and second.isdigit() and int(first) >= int(second) else other
-
-
 @dataclass
 class Nodes:
-    """Changes nodes, many at a time, and keeps what the server last said of each.
+    """The nodes of a cluster as the server last described them, and the requests that change them.
 
-    ``read``: the nodes as a watch has them. A watch may lag behind the run's own changes, therefore the later reading counts.
+    ``read`` returns the nodes as a watch has them. A watch may lag behind the run's own changes, and answers may overtake one another. The
+    reading with the later resourceVersion counts (:mod:`live.api.versions`).
+
+    Attributes:
+        denied: The refusal of the credentials, if the last changes met one.
     """
 
     api: Api
     read: Callable[[], Mapping[str, Object]]
+    denied: Unauthorized | None = None
     _answered: dict[str, Object] = field(default_factory=dict)
-    #: Nodes of which a change may or may not have been carried out.
+    #: By node, the version that the watch had when an answer came that cannot be compared with it.
+    _watched: dict[str, str] = field(default_factory=dict)
+    #: The uids of nodes that the server no longer knows.
+    _gone: set[str] = field(default_factory=set)
+    #: Nodes with a change that may or may not have been carried out.
     _unsure: set[str] = field(default_factory=set)
+    #: By node, how many patches were sent, and how many of these are not answered yet.
+    _sent: Counter[str] = field(default_factory=Counter)
+    _under_way: Counter[str] = field(default_factory=Counter)
     _slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_AT_ONCE))
 
     def all(self) -> dict[str, Object]:
@@ -136,7 +143,9 @@ class Nodes:
         found: dict[str, Object] = {}
         for node in self.read().values():
             name = node["metadata"]["name"]
-            found[name] = newer(self._answered.get(name), node) or node
+            if node["metadata"].get("uid") not in self._gone:
+                silent = self._watched.get(name) == version_of(node)  # it has not heard of the answer yet
+                found[name] = self._answered[name] if silent else self._latest(name, node)
         return found
 
     def get(self, name: str) -> Object | None:
@@ -151,8 +160,21 @@ class Nodes:
         """
         return await whole(self._change_all(changes))
 
+    async def read_ahead(self, names: Iterable[str]) -> None:
+        """Read nodes that are about to be changed together, so that all their changes reach the server at nearly the same time.
+
+        A scheduler fills the first node that opens with the pods that wait. After this, each request finds an open connection and knows
+        the current version, and none comes late.
+        """
+        await asyncio.gather(*(self._read_ahead(name) for name in names))
+
+    async def _read_ahead(self, name: str) -> None:
+        with contextlib.suppress(FenceError, Unreachable):  # the change itself reports what is wrong
+            async with self._slots:
+                await self._get(name)
+
     async def _change_all(self, changes: Mapping[str, Change]) -> dict[str, str]:
-        known = self.all()
+        known, self.denied = self.all(), None
         found = await asyncio.gather(*(self._tried(name, change, known.get(name)) for name, change in changes.items()))
         return {name: why for name, why in zip(changes, found, strict=True) if why}
 
@@ -160,52 +182,90 @@ class Nodes:
         try:
             await self._change(name, change, known)
         except (FenceError, Unreachable) as error:
+            self.denied = error if isinstance(error, Unauthorized) else self.denied
             return str(error) or "no answer"
         return ""
 
     async def _change(self, name: str, change: Change, known: Object | None) -> None:
         """Change a node as it is at that moment: a patch that meets a newer node is made anew. A node that is gone is left alone."""
-        node = None if name in self._unsure else known
-        path = f"/api/v1/nodes/{quote(name, safe='')}"
         async with self._slots:
+            node = None if known is None or self._is_unsure(name) else self._latest(name, known)
             for _ in range(_ATTEMPTS):
-                if node is None:
-                    read = await self.api.send("GET", path)
-                    if read.code == 404:
-                        return
-                    if not read.ok:
-                        raise FenceError(f"node {name} cannot be read: {read.message}")
-                    node = self._keep(name, read.body)
-                body = change(node)
-                if body is None:
+                node = node if node is not None else await self._get(name)
+                body = change(node) if node is not None else None
+                if node is None or body is None:
                     return
-                metadata = {**body.get("metadata", {}), "resourceVersion": node["metadata"]["resourceVersion"]}
-                self._unsure.add(name)
-                answer = await self.api.send("PATCH", path, {**body, "metadata": metadata})
+                answer = await self._patch(name, {**body, "metadata": {**body.get("metadata", {}), "resourceVersion": version_of(node)}})
                 if answer.ok:
                     self._keep(name, answer.body)
-                if answer.ok or answer.code == 404:
-                    self._unsure.discard(name)
-                    return
-                if answer.code != 409:
+                elif answer.code == 404:
+                    self._forget(node)
+                elif answer.code != 409:
                     raise FenceError(f"node {name} cannot be changed: {answer.message}")
+                if answer.ok or answer.code == 404:
+                    return
                 node = None
         raise FenceError(f"node {name} cannot be changed: something else changes it all the time")
 
+    async def _patch(self, name: str, body: Object) -> Answer:
+        """Send a patch. What became of it is unknown if no answer came, or one that tells of an error."""
+        self._sent[name] += 1
+        self._under_way[name] += 1
+        answer = None
+        try:
+            answer = await self.api.send("PATCH", _path(name), body)
+        finally:
+            self._under_way[name] -= 1
+            if answer is None or not (answer.ok or answer.code == 404):
+                self._unsure.add(name)
+        return answer
+
+    async def _get(self, name: str) -> Object | None:
+        """Return a node as the server has it, None if it is gone. Only a reading that no patch overlaps settles what became of one."""
+        sent, alone = self._sent[name], not self._under_way[name]
+        read = await self.api.send("GET", _path(name))
+        if read.code == 404:
+            self._forget(self._answered.get(name))
+            return None
+        if not read.ok:
+            raise FenceError(f"node {name} cannot be read: {read.message}")
+        if alone and sent == self._sent[name]:
+            self._unsure.discard(name)
+        return self._keep(name, read.body)
+
+    def _is_unsure(self, name: str) -> bool:
+        return name in self._unsure or self._under_way[name] > 0
+
+    def _latest(self, name: str, node: Object) -> Object:
+        return later(self._answered.get(name), node) or node
+
     def _keep(self, name: str, node: Object) -> Object:
-        self._answered[name] = node
-        self._unsure.discard(name)
-        return node
+        """Keep an answer, unless a later one was kept meanwhile, and return the later one."""
+        kept = self._answered[name] = self._latest(name, node)
+        self._watched.pop(name, None)
+        if not is_well_formed(version_of(kept)):
+            self._watched.update((name, version_of(each)) for each in self.read().values() if each["metadata"]["name"] == name)
+        return kept
+
+    def _forget(self, node: Object | None) -> None:
+        if node is not None:
+            self._answered.pop(node["metadata"]["name"], None)
+            self._watched.pop(node["metadata"]["name"], None)
+            self._gone.update([node["metadata"]["uid"]] if node["metadata"].get("uid") else [])
+
+
+def _path(name: str) -> str:
+    return f"/api/v1/nodes/{quote(name, safe='')}"
 
 
 async def open_nodes(
     nodes: Nodes, names: Collection[str], runs: Callable[[str], bool], *, drained: Collection[str] = (), pause: float = 0.5
 ) -> dict[str, str]:
-    """Open nodes that these runs closed, each on its own, in parallel, and again after growing pauses where that fails.
+    """Open nodes that these runs closed, in parallel and in the order given, and again after growing pauses where that fails.
 
     ``drained``: stay cordoned. Return why those that are left could not be opened, by name.
     """
-    left = dict.fromkeys(sorted(names), "")
+    left = dict.fromkeys(names, "")
     for attempt in range(_TRIES):
         if attempt:
             await asyncio.sleep(pause * 2 ** (attempt - 1))
@@ -213,6 +273,35 @@ async def open_nodes(
         if not left:
             break
     return left
+
+
+async def tolerate(api: Api, pod: Object, uid: str) -> None:
+    """Give a pod the toleration of the taint that lets it in alone.
+
+    Raises:
+        FenceError: the pod is gone or another one, or the server refuses.
+    """
+    metadata, name = pod["metadata"], f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
+    toleration = {"key": LET_IN, "operator": "Equal", "value": uid, "effect": "NoSchedule"}
+    path = f"/api/v1/namespaces/{quote(metadata['namespace'], safe='')}/pods/{quote(metadata['name'], safe='')}"
+    found: Object | None = pod
+    for _ in range(_ATTEMPTS):
+        if found is None:
+            read = await api.send("GET", path)
+            if not read.ok or read.body["metadata"].get("uid") != uid:
+                raise FenceError(f"pod {name} is gone")
+            found = read.body
+        known = (found.get("spec") or {}).get("tolerations") or []
+        if toleration in known:
+            return
+        body = {"metadata": {"resourceVersion": version_of(found)}, "spec": {"tolerations": [*known, toleration]}}
+        answer = await api.send("PATCH", path, body)
+        if answer.ok:
+            return
+        if answer.code not in (404, 409):
+            raise FenceError(f"pod {name} cannot be let in: {answer.message}")
+        found = None
+    raise FenceError(f"pod {name} cannot be let in: something else changes it all the time")
 
 
 async def whole(work: Coroutine[Any, Any, T]) -> T:

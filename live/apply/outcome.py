@@ -46,5 +46,6 @@ class Outcome:
         """Return in a sentence how the run ended."""
         count = f"{len(self.done)} of {len(self.done) + len(self.left)} steps are done"
         reasons = [reason for reason in self.reasons if reason != self.state]
-        more = [f"and {len(self.standing) - LISTED} more pods that were begun"] if len(self.standing) > LISTED else []
-        return "; ".join([count, *reasons, *self.standing[:LISTED], *more])
+        standing = [sentence for sentence in self.standing if sentence not in reasons]
+        more = [f"and {len(standing) - LISTED} more pods that were begun"] if len(standing) > LISTED else []
+        return "; ".join([count, *reasons, *standing[:LISTED], *more])

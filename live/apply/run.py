@@ -11,7 +11,7 @@ from typing import Literal, Protocol
 
 import msgspec
 
-from live.api.answers import Api, Object, Unreachable
+from live.api.answers import Api, Object, Unauthorized, Unreachable
 from live.apply import drift
 from live.apply.differences.nodes import opened
 from live.apply.drift import Done, Judge, Now
@@ -22,6 +22,8 @@ from live.apply.moving.course import Course
 from live.apply.moving.cut_off import patient
 from live.apply.moving.hold import awaited, first_try, waits_for
 from live.apply.moving.node_watch import NodeWatch
+from live.apply.moving.owner import gone_because
+from live.apply.moving.standing import closing_sentences
 from live.apply.moving.work import Cluster, Ended, Halt, Listener, Options, Work
 from live.apply.node_changes import FenceError, annotation
 from live.apply.outcome import LISTED, EndJudge, Outcome
@@ -38,6 +40,9 @@ FAULTS = (Ended, FenceError, JournalLost, LeaseLost, Unreachable, InputError)
 
 class Lease(Protocol):
     """What keeps two runs apart, which :class:`live.apply.lease.Lease` is."""
+
+    lost: asyncio.Event
+    denied: Unauthorized | None
 
     def check(self) -> None: ...
 
@@ -100,11 +105,14 @@ class Execution:
     async def run(self) -> Outcome:
         """Carry the document out as far as it goes, and open the nodes again, whatever happens."""
         self._task = asyncio.ensure_future(self._all())
+        denied = asyncio.ensure_future(self._until_denied(self._task))
         try:
             await asyncio.wait([self._task])
         except asyncio.CancelledError:
             self._task.cancel()
             await asyncio.wait([self._task])
+        finally:
+            denied.cancel()
         if not self._task.cancelled() and (error := self._task.exception()) is not None:
             if not isinstance(error, FAULTS):
                 with contextlib.suppress(Exception):
@@ -112,6 +120,14 @@ class Execution:
                 raise error
             self._fault(error)
         return await self._finish()
+
+    async def _until_denied(self, task: asyncio.Task[None]) -> None:
+        """End the run when the Lease is lost because the credentials are refused: nothing that is waited for would be seen any more."""
+        if self.lease is not None:
+            await self.lease.lost.wait()
+            if self.lease.denied is not None:
+                self._fault(self.lease.denied)
+                task.cancel()
 
     # --- waves ------------------------------------------------------------------------------------------------------
 
@@ -271,8 +287,8 @@ class Execution:
             self._done.add(course.step.id)
 
     def _fault(self, error: BaseException) -> None:
-        gone = "the API server does not answer any more: " if isinstance(error, Unreachable) else ""
-        self._halt.ask("stopped", f"{gone}{error}")
+        gone = isinstance(error, Unreachable) and not isinstance(error, Unauthorized)
+        self._halt.ask("stopped", f"{'the API server does not answer any more: ' if gone else ''}{error}")
 
     def _alive(self) -> None:
         """Raise if nothing more may be asked of the cluster."""
@@ -313,9 +329,10 @@ class Execution:
             if verdict.passing:
                 deadline = await patient(self._work, deadline)
             if not verdict.passing or time.monotonic() >= deadline:
-                more = waits_for(steps, self._work) if verdict.passing else ""
-                for fault in verdict.faults:
-                    self._halt.ask("stopped", fault + more)
+                more = waits_for(steps, self._work) if verdict.passing else gone_because(steps, self._work)
+                for fault in verdict.faults[:-1]:
+                    self._halt.ask("stopped", fault + (more if verdict.passing else ""))
+                self._halt.ask("stopped", verdict.faults[-1] + more)
                 return
             if time.monotonic() >= held and awaited(steps, self._work):
                 held = await self._open_for_budgets(steps)
@@ -364,26 +381,15 @@ class Execution:
                 stands = {key: each.key for key, each in self._where.of.items()}
                 end = await asyncio.to_thread(self.judge_end, opened(self.cluster.snapshot(), self.snapshot, self._closed()), stands)
                 outcome.missed, outcome.foreign = list(end.missed), list(end.foreign)
-        outcome.standing = [sentence for course in self._courses.values() if (sentence := self._standing(course))]
         drained = self.document.drain if state == "done" and isinstance(self.document, RebalancePlan) else ()
         held = self.document.drain if self.options.hold_drained and state == "stopped" and isinstance(self.document, RebalancePlan) else ()
         outcome.not_opened = await self.fence.open(drained=drained, held=held)
+        outcome.standing = await closing_sentences(self._courses.values(), self.cluster, self._where, self.fence.any_open)
         with contextlib.suppress(JournalLost):
             others = [f"{len(outcome.foreign)} differences that others made"] if len(outcome.foreign) > LISTED else outcome.foreign
             said = "; ".join([outcome.message, *outcome.missed, *others])
             await self.journal.fact("end" if state in ("done", "paused") else "stopped", message=said)
         return outcome
-
-    def _standing(self, course: Course) -> str:
-        """Return what became of a pod that was begun and is not done."""
-        step, standing = course.step, self._where.of[course.step.pod]
-        if course.state == "bound":
-            return f"pod {standing.key} is bound to {step.target} and was not waited for"
-        if course.state != "begun" or step.kind == "bind":
-            return ""
-        if standing.uid in self._where.taken:
-            return f"pod {standing.key} takes the place of {step.pod} and has no node yet: the scheduler gives it one now"
-        return f"pod {step.pod} was evicted, and its replacement was not seen: the scheduler gives it a node"
 
 
 __all__ = ["Execution", "Judge", "Listener", "Options", "Outcome"]

@@ -102,6 +102,12 @@ def asked_for(cluster: Cluster, template: TemplateNodes) -> int:
     return min(planned, stated) if isinstance(stated, int) and template.kind != "Pod" else planned
 
 
+def scaled_down(cluster: Cluster, template: TemplateNodes) -> str:
+    """Return a sentence for a workload that asks for fewer pods than the placement has, empty for others."""
+    planned, asked = sum(template.nodes.values()), asked_for(cluster, template)
+    return f"{template.ref} was scaled to {asked}: the placement has {planned} pods of it" if asked < planned else ""
+
+
 def _crew(template: TemplateNodes, owner: str, pods: list[Object]) -> Crew:
     living = [pod for pod in pods if is_living(pod)]
     living.sort(key=lambda pod: (pod["metadata"].get("creationTimestamp") or "", key_of(pod)))

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
 from live.api.answers import Api, Object
+from live.gates.broken_rules import BrokenRules
 from live.gates.choice import Choice
-from live.gates.crews import Cluster, asked_for, crews
+from live.gates.crews import Cluster, asked_for, crews, scaled_down
 from live.gates.fitting import Fitting, Judge, Release
 from live.gates.held import is_held, is_waiting, key_of, letting_go, node_of, path_of
 from live.gates.holding import Holding
@@ -17,6 +18,7 @@ from live.gates.places import Places
 from live.gates.ready import ready
 from live.gates.undo import undo
 from models.documents.placement import Placement
+from models.documents.policy import DEFAULT
 from models.execution.template_nodes import TemplateNodes
 
 #: Workloads whose pods do not come when the workload does.
@@ -117,6 +119,8 @@ class Gates:
                     self.say(text)
             if not moved:
                 await self.news(min(_SILENT, deadline - clock()))
+        for text in filter(None, (scaled_down(self.cluster, template) for template in self.templates)):
+            self.say(text)
         return Outcome("done", self._placed)
 
     async def serve(self) -> None:
@@ -127,7 +131,11 @@ class Gates:
             Unreachable: no answer came.
         """
         await self.cluster.refresh()
+        policy = self.placement.policy or DEFAULT
+        exempt = tuple(self.placement.snapshot.daemonNamespaces)
+        rules = BrokenRules(self.cluster, policy.executionGraceSeconds, exempt, self.listener.note)
         while not self.ending.is_set():
+            await rules.look(asyncio.get_running_loop().time())
             if not await self.look(free_after=self.options.timeout):
                 await self.news(max(1.0, self.options.pause))
 

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Final, Unpack
 
-from live.api.answers import Answer, Api, Body, Object, Sent, Unreachable
+from live.api.answers import Answer, Api, Body, Object, Sent, Unauthorized, Unreachable
 from live.apply.journal import JournaledApi
 from live.apply.lease import Lease, LeaseLost, LeaseTaken, Place, Times
 from live.gates.gates import Gates
@@ -100,6 +100,8 @@ async def serve(gates: Gates, name: str, times: Times | None = None) -> None:
             gates.say(str(taken))
         except LeaseLost as lost:
             gates.listener.note(str(lost))
+        except Unauthorized as refused:
+            gates.say(str(refused))
         except Unreachable as lost:
             gates.listener.note(f"no connection: {lost}")
         with suppress(TimeoutError):

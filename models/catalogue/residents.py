@@ -9,14 +9,13 @@ from typing import Final
 import msgspec
 
 from models.kube import objects
-from models.kube.lenient_decode import shorten
 from models.kube.selectors import NodeTable
 from models.snapshot.scope import is_mirror
 from models.snapshot.snapshot import InputError, Snapshot
 from models.workloads.daemon_sets import eligible, settled, target
 from models.workloads.daemon_sets import resident as is_resident
 from models.workloads.ownership import named
-from models.workloads.pods import Maker, UnknownClass
+from models.workloads.pods import Maker, NotAdmitted
 from models.workloads.replicas import Slot
 from models.workloads.revisions import reference
 from models.workloads.template import Names
@@ -75,8 +74,8 @@ class Residents:
             labels = {"controller-revision-hash": maker.revisions.label(workload, running, obj, "")}
             try:
                 [pod] = maker.pods(workload, [Slot(base=f"{workload.name}-", labels=labels, node=_NOWHERE)], reference(obj))
-            except UnknownClass as error:
-                raise InputError([f"{workload.ref}: no PriorityClass {shorten(str(error))} in the input"]) from None
+            except NotAdmitted as error:
+                raise InputError([f"{workload.ref}: {error}"]) from None
             spec = workload.spec
             yield Resident(pod, _NOWHERE, lambda node, spec=spec: bool(eligible(spec, NodeTable([node]), gates)))  # type: ignore[misc]
 

@@ -3,15 +3,22 @@
 A quota is used up in the order in which pods are created: once it lacks what a pod asks for, that pod is refused, whatever is placed
 later. Pods that are in the cluster have been admitted and only count as used.
 
+A policy may have quotas charge opportunity cost (``quotaCharge``). A pod that may close nodes to others is then charged for the largest
+domain that it may close, and once it is on a node for the nodes that it closes there. Nodes that several pods close count once.
+
 Sources: plugin/pkg/admission/limitranger and pkg/quota/v1/evaluator/core/pods.go.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
 
+from models.cluster.opportunity_cost import OpportunityCosts
+from models.documents.policy import DEFAULT as DEFAULT_POLICY
+from models.documents.policy import Policy
 from models.kube import objects, quantity
 from models.kube.feature_gates import DEFAULT
 from models.kube.namespace_limits import LimitRangeItem, ResourceQuota
@@ -21,8 +28,10 @@ from models.snapshot.snapshot import Snapshot
 
 LIMITS: Final = "LimitRanger"
 QUOTA: Final = "ResourceQuota"
+#: What precedes the topology keys for whose domains a quota charges a pod.
+BY_COST: Final = "by opportunity cost over"
 Refusal = tuple[str, str]  # rule, why
-_Amounts = dict[str, Fraction]
+Amounts = dict[str, Fraction]
 
 #: Resources of a quota that every container has to state as soon as the quota names them.
 _STATED: Final = {
@@ -37,12 +46,15 @@ _BINARY: Final = ((60, "Ei"), (50, "Pi"), (40, "Ti"), (30, "Gi"), (20, "Mi"), (1
 class Admission:
     """The LimitRanges and quotas of a snapshot, with what its pods use, and those that were admitted since."""
 
-    def __init__(self, snapshot: Snapshot, new: Collection[int] = ()) -> None:
-        """``new``: indices of pods that are yet to be created."""
+    def __init__(
+        self, snapshot: Snapshot, new: Collection[int] = (), *, policy: Policy = DEFAULT_POLICY, exempt: Collection[str] = ()
+    ) -> None:
+        """``new``: indices of pods that are yet to be created; ``exempt``: namespaces without hard anti-affinity."""
         self._items: dict[str, list[LimitRangeItem]] = {}
         for found in snapshot.limit_ranges.values():
             self._items.setdefault(found.metadata.namespace or "default", []).extend((found.spec.limits if found.spec else None) or ())
-        self._ledgers = _ledgers(snapshot, new) if snapshot.resource_quotas else {}
+        costs = OpportunityCosts(snapshot, exempt) if policy.quotaCharge == "opportunityCost" else None
+        self._ledgers = _ledgers(snapshot, new, costs) if snapshot.resource_quotas else {}
 
     def refusal(self, pod: objects.Pod) -> Refusal | None:
         """Return what refuses one more pod, None if nothing does.
@@ -78,8 +90,9 @@ class Admission:
         return [ledger for ledger in self._ledgers.get(pod.metadata.namespace or "default", ()) if ledger.concerns(pod)]
 
 
-def refusals(snapshot: Snapshot) -> dict[int, Refusal]:
-    """Return what refuses pods that are yet to be created, by index into ``snapshot.pods``.
+def refusals(snapshot: Snapshot, policy: Policy = DEFAULT_POLICY, exempt: Collection[str] = ()) -> dict[int, Refusal]:
+    """Return what refuses pods that are yet to be created, by index into ``snapshot.pods``. ``exempt``: namespaces without hard
+    anti-affinity.
 
     Raises:
         QuantityError: a quantity is malformed, or beyond 64 bits.
@@ -88,7 +101,7 @@ def refusals(snapshot: Snapshot) -> dict[int, Refusal]:
         return {}
     index = {objects.pod_key(pod): i for i, pod in enumerate(snapshot.pods)}
     new = {index[key]: None for key in snapshot.to_create if key in index}
-    admission = Admission(snapshot, new)
+    admission = Admission(snapshot, new, policy=policy, exempt=exempt)
     refused: dict[int, Refusal] = {}
     for i in new:
         why = admission.refusal(snapshot.pods[i])
@@ -102,7 +115,7 @@ def refusals(snapshot: Snapshot) -> dict[int, Refusal]:
 # --- LimitRange -------------------------------------------------------------------------------------------------------------------------
 
 
-def _amounts(resources: Mapping[str, objects.RawQuantity] | None) -> _Amounts:
+def _amounts(resources: Mapping[str, objects.RawQuantity] | None) -> Amounts:
     return {name: quantity.parse(raw) for name, raw in (resources or {}).items()}
 
 
@@ -124,7 +137,7 @@ def _limit_faults(pod: objects.Pod, items: Iterable[LimitRangeItem]) -> Iterator
             yield from _item_faults(item, _total(pod, "requests"), _total(pod, "limits"), "the pod")
 
 
-def _item_faults(item: LimitRangeItem, requests: _Amounts, limits: _Amounts, where: str) -> Iterator[str]:
+def _item_faults(item: LimitRangeItem, requests: Amounts, limits: Amounts, where: str) -> Iterator[str]:
     for name, least in _amounts(item.min).items():
         asked, most = requests.get(name), limits.get(name)
         if asked is None:
@@ -146,7 +159,7 @@ def _item_faults(item: LimitRangeItem, requests: _Amounts, limits: _Amounts, whe
             yield f"{where}: limit {amount(name, most)} {name} is more than {ratio} times the request {amount(name, asked)}"
 
 
-def _total(pod: objects.Pod, part: str) -> _Amounts:
+def _total(pod: objects.Pod, part: str) -> Amounts:
     """Requests or limits of a pod as a whole."""
     total = at_once(pod.spec, lambda container, _: _amounts(getattr(container.resources, part)) if container.resources else {})
     level = _amounts(getattr(pod.spec.resources, part)) if pod.spec.resources else {}
@@ -163,14 +176,21 @@ def _total(pod: objects.Pod, part: str) -> _Amounts:
 class Ledger:
     """A quota, and what is used of it so far."""
 
-    def __init__(self, quota: ResourceQuota, known: dict[tuple[int, ...], _Amounts]) -> None:
-        self.quota, self._known = quota, known
+    def __init__(self, quota: ResourceQuota, known: dict[tuple[int, ...], Amounts], costs: OpportunityCosts | None) -> None:
+        """``known``: requests of pods by their parts, which quotas share; ``costs``: what pods close, None if that is not charged."""
+        self.quota, self._known, self.costs = quota, known, costs
+        self.present: list[objects.Pod] = []  # pods of the cluster that are counted, and not done
         spec = quota.spec
         self.hard = _amounts(spec.hard if spec else None)
-        self.used: _Amounts = {}
+        self.used: Amounts = {}
         chosen = (spec.scopeSelector.matchExpressions if spec and spec.scopeSelector else None) or ()
         self._scopes: list[tuple[str, str, tuple[str, ...]]] = [(name, "Exists", ()) for name in (spec.scopes if spec else None) or ()]
         self._scopes += [(found.scopeName, found.operator, tuple(found.values or ())) for found in chosen]
+
+    @property
+    def name(self) -> str:
+        """``namespace/name`` of the quota."""
+        return f"{self.quota.metadata.namespace or 'default'}/{self.quota.metadata.name}"
 
     def concerns(self, pod: objects.Pod) -> bool:
         """Return whether the pod is in all scopes of the quota."""
@@ -187,18 +207,56 @@ class Ledger:
         why = self.unstated(pod)
         if why is not None:
             return why
-        asked, over = self.usage(pod), list[tuple[str, Fraction, Fraction, Fraction]]()
+        asked, requested, over = self.charge(pod), self.usage(pod), list[Shortage]()
         for resource, most in sorted(self.hard.items()):
             more, used = asked.get(resource, Fraction(0)), self.used.get(resource, Fraction(0))
             if more and used + more > most:
-                over.append((resource, more, used, most))
-        return exceeded(self.quota.metadata.name or "", over) if over else None
+                over.append(Shortage(resource, requested.get(resource, Fraction(0)), more, used, most))
+        return exceeded(self.quota.metadata.name or "", over, self.keys(pod)) if over else None
+
+    def keys(self, pod: objects.Pod) -> tuple[str, ...]:
+        """Return the topology keys for whose domains a pod is charged."""
+        return self.costs.keys(pod) if self.costs is not None else ()
 
     def take(self, pod: objects.Pod) -> None:
-        """Count a pod as used."""
-        add(self.used, self.usage(pod))
+        """Count a pod as created."""
+        add(self.used, self.charge(pod))
 
-    def usage(self, pod: objects.Pod) -> _Amounts:
+    def take_all(self, pods: Iterable[objects.Pod]) -> None:
+        """Count the pods of the cluster as used: for what they ask, and for the nodes that they close, each node once."""
+        for pod in pods:
+            if self.concerns(pod) and objects.is_terminal(pod):
+                add(self.used, {"count/pods": Fraction(1)})
+            elif self.concerns(pod):
+                self.present.append(pod)
+                add(self.used, self.admitted(pod))
+        costs = self.costs
+        if costs is None:
+            return
+        held: dict[int, Amounts] = {}
+        for pod in self.present:
+            if (home := costs.home(pod)) is not None:
+                add(held.setdefault(home, {}), self.usage(pod))
+        for n in sorted(frozenset[int]().union(*(costs.closed(pod) for pod in self.present))):
+            add(self.used, {name: rest for name, most in self.node(n).items() if (rest := most - held.get(n, {}).get(name, 0)) > 0})
+
+    def node(self, n: int) -> Amounts:
+        """Return what a node has, under the names that quotas have for it; nothing if quotas count requests alone."""
+        return _as_usage(self.costs.amounts(n)) if self.costs is not None else {}
+
+    def admitted(self, pod: objects.Pod) -> Amounts:
+        """Return what a pod of the cluster uses, without the nodes that it closes: these are counted once for all pods."""
+        return self.usage(pod) if self.costs is not None and self.costs.home(pod) is not None else self.charge(pod)
+
+    def charge(self, pod: objects.Pod) -> Amounts:
+        """Return what a pod is charged when it is created: what it asks for, or the largest domain that it may close."""
+        asked = self.usage(pod)
+        estimate = self.costs.estimate(pod) if self.costs is not None else None
+        if estimate is None:
+            return asked
+        return asked | {name: max(most, asked.get(name, Fraction(0))) for name, most in _as_usage(estimate.largest).items()}
+
+    def usage(self, pod: objects.Pod) -> Amounts:
         """As :func:`usage`; equal pods share their parts."""
         spec = pod.spec
         parts = (id(spec.containers), id(spec.initContainers), id(spec.resources), id(spec.overhead), id(pod.status))
@@ -207,47 +265,73 @@ class Ledger:
         return self._known[parts]
 
 
-def exceeded(name: str, over: Iterable[tuple[str, Fraction, Fraction, Fraction]]) -> str:
+@dataclass(frozen=True)
+class Shortage:
+    """A resource of which a quota lacks room for one more pod.
+
+    Attributes:
+        resource: As the quota names it.
+        requested: What the pod requests.
+        charged: What it is charged: as much, or more by opportunity cost.
+        used: What is used.
+        limit: What the quota allows.
+    """
+
+    resource: str
+    requested: Fraction
+    charged: Fraction
+    used: Fraction
+    limit: Fraction
+
+
+def exceeded(name: str, over: Sequence[Shortage], keys: Sequence[str] = ()) -> str:
     """Return the API server's sentence about a quota that lacks room (plugin/pkg/admission/resourcequota).
 
     Args:
         name: The quota.
-        over: Each resource that is short, with what one more pod requests, what is used, and the quota's limit.
+        over: Each resource that is short.
+        keys: Topology keys whose domains are charged. They are named if more is charged than requested.
     """
-    shown = [(resource, *(amount(resource, value) for value in values)) for resource, *values in over]
-    parts = (",".join(f"{line[0]}={line[column]}" for line in shown) for column in (1, 2, 3))
-    requested, used, limited = parts
-    return f"exceeded quota: {name}, requested: {requested}, used: {used}, limited: {limited}"
+
+    def listed(part: str) -> str:
+        return ",".join(f"{each.resource}={amount(each.resource, getattr(each, part))}" for each in over)
+
+    words = f"exceeded quota: {name}, requested: {listed('requested')}, used: {listed('used')}, limited: {listed('limit')}"
+    if all(each.charged == each.requested for each in over):
+        return words
+    return f"{words}, charged: {listed('charged')} {BY_COST} {','.join(keys)}"
 
 
-def _ledgers(snapshot: Snapshot, new: Collection[int]) -> dict[str, list[Ledger]]:
+def _ledgers(snapshot: Snapshot, new: Collection[int], costs: OpportunityCosts | None) -> dict[str, list[Ledger]]:
     """The quotas of each namespace, with what the pods of the cluster use."""
     found: dict[str, list[Ledger]] = {}
-    known: dict[tuple[int, ...], _Amounts] = {}
+    known: dict[tuple[int, ...], Amounts] = {}
     for quota in snapshot.resource_quotas.values():
-        found.setdefault(quota.metadata.namespace or "default", []).append(Ledger(quota, known))
-    for i, pod in enumerate(snapshot.pods):
-        for ledger in found.get(pod.metadata.namespace or "default", ()):
-            if i not in new and ledger.concerns(pod):
-                if not objects.is_terminal(pod):
-                    ledger.take(pod)
-                else:
-                    add(ledger.used, {"count/pods": Fraction(1)})
-    for pod in snapshot.left_out:
-        for ledger in found.get(pod.metadata.namespace or "default", ()):
-            if ledger.concerns(pod):
-                ledger.take(pod)
+        found.setdefault(quota.metadata.namespace or "default", []).append(Ledger(quota, known, costs))
+    there: dict[str, list[objects.Pod]] = {}
+    for pod in (*(pod for i, pod in enumerate(snapshot.pods) if i not in new), *snapshot.left_out):
+        if (namespace := pod.metadata.namespace or "default") in found:
+            there.setdefault(namespace, []).append(pod)
+    for namespace, pods in there.items():
+        for ledger in found[namespace]:
+            ledger.take_all(pods)
     return found
 
 
-def usage(pod: objects.Pod) -> _Amounts:
-    """Return what a pod uses of the resources that quotas name."""
-    found = dict.fromkeys(_COUNTS, Fraction(1))
-    for name, amount in pod_request(pod, DEFAULT).items():
-        value = Fraction(amount, 1000 if name == "cpu" else 1)
+def _as_usage(amounts: Mapping[str, int]) -> Amounts:
+    """Return amounts of nodes (mCPU, whole units) under the names that quotas have for them."""
+    found: Amounts = {}
+    for name, number in amounts.items():
+        value = Fraction(number, 1000 if name == "cpu" else 1)
         if "/" not in name:
             found[name] = value
         found[f"requests.{name}"] = value
+    return found
+
+
+def usage(pod: objects.Pod) -> Amounts:
+    """Return what a pod uses of the resources that quotas name."""
+    found = dict.fromkeys(_COUNTS, Fraction(1)) | _as_usage(pod_request(pod, DEFAULT))
     found |= {f"limits.{name}": value for name, value in _total(pod, "limits").items()}
     return found
 

@@ -113,6 +113,7 @@ class PodClass:
     containers: ContainerClass | None = None
     gang: int | None = None
     features: tuple[str, ...] = ()  # of the kubelet, that a node has to declare
+    balloons: int | None = None  # the node set whose BalloonsPolicies create its containers
     refused: tuple[str, str] | None = None  # the rule that keeps the pods from being created, and why
     devices: Demand | None = None
 

@@ -23,6 +23,8 @@ from models.snapshot.snapshot import InputError, Snapshot
 
 if TYPE_CHECKING:
     from models.devices.table import DeviceTable
+    from models.kube.objects import Pod
+    from models.numa.balloons import Balloons
     from models.numa.node_topology import NumaTree
 
 
@@ -190,6 +192,7 @@ def _classes(
             same.pods.extend(template.pods)
             continue
         cls = _pod_class(template, rules, hits, prefers=prefers)
+        cls.balloons = _balloon_nodes(template.pod, reader.balloons, rules)
         cls.features = required_features(template.pod.spec) if declaring else ()
         cls.priority = priority if template.gang is None else lowest[template.gang]
         cls.images = images.row(template.pod)
@@ -201,6 +204,12 @@ def _classes(
         cls.pods.sort()
     classes, demand, supposed = zip(*found.values(), strict=True) if found else ((), (), ())
     return list(classes), list(demand), list(supposed)
+
+
+def _balloon_nodes(pod: Pod, balloons: Balloons | None, rules: NodeRules) -> int | None:
+    """Return the set of the nodes whose policies create a pod's containers; None for all nodes."""
+    mask = balloons.allowed(pod) if balloons is not None else None
+    return None if mask is None else rules.node_set(mask)
 
 
 def _pod_class(template: Template, rules: NodeRules, hits: Bools, *, prefers: bool) -> PodClass:

@@ -13,6 +13,7 @@ import numpy as np
 from models.cluster.admission import Refusal, refusals
 from models.cluster.cluster import AffinityTerm, Ids, Matchers, Pull
 from models.cluster.default_spread import DefaultSpread
+from models.cluster.pod_terms import namespace_labels_of
 from models.documents.policy import Policy
 from models.gangs import gangs
 from models.kube import objects, pod_requests
@@ -27,6 +28,7 @@ from models.snapshot.snapshot import InputError, Snapshot
 if TYPE_CHECKING:
     from models.devices.demand import Demand
     from models.devices.table import DeviceTable
+    from models.numa.balloons import Balloons
     from models.numa.node_topology import NumaTree
 
 _encoder = msgspec.json.Encoder(order="deterministic")
@@ -38,7 +40,7 @@ _MEMBER = "\0gang"
 UNREAD: Final = frozenset(
     (
         "nodeName", "priorityClassName", "preemptionPolicy", "schedulerName", "volumes", "schedulingGates",
-        "resourceClaims", "workloadRef", "schedulingGroup", "activeDeadlineSeconds",
+        "resourceClaims", "workloadRef", "schedulingGroup", "activeDeadlineSeconds", "securityContext",
     )
 )  # fmt: skip
 #: Fields that do not matter either once a pod holds its place: it neither asks for a node any more nor counts at a priority.
@@ -103,7 +105,8 @@ class TemplateReader:
         self._selected: dict[Selector, frozenset[str]] = {}
         self.containers = _containers(snapshot, scope, policy, rejecting=any(tree.rejects for tree in trees))
         self.default_spread = DefaultSpread(snapshot, policy)
-        self._refused = refusals(snapshot)
+        self._refused = refusals(snapshot, policy, daemon_namespaces)
+        self.balloons = _balloons(snapshot)
         asked = scope
         if running:  # of a gang, those that run are no pods to be placed
             waiting = [i for i in scope.pending if i not in running]
@@ -153,6 +156,7 @@ class TemplateReader:
             parts += [pod.spec.nodeName if is_mirror(pod) else None, claim_keys(pod), named_claims(pod), self.default_spread.key(pod)]
             parts += image_names(pod) if self.policy.multipliers.imageLocality else ()  # those of volumes, too
         parts += [self.containers.key(i), self._gang_of.get(i), self.running.get(i), self._refused.get(i)]
+        parts += [self.balloons.key(pod)] if self.balloons is not None and not bound else []
         parts += [self._demand(i)] if not bound and self._devices else []
         return _encoder.encode(parts)
 
@@ -182,7 +186,7 @@ class TemplateReader:
             raise InputError([f"Pod {objects.pod_key(pod)}: requests: {error}"]) from error
         anti, affinity, spread = self._anti(pod), self._affinity(pod), self._spread(pod)
         soft = [] if bound else self._soft_spread(pod)
-        pulls = self._pulls(pod) + self._together(index)
+        pulls = self._pulls(pod, bound=bound) + self._together(index)
         return Template(
             pod, [index], demand, supposed, anti, affinity, spread, pulls, soft, self.containers.of(index), self._gang_of.get(index),
             self.running.get(index), self._refused.get(index), None if bound else self._devices.get(index),
@@ -231,13 +235,9 @@ class TemplateReader:
             return None
         chosen = self._selected.get(selector)
         if chosen is None:
-            chosen = frozenset(n for n in self.namespaces if selector_matches(selector, self._namespace_labels(n)))
+            chosen = frozenset(n for n in self.namespaces if selector_matches(selector, namespace_labels_of(self.snapshot, n)))
             self._selected[selector] = chosen
         return listed | chosen
-
-    def _namespace_labels(self, name: str) -> dict[str, str]:
-        found = self.snapshot.namespaces.get(name)
-        return (found.metadata.labels or {}) if found is not None else {}
 
     def _term(self, pod: Pod, term: PodAffinityTerm) -> tuple[frozenset[str] | None, Selector] | None:
         """Namespaces and selector of a term; None when it can match nothing (nil selector)."""
@@ -247,8 +247,11 @@ class TemplateReader:
             return None
         return self._namespaces(term, pod.metadata.namespace or "default"), selector
 
-    def _pulls(self, pod: Pod) -> tuple[Pull, ...]:
-        """Weighted terms of a pod, those over equal pods and key summed up; they concern daemon namespaces too."""
+    def _pulls(self, pod: Pod, *, bound: bool) -> tuple[Pull, ...]:
+        """Return the weighted terms of a pod, summed by matched pods and key; they concern daemon namespaces too.
+
+        A bound pod's terms count against pods that are placed now. Its preferred anti-affinity does so only under a symmetric policy.
+        """
         found: dict[tuple[int, str, bool], int] = {}
 
         def add(term: PodAffinityTerm, weight: int, *, required: bool) -> None:
@@ -261,7 +264,8 @@ class TemplateReader:
         if multipliers.podAffinity:
             for weighted in preferred_terms(pod, "podAffinity"):
                 add(weighted.podAffinityTerm, weighted.weight, required=False)
-            for weighted in preferred_terms(pod, "podAntiAffinity"):
+            mutual = not bound or self.policy.symmetricPreferredAntiAffinity
+            for weighted in preferred_terms(pod, "podAntiAffinity") if mutual else ():
                 add(weighted.podAffinityTerm, -weighted.weight, required=False)
         if multipliers.requiredAffinity:
             for term in required_terms(pod, "podAffinity"):
@@ -304,6 +308,15 @@ def _reads_labels(pod: Pod) -> bool:
     terms = (term for kind in ("podAffinity", "podAntiAffinity") for term, _ in affinity_terms(pod, kind))
     spread = pod.spec.topologySpreadConstraints or ()
     return any(c.matchLabelKeys for c in spread) or any(term.matchLabelKeys or term.mismatchLabelKeys for term in terms)
+
+
+def _balloons(snapshot: Snapshot) -> Balloons | None:
+    """Return the BalloonsPolicies of the nodes; None without any, so that what reads them is not loaded."""
+    if not snapshot.balloons_policies:
+        return None
+    from models.numa.balloons import Balloons
+
+    return Balloons(snapshot.nodes, snapshot.balloons_policies)
 
 
 def _containers(snapshot: Snapshot, scope: Scope, policy: Policy, *, rejecting: bool) -> NoContainers:

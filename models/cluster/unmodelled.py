@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from models.cluster.unmodelled_devices import DeviceNotes
+from models.cluster.unmodelled_nodes import of_nodes
 from models.documents.placement import Unmodelled
 from models.gangs import markers
 from models.gangs.declarations import OF_GANGS, Groups, Note
-from models.kube.objects import Pod, pod_key
+from models.kube.objects import Pod, PodSecurityContext, pod_key
 from models.kube.pod_spec import NO_PROVISIONER, claim_keys
+from models.numa import nri_annotations
 from models.snapshot.snapshot import Snapshot
 
 _IN_TREE = ("gcePersistentDisk", "awsElasticBlockStore", "azureDisk", "cinder", "iscsi", "rbd")
@@ -16,7 +19,22 @@ _IN_TREE = ("gcePersistentDisk", "awsElasticBlockStore", "azureDisk", "cinder", 
 #: Kueue's topology of parts of a pod set.
 _SLICES = "kueue.x-k8s.io/podset-slice-"
 
+#: Sysctls that every kubelet allows (pkg/kubelet/sysctl/safe_sysctls.go); others it allows where its configuration says so.
+_SAFE_SYSCTLS = frozenset(
+    (
+        "kernel.shm_rmid_forced", "net.ipv4.ip_local_port_range", "net.ipv4.ip_local_reserved_ports",
+        "net.ipv4.ip_unprivileged_port_start", "net.ipv4.ping_group_range", "net.ipv4.tcp_fin_timeout",
+        "net.ipv4.tcp_keepalive_intvl", "net.ipv4.tcp_keepalive_probes", "net.ipv4.tcp_keepalive_time",
+        "net.ipv4.tcp_rmem", "net.ipv4.tcp_syncookies", "net.ipv4.tcp_wmem",
+    )
+)  # fmt: skip
 _DEFAULT = "default-scheduler"
+
+#: Feature gates that change what a pod group means: gate -> effect of not reading it.
+_GROUP_GATES = {
+    "CompositePodGroup": "a group that belongs to another group is placed alone",
+    "PodGroupPreemptionPolicy": "the group's preemption policy is ignored",
+}
 _IGNORED = "ignored"
 _UNREAD = "ignored: a selector cannot be evaluated here, which needs cel-expr-python and the functions that it knows"
 
@@ -25,24 +43,27 @@ def find(snapshot: Snapshot, pending: Iterable[Pod], *, tiers: Sequence[str] = (
     """Return every unmodelled field of the pods to place. ``tiers``: the policy's ``networkTiers``."""
     pods = list(pending)
     notes = _of_gangs(snapshot, pods, tiers)
-    unread = {id(pod) for pod in _unread(snapshot, pods)}
-    return [
+    unread, devices = {id(pod) for pod in _unread(snapshot, pods)}, DeviceNotes(snapshot)
+    found = [
         Unmodelled(pod_key(pod), field, effect)
         for i, pod in enumerate(pods)
-        if i in notes or id(pod) in unread or not _plain(pod) or snapshot.not_understood
+        if i in notes or id(pod) in unread or devices.wide or not _plain(pod) or snapshot.not_understood
         for field, effect in (
             *([("devices", _UNREAD)] if id(pod) in unread else ()),
             *_of_pod(snapshot, pod),
+            *devices.of_pod(pod),
+            *nri_annotations.not_honoured(pod, balloons=bool(snapshot.balloons_policies)),
             *_of_member(pod, notes.get(i)),
         )
     ]
+    return found + list(of_nodes(snapshot)) if pods else found
 
 
 def _plain(pod: Pod) -> bool:
     """Return whether a pod has none of the fields that anything below looks at; most pods have none."""
     spec = pod.spec
-    odd = spec.volumes or spec.resourceClaims or pod.metadata.annotations or spec.schedulerName not in (None, _DEFAULT)
-    return not odd
+    odd = spec.volumes or spec.resourceClaims or spec.schedulingGroup or pod.metadata.annotations or spec.securityContext
+    return not odd and spec.schedulerName in (None, _DEFAULT)
 
 
 def _unread(snapshot: Snapshot, pods: Sequence[Pod]) -> list[Pod]:
@@ -91,8 +112,12 @@ def _of_pod(snapshot: Snapshot, pod: Pod) -> Iterator[tuple[str, str]]:
         yield "spec.schedulingGroup", "claims of a pod group are read as the pod's own"
     if spec.resourceClaims and gates.enabled("DRANodeAllocatableResources"):
         yield "spec.resourceClaims", "devices do not add to CPU and memory"
+    for gate, effect in _GROUP_GATES.items():
+        if spec.schedulingGroup is not None and gates.enabled(gate):
+            yield "spec.schedulingGroup", effect
     if spec.schedulerName not in (None, _DEFAULT):
         yield "spec.schedulerName", "placed by the rules of the default scheduler"
+    yield from _of_kubelet(spec.securityContext)
     for i, volume in enumerate(spec.volumes or ()):
         for kind in _IN_TREE:
             if getattr(volume, kind) is not None:
@@ -100,6 +125,21 @@ def _of_pod(snapshot: Snapshot, pod: Pod) -> Iterator[tuple[str, str]]:
     for key in claim_keys(pod):
         if _provisioned(snapshot, key):
             yield f"claim {key}", "CSIStorageCapacity is ignored"
+
+
+def _of_kubelet(context: PodSecurityContext | None) -> Iterator[tuple[str, str]]:
+    """Return what a kubelet may refuse the pod for once it is bound; no scheduler reads it.
+
+    Source: k8s.io/kubernetes pkg/kubelet/sysctl, pkg/kubelet/lifecycle (handlers.go, predicate.go).
+    """
+    if context is None:
+        return
+    if any(each.name and each.name.replace("/", ".") not in _SAFE_SYSCTLS for each in context.sysctls or ()):
+        yield "spec.securityContext.sysctls", "the kubelet refuses the pod where its configuration does not allow these sysctls"
+    if context.supplementalGroupsPolicy == "Strict":
+        yield "spec.securityContext.supplementalGroupsPolicy", "the kubelet refuses the pod on nodes without the feature"
+    if context.appArmorProfile is not None and context.appArmorProfile.type != "Unconfined":
+        yield "spec.securityContext.appArmorProfile", "the kubelet refuses the pod on nodes without AppArmor"
 
 
 def _provisioned(snapshot: Snapshot, key: str) -> bool:

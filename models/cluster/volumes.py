@@ -187,6 +187,7 @@ class VolumeTable:
         return (
             (spec.storageClassName or "") == (wants.storageClassName or "")
             and (spec.volumeMode or "Filesystem") == (wants.volumeMode or "Filesystem")
+            and (spec.volumeAttributesClassName or "") == (wants.volumeAttributesClassName or "")
             and set(wants.accessModes or ()) <= set(spec.accessModes or ())
             and quantity.units((spec.capacity or {}).get("storage", 0)) >= size
         )

@@ -23,7 +23,7 @@ Attribute = tuple[str, tuple[int | bool | str, ...]]
 @dataclass(frozen=True, slots=True)
 class Capacity:
     """One entry of a device's capacity, in the resource's own units. ``default``, ``least``, ``most``, ``step``, ``values``: the request
-    policy, None or empty where it has none."""
+    policy, None or empty where it has none. ``parts``: steps of a range are counted in that part of a unit, 1 or 1000 (milli)."""
 
     value: Fraction
     default: Fraction | None = None
@@ -31,6 +31,7 @@ class Capacity:
     most: Fraction | None = None
     step: Fraction | None = None
     values: tuple[Fraction, ...] = ()
+    parts: int = 1
 
     def amount(self, requested: Fraction | None) -> Fraction | None:
         """Return what a request takes of it, rounded up as the policy says, or None where the policy refuses that. ``requested``: None if
@@ -40,9 +41,12 @@ class Capacity:
             return amount
         if (self.most is not None and amount > self.most) or (self.values and amount not in self.values):
             return None
-        if self.step is not None and self.least is not None and (ceil(amount) - ceil(self.least)) % ceil(self.step):
+        if self.step is not None and self.least is not None and (self._count(amount) - self._count(self.least)) % self._count(self.step):
             return None
         return amount
+
+    def _count(self, value: Fraction) -> int:
+        return ceil(value * self.parts)
 
     def _rounded(self, requested: Fraction | None) -> Fraction:
         if requested is None:
@@ -50,8 +54,8 @@ class Capacity:
         if self.least is not None:
             if requested < self.least or self.step is None:
                 return max(requested, self.least)
-            least, step = ceil(self.least), ceil(self.step)
-            return Fraction(least + -((least - ceil(requested)) // step) * step)
+            least, step = self._count(self.least), self._count(self.step)
+            return Fraction(least + -((least - self._count(requested)) // step) * step, self.parts)
         return next((value for value in self.values if value >= requested), requested)
 
 

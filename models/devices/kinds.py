@@ -33,6 +33,7 @@ class KindTable:
         self._rules = [r.spec for _, r in sorted(rules.items())] if self._taints and gates.enabled("DRADeviceTaintRules") else []
         self._partitions = gates.enabled("DRAPartitionableDevices")
         self._consumable = gates.enabled("DRAConsumableCapacity")
+        self._milli = gates.enabled("DRAFractionalCapacityRange")
         self._lists = gates.enabled("DRAListTypeAttributes")
         self._constrained = frozenset(constrained)
         self._reads = None if reads is None else {f"{d}/{n}" for field, d, n in reads if field == "attributes"} | self._constrained
@@ -94,18 +95,20 @@ class KindTable:
     def _capacity(self, device: device_objects.Device) -> dict[str, Capacity]:
         if not self._consumable:
             return {}
-        return {name: _entry(each) for name, each in (device.capacity or {}).items()}
+        return {name: _entry(each, self._milli) for name, each in (device.capacity or {}).items()}
 
 
 def _full(driver: str, name: str) -> str:
     return name if "/" in name else f"{driver}/{name}"
 
 
-def _entry(entry: device_objects.DeviceCapacity) -> Capacity:
+def _entry(entry: device_objects.DeviceCapacity, milli: bool) -> Capacity:
+    """Return a capacity. ``milli``: a range with a fraction of a unit counts in thousandths (KEP-5075)."""
     value, policy = quantity.parse(entry.value), entry.requestPolicy
     if policy is None:
         return Capacity(value)
     span = policy.validRange or device_objects.CapacityRequestPolicyRange()
     least, most, step = (None if raw is None else quantity.parse(raw) for raw in (span.min, span.max, span.step))
     default = None if policy.default is None else quantity.parse(policy.default)
-    return Capacity(value, default, least, most, step, tuple(quantity.parse(each) for each in policy.validValues or ()))
+    parts = 1000 if milli and any(each is not None and each.denominator > 1 for each in (least, most, step)) else 1
+    return Capacity(value, default, least, most, step, tuple(quantity.parse(each) for each in policy.validValues or ()), parts)

@@ -17,6 +17,7 @@ from models.snapshot.snapshot import Snapshot
 
 Strategy = Literal["spread", "pack", "none"]
 Shorthand = Literal["directed", "symmetric"]
+QuotaCharge = Literal["requests", "opportunityCost"]
 
 API_VERSION: Final = "kubestow.dev/v1alpha1"
 _Multiplier = Annotated[int, Meta(ge=0, le=1000)]
@@ -162,6 +163,25 @@ class Moves(_Section, frozen=True):
             raise ValueError(f"annotation: a name expected that begins with {' or '.join(OWN)}")
 
 
+_Account = Annotated[str, Meta(min_length=1, max_length=317)]
+
+
+class AntiAffinityUser(_Section, frozen=True):
+    """Pods that may use required anti-affinity: those for which all that is given holds. An empty list holds for every pod."""
+
+    namespaces: Annotated[tuple[_Name, ...], Meta(description="Their namespaces.")] = ()
+    serviceAccounts: Annotated[tuple[_Account, ...], Meta(description="Their service accounts, NAMESPACE/NAME.")] = ()
+    priorityClasses: Annotated[tuple[_Name, ...], Meta(description="Their priority classes.")] = ()
+    keys: Annotated[
+        Literal["any", "hostname", "none"], Meta(description="The topology keys that are granted: every key, the hostname, or none.")
+    ] = "any"
+
+    def __post_init__(self) -> None:
+        for account in self.serviceAccounts:
+            if [bool(part) for part in account.split("/")] != [True, True]:
+                raise ValueError(f"serviceAccounts: {account!r}: NAMESPACE/NAME expected")
+
+
 class Policy(_Section, frozen=True):
     """A policy file."""
 
@@ -184,6 +204,15 @@ class Policy(_Section, frozen=True):
     refuseAllNamespacesAntiAffinity: Annotated[
         bool, Meta(description="Whether required anti-affinity over all namespaces with another key than the hostname is refused.")
     ] = False
+    executionGraceSeconds: Annotated[
+        int, Meta(ge=0, le=10**9, description="Seconds that a rule which holds during execution may be broken before it counts.")
+    ] = 0
+    antiAffinityUsers: Annotated[
+        tuple[AntiAffinityUser, ...], Meta(description="Who may use required anti-affinity; an empty list means everybody.")
+    ] = ()
+    symmetricPreferredAntiAffinity: Annotated[
+        bool, Meta(description="Whether preferred anti-affinity of a pod that runs also counts against pods that are placed now.")
+    ] = True
     topologies: Annotated[tuple[Topology, ...], Meta(description="NUMA zones of nodes without a NodeResourceTopology.")] = ()
     networkTiers: Annotated[
         tuple[_Name, ...], Meta(description="Node labels that stand for the tiers of Volcano's HyperNodes, tier 1 first.")
@@ -192,6 +221,10 @@ class Policy(_Section, frozen=True):
         Literal["none", "hami", "kai", "volcano"],
         Meta(description="The system that shares GPUs without DynamicResources, if any."),
     ] = "none"
+    quotaCharge: Annotated[
+        QuotaCharge,
+        Meta(description="What a ResourceQuota counts for a pod: its requests, or at least the nodes that its rules close to others."),
+    ] = "requests"
     moves: Annotated[Moves, Meta(description="What moving a running pod costs.")] = Moves()
 
     def __post_init__(self) -> None:

@@ -101,6 +101,28 @@ class Obstacle(Doc, omit_defaults=True):
     proved: Annotated[bool, Meta(description="Whether no plan leaves less of this goal undone; another may leave other pods.")] = False
 
 
+class EarlierSnapshot(Doc):
+    """An earlier snapshot of the cluster."""
+
+    sha256: Annotated[str, Meta(description="Hash of its files.")]
+    capturedAt: Annotated[str, Meta(description="When it was captured, RFC 3339.")]
+
+
+class ForgivenRule(Doc):
+    """A filter that a running pod breaks by rules alone that hold during execution and are within their grace."""
+
+    pod: Annotated[str, Meta(description="The pod, namespace/name.")]
+    rule: Annotated[str, Meta(description="The filter: NodeAffinity or InterPodAffinity.")]
+
+
+class ExecutionGrace(Doc):
+    """Which broken rules that hold during execution do not count yet."""
+
+    seconds: Annotated[int, Meta(description="The grace of pods that state none of their own.")]
+    earlier: Annotated[list[EarlierSnapshot], Meta(description="What was known of the time before.")] = []
+    forgiven: Annotated[list[ForgivenRule], Meta(description="What does not count for the goal repair.")] = []
+
+
 class RebalancePlan(Doc):
     """A plan of moves and evictions."""
 
@@ -118,6 +140,9 @@ class RebalancePlan(Doc):
     limits: Annotated[Limits, Meta(description="What the plan may do at most.")] = msgspec.field(default_factory=Limits)
     obstacles: Annotated[list[Obstacle], Meta(description="What is in the way of a goal that is not reached.")] = []
     excluded: Annotated[list[Excluded], Meta(description="Pods that may not move.")] = []
+    executionGrace: Annotated[
+        ExecutionGrace | None, Meta(description="What is forgiven of rules that hold during execution, null if nothing was asked.")
+    ] = None
     unmodelled: Annotated[list[Unmodelled], Meta(description="What of the input kubestow does not model.")] = []
     policy: Annotated[Policy | None, Meta(description="The policy that it was computed under, if it is not the default.")] = None
     leastWaves: Annotated[
@@ -137,7 +162,7 @@ class RebalancePlan(Doc):
 
 _ORDER: Final = (
     "apiVersion", "kind", "snapshot", "goals", "drain", "limits", "engine", "status", "objective", "moves", "evictions",
-    "leastWaves", "freed", "before", "after", "obstacles", "excluded", "unmodelled", "policy", "notes", "seconds",
+    "leastWaves", "freed", "before", "after", "obstacles", "excluded", "executionGrace", "unmodelled", "policy", "notes", "seconds",
     "search",
 )  # fmt: skip
 

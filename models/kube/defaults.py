@@ -1,6 +1,7 @@
 """What the API server fills in when an object is stored. Idempotent: on a dump of a cluster nothing changes.
 
-Source: k8s.io/kubernetes pkg/apis/{core,apps,batch,storage}/v1/defaults.go and the admission plugins Priority and DefaultStorageClass.
+Source: k8s.io/kubernetes pkg/apis/{core,apps,batch,storage,node}/v1/defaults.go and the admission plugins Priority, RuntimeClass and
+DefaultStorageClass.
 Quantities that cannot be read (possible only past input validation) are left as they are.
 """
 
@@ -10,7 +11,11 @@ from collections.abc import Callable, Iterable, Mapping
 from fractions import Fraction
 from typing import Final
 
+import msgspec
+
 from models.kube import device_objects, kinds, objects, quantity
+from models.kube.lenient_decode import shorten
+from models.kube.namespace_limits import RuntimeClass
 from models.kube.pod_requests import Part, at_once, pod_level_resource
 from models.kube.storage_objects import PersistentVolume, PersistentVolumeClaim, PersistentVolumeSpec, StorageClass
 from models.kube.workload_objects import CronJob, Deployment, Job, JobSpec, ReplicaSet, ReplicationController, StatefulSet
@@ -122,6 +127,17 @@ def default_priority(classes: Iterable[objects.PriorityClass]) -> int:
     return min((found.value for found in classes if found.globalDefault), default=0)
 
 
+def preemption_policy(spec: objects.PodSpec, classes: Mapping[str, objects.PriorityClass]) -> str | None:
+    """Return a pod's preemption policy: its own, else that of its class, of several global defaults that of the lowest."""
+    if spec.preemptionPolicy is not None:
+        return spec.preemptionPolicy
+    if spec.priorityClassName:
+        named = classes.get(spec.priorityClassName)
+    else:
+        named = min((found for found in classes.values() if found.globalDefault), key=lambda found: found.value, default=None)
+    return named.preemptionPolicy if named is not None else None
+
+
 def priority(spec: objects.PodSpec, classes: Mapping[str, objects.PriorityClass]) -> int | None:
     """Return a pod's priority; None if it names an unknown class."""
     if spec.priority is not None:
@@ -130,6 +146,75 @@ def priority(spec: objects.PodSpec, classes: Mapping[str, objects.PriorityClass]
         return default_priority(classes.values())
     known = classes.get(spec.priorityClassName)
     return known.value if known is not None else SYSTEM_PRIORITIES.get(spec.priorityClassName)
+
+
+# --- RuntimeClass: plugin/pkg/admission/runtimeclass, pkg/util/tolerations --------------------------------------------
+
+
+class RuntimeClassError(Exception):
+    """The admission plugin RuntimeClass refuses a pod. Its text is the field below ``spec``, the value found and the one expected."""
+
+
+def with_runtime_class(spec: objects.PodSpec, classes: Mapping[str, RuntimeClass]) -> objects.PodSpec:
+    """Return a pod's spec with the overhead, node selector and tolerations of its RuntimeClass; the same object if nothing changes.
+
+    Raises:
+        RuntimeClassError: no such class, or the pod contradicts it.
+    """
+    name = spec.runtimeClassName
+    found = classes.get(name) if name is not None else None
+    if name is not None and found is None:
+        raise RuntimeClassError(f"runtimeClassName: no RuntimeClass {shorten(name)} in the input, expected it")
+    fixed = found.overhead.podFixed if found is not None and found.overhead is not None else None
+    if spec.overhead and not _same_amounts(spec.overhead, fixed):
+        of = f"that of RuntimeClass {shorten(name or '')} ({_listed(fixed)})" if name is not None else "none without a RuntimeClass"
+        raise RuntimeClassError(f"overhead: got {_listed(spec.overhead)}, expected {of}")
+    changes: dict[str, object] = {"overhead": fixed} if fixed and not spec.overhead else {}
+    scheduling = found.scheduling if found is not None else None
+    if scheduling is not None and scheduling.nodeSelector:
+        own = spec.nodeSelector or {}
+        for key, value in scheduling.nodeSelector.items():
+            if own.get(key, value) != value:
+                want = f"expected {shorten(value)}, as RuntimeClass {shorten(name or '')} has it"
+                raise RuntimeClassError(f"nodeSelector[{key}]: got {shorten(own[key])}, {want}")
+        changes["nodeSelector"] = {**own, **scheduling.nodeSelector}
+    if scheduling is not None and scheduling.tolerations:
+        changes["tolerations"] = _merged(list(spec.tolerations or ()), scheduling.tolerations)
+    return msgspec.structs.replace(spec, **changes) if changes else spec
+
+
+def _same_amounts(one: objects.ResourceList, other: objects.ResourceList | None) -> bool:
+    exact = [{name: quantity.milli_round(quantity.parse(raw)) for name, raw in (each or {}).items()} for each in (one, other)]
+    return exact[0] == exact[1]
+
+
+def _listed(amounts: objects.ResourceList | None) -> str:
+    return ", ".join(f"{name} {raw}" for name, raw in sorted((amounts or {}).items())) or "none"
+
+
+def _merged(first: list[objects.Toleration], second: list[objects.Toleration]) -> list[objects.Toleration]:
+    """MergeTolerations: of two tolerations one of which covers the other only the wider one is kept."""
+    listed = [*first, *second]
+    kept: list[objects.Toleration] = []
+    for i, one in enumerate(listed):
+        wider = any(other != one and _covers(other, one) for other in listed[i + 1 :])
+        if not wider and not any(_covers(other, one) for other in kept):
+            kept.append(one)
+    return kept
+
+
+def _covers(wide: objects.Toleration, narrow: objects.Toleration) -> bool:
+    """isSuperset: every taint that ``narrow`` tolerates is tolerated by ``wide``."""
+    if wide == narrow:
+        return True
+    if (wide.key or "") != (narrow.key or "") and (wide.key or wide.operator != "Exists"):
+        return False
+    if wide.effect and wide.effect != narrow.effect:
+        return False
+    if wide.operator == "Exists":
+        return True
+    equal = wide.operator in (None, "", "Equal") and narrow.operator == "Equal"
+    return equal and (wide.value or "") == (narrow.value or "")
 
 
 # --- other kinds ------------------------------------------------------------------------------------------------------
@@ -188,6 +273,12 @@ def _namespace(namespace: objects.Namespace) -> None:
         namespace.metadata.labels = {**(namespace.metadata.labels or {}), _NAMESPACE_LABEL: name}
 
 
+def _runtime_class(found: RuntimeClass) -> None:
+    _round(found.overhead.podFixed if found.overhead is not None else None)
+    for toleration in (found.scheduling.tolerations if found.scheduling is not None else None) or ():
+        toleration.operator = toleration.operator or "Equal"
+
+
 def _job_spec(spec: JobSpec | None) -> None:
     if spec is None:
         return
@@ -232,6 +323,8 @@ def apply(obj: object) -> None:
         _volume(obj)
     elif isinstance(obj, StorageClass):
         obj.volumeBindingMode = obj.volumeBindingMode or "Immediate"
+    elif isinstance(obj, RuntimeClass):
+        _runtime_class(obj)
     elif isinstance(obj, device_objects.ResourceClaim):
         _device_requests(obj.spec)
     elif isinstance(obj, device_objects.ResourceClaimTemplate):

@@ -61,6 +61,7 @@ class CounterSet(Struct):
 class DeviceCounterConsumption(Struct):
     counterSet: str
     counters: dict[str, Counter] | None = None
+    compatibilityGroups: list[str] | None = None
 
 
 class DeviceTaint(Struct):
@@ -100,6 +101,7 @@ class ResourceSliceSpec(Struct):
     perDeviceNodeSelection: bool | None = None
     devices: list[Device] | None = None
     sharedCounters: list[CounterSet] | None = None
+    skipNodeOperations: list[str] | None = None
 
 
 class ResourceSlice(Struct):
@@ -156,6 +158,12 @@ class CapacityRequirements(Struct):
     requests: dict[str, RawQuantity] | None = None
 
 
+class DeviceDerivedAttribute(Struct):
+    """An attribute that an expression computes from others (KEP-6080); only its presence is read."""
+
+    name: str | None = None
+
+
 class ExactDeviceRequest(Struct):
     deviceClassName: str = ""
     selectors: list[DeviceSelector] | None = None
@@ -164,6 +172,7 @@ class ExactDeviceRequest(Struct):
     adminAccess: bool | None = None
     tolerations: list[DeviceToleration] | None = None
     capacity: CapacityRequirements | None = None
+    derivedAttributes: list[DeviceDerivedAttribute] | None = None
 
 
 class DeviceSubRequest(Struct):
@@ -174,6 +183,7 @@ class DeviceSubRequest(Struct):
     count: int | None = None
     tolerations: list[DeviceToleration] | None = None
     capacity: CapacityRequirements | None = None
+    derivedAttributes: list[DeviceDerivedAttribute] | None = None
 
 
 class DeviceRequest(Struct):

@@ -1,6 +1,7 @@
 """Feature gates by Kubernetes version: the one table that rules ask.
 
-Source: pkg/features/kube_features.go of each version; the rules behind the gates are in docs/rules.md.
+Source: pkg/features/kube_features.go of each version; 1.37 keeps the gates of the scheduler in a file of their own. The rules behind the
+gates are in docs/rules.md.
 """
 
 from __future__ import annotations
@@ -18,14 +19,16 @@ VERSIONS: Final = ("1.34", "1.35", "1.36", "1.37")
 DEFAULT_VERSION: Final = "1.36"
 
 #: Gate -> per version of :data:`VERSIONS`: ``+`` on, ``-`` off, ``!`` on and locked, `` `` unknown to that version (off, cannot be set).
+#: tests/models/kube/gate_facts.py has the facts of each gate that this table is compared with.
 _TABLE: Final = {
-    "DynamicResourceAllocation": "!!!!",
-    "DRAPrioritizedList": "++!!",
+    "DynamicResourceAllocation": "+!!!",
+    "DRAPrioritizedList": "+++!",
     "DRAAdminAccess": "++!!",
-    "DRADeviceTaints": "--+!",
-    "DRADeviceTaintRules": " --!",
+    "DRADeviceTaints": "--++",
+    "DRADeviceTaintRules": " --+",
     "DRAPartitionableDevices": "--++",
     "DRAConsumableCapacity": "--++",
+    "DRAFractionalCapacityRange": "   +",
     "DRAExtendedResource": "--+!",
     "DRADeviceBindingConditions": "--++",
     "DRAResourceClaimDeviceStatus": "+++!",
@@ -33,17 +36,24 @@ _TABLE: Final = {
     "DRAListTypeAttributes": "  --",
     "DRANodeAllocatableResources": "  --",
     "DRAWorkloadResourceClaims": "  --",
+    "DRADeviceCompatibilityGroups": "   -",
+    "DRADerivedAttributes": "   -",
+    "DRAOptionalNodeOperations": "   -",
     "NodeDeclaredFeatures": " -+!",
     "TaintTolerationComparisonOperators": " ---",
-    "VolumeLimitScaling": " ---",
+    "VolumeLimitScaling": " --+",
+    "StorageCapacityScoring": "---+",
     "PodLevelResources": "++++",
     "InPlacePodVerticalScaling": "+!!!",
     "InPlacePodLevelResourcesVerticalScaling": " -++",
+    "InPlacePodVerticalScalingSchedulerPreemption": "   -",
     "RestartAllContainersOnContainerExits": " -++",
     "UserNamespacesHostNetworkSupport": " ---",
     "GenericWorkload": " ---",
-    "GangScheduling": " ---",
+    "GangScheduling": " -- ",
     "TopologyAwareWorkloadScheduling": "  --",
+    "CompositePodGroup": "   -",
+    "PodGroupPreemptionPolicy": "   -",
 }
 #: Changes of meaning that came with a version and have no gate: name -> the first version that has it.
 _CHANGES: Final = {
@@ -106,12 +116,17 @@ def feature_gates(version: str, given: Mapping[str, bool]) -> FeatureGates:
             raise GateError(f"unknown feature gate {shorten(gate)}{did_you_mean(gate, _TABLE)}")
         state = _TABLE[gate][column]
         if state == " ":
-            first = next(name for name, known in zip(VERSIONS, _TABLE[gate], strict=True) if known != " ")
-            raise GateError(f"Kubernetes {version} has no feature gate {gate}, which came with {first}")
+            raise GateError(f"Kubernetes {version} has no feature gate {gate}, which {_came_or_went(gate, column)}")
         if state == "!" and not on:
             raise GateError(f"Kubernetes {version} has the feature gate {gate} locked to true")
     differing = {gate: on for gate, on in given.items() if on != (_TABLE[gate][column] in "+!")}
     return FeatureGates(version, tuple(sorted(differing.items())))
+
+
+def _came_or_went(gate: str, column: int) -> str:
+    """Return in words since when a version after this one has a gate, or since when none has it."""
+    known = [i for i, state in enumerate(_TABLE[gate]) if state != " "]
+    return f"came with {VERSIONS[known[0]]}" if column < known[0] else f"went with {VERSIONS[known[-1] + 1]}"
 
 
 def parse_gate(text: str) -> tuple[str, bool]:

@@ -1,8 +1,12 @@
-"""What an administrator allows a namespace (core/v1): ResourceQuota, a sum over its pods, and LimitRange, for each pod and container."""
+"""Objects of administrators that admission plugins read when a pod is created.
+
+ResourceQuota limits the sum over the pods of a namespace (core/v1). LimitRange limits each pod and container (core/v1).
+RuntimeClass adds an overhead, a node selector and tolerations to the pods that name it (node.k8s.io/v1).
+"""
 
 from __future__ import annotations
 
-from models.kube.objects import ObjectMeta, ResourceList, Struct
+from models.kube.objects import ObjectMeta, ResourceList, Struct, Toleration
 
 
 class ScopedResourceSelectorRequirement(Struct):
@@ -44,3 +48,20 @@ class LimitRangeSpec(Struct):
 class LimitRange(Struct):
     metadata: ObjectMeta
     spec: LimitRangeSpec | None = None
+
+
+class Overhead(Struct):
+    podFixed: ResourceList | None = None
+
+
+class RuntimeScheduling(Struct):
+    nodeSelector: dict[str, str] | None = None
+    tolerations: list[Toleration] | None = None
+
+
+class RuntimeClass(Struct):
+    """Its handler is the node's business, and is not read."""
+
+    metadata: ObjectMeta
+    overhead: Overhead | None = None
+    scheduling: RuntimeScheduling | None = None

@@ -1,11 +1,9 @@
 """The part of the Kubernetes API that decides placement, as msgspec Structs with the API's own field names.
 
-Unknown fields are skipped while decoding. Every optional field is ``None`` when absent *or* explicitly null, as the API
-server treats both alike; readers write ``x.labels or {}``. Quantities stay as they were written (text or number) and are
-read by :mod:`models.kube.quantity`. Field names are Kubernetes' own, so that an error path names what the user wrote.
+Unknown fields are skipped while decoding. Every optional field is ``None`` when absent *or* explicitly null, as the API server treats both
+alike; readers write ``x.labels or {}``. Quantities stay as they were written (text or number), for :mod:`models.kube.quantity`.
 
-Source: the OpenAPI types of k8s.io/api (core/v1, apps/v1, batch/v1, scheduling/v1, policy/v1, storage/v1) and
-topology.node.k8s.io.
+Source: the OpenAPI types of k8s.io/api (core/v1, scheduling/v1).
 """
 
 from __future__ import annotations
@@ -57,10 +55,7 @@ class LabelSelector(Struct):
     matchExpressions: list[LabelSelectorRequirement] | None = None
 
 
-class NodeSelectorRequirement(Struct):
-    key: str
-    operator: str
-    values: list[str] | None = None
+NodeSelectorRequirement = LabelSelectorRequirement
 
 
 class NodeSelectorTerm(Struct):
@@ -70,9 +65,6 @@ class NodeSelectorTerm(Struct):
 
 class NodeSelector(Struct):
     nodeSelectorTerms: list[NodeSelectorTerm] | None = None
-
-
-# --- claims of pods ---------------------------------------------------------------------------------------------------
 
 
 class VolumeResources(Struct):
@@ -86,6 +78,7 @@ class PersistentVolumeClaimSpec(Struct):
     volumeName: str | None = None
     volumeMode: str | None = None
     selector: LabelSelector | None = None
+    volumeAttributesClassName: str | None = None
 
 
 class PersistentVolumeClaimTemplate(Struct):
@@ -160,14 +153,14 @@ class ContainerPort(Struct):
     protocol: str | None = None
 
 
-class ResourceClaim(Struct):
+class Named(Struct):
     name: str | None = None
 
 
 class ResourceRequirements(Struct):
     requests: ResourceList | None = None
     limits: ResourceList | None = None
-    claims: list[ResourceClaim] | None = None
+    claims: list[Named] | None = None
 
 
 class ContainerRestartRule(Struct):
@@ -238,6 +231,16 @@ class PodSchedulingGroup(Struct):
     podGroupName: str | None = None
 
 
+class AppArmorProfile(Struct):
+    type: str | None = None
+
+
+class PodSecurityContext(Struct):
+    sysctls: list[Named] | None = None
+    supplementalGroupsPolicy: str | None = None
+    appArmorProfile: AppArmorProfile | None = None
+
+
 class PodSpec(Struct):
     containers: list[Container] | None = None
     initContainers: list[Container] | None = None
@@ -261,6 +264,8 @@ class PodSpec(Struct):
     schedulingGroup: PodSchedulingGroup | None = None
     activeDeadlineSeconds: int | None = None
     hostUsers: bool | None = None
+    runtimeClassName: str | None = None
+    securityContext: PodSecurityContext | None = None
 
 
 class ContainerStatus(Struct):
@@ -350,6 +355,7 @@ class PriorityClass(Struct):
     metadata: ObjectMeta
     value: int
     globalDefault: bool | None = None
+    preemptionPolicy: str | None = None
 
 
 class ServiceSpec(Struct):

@@ -38,6 +38,7 @@ class PersistentVolumeSpec(Struct):
     storageClassName: str | None = None
     volumeMode: str | None = None
     nodeAffinity: VolumeNodeAffinity | None = None
+    volumeAttributesClassName: str | None = None
     csi: CSIPersistentVolumeSource | None = None
     gcePersistentDisk: Anything | None = None
     awsElasticBlockStore: Anything | None = None

@@ -1,4 +1,4 @@
-"""NodeResourceTopology: the NUMA zones of a node, as the topology updaters write them."""
+"""NodeResourceTopology: the NUMA zones of a node, as the topology updaters write them; and the policies of nri-plugins for nodes."""
 
 from __future__ import annotations
 
@@ -36,3 +36,43 @@ class NodeResourceTopology(Struct):
     topologyPolicies: list[str] | None = None
     attributes: list[TopologyAttribute] | None = None
     zones: list[TopologyZone] | None = None
+
+
+class BalloonExpression(Struct):
+    """An expression over containers; only its presence is read."""
+
+    key: str | None = None
+
+
+class BalloonPreserve(Struct):
+    matchExpressions: list[BalloonExpression] | None = None
+
+
+class BalloonType(Struct):
+    """A type of balloon (config.nri). ``maxCPUs``: None or 0 if there is no limit."""
+
+    name: str = ""
+    namespaces: list[str] | None = None
+    matchExpressions: list[BalloonExpression] | None = None
+    maxCPUs: int | None = None
+
+
+class BalloonsPolicySpec(Struct):
+    balloonTypes: list[BalloonType] | None = None
+    reservedPoolNamespaces: list[str] | None = None
+    preserve: BalloonPreserve | None = None
+
+
+class BalloonsPolicy(Struct):
+    metadata: ObjectMeta
+    spec: BalloonsPolicySpec | None = None
+
+
+class TopologyAwarePolicySpec(Struct):
+    colocatePods: bool | None = None
+    colocateNamespaces: bool | None = None
+
+
+class TopologyAwarePolicy(Struct):
+    metadata: ObjectMeta
+    spec: TopologyAwarePolicySpec | None = None

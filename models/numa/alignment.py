@@ -26,7 +26,7 @@ class Ask:
     """What must come from one set of zones at once.
 
     ``name``: the container, "" for a whole pod. ``amounts``: (resource, amount), sorted by resource, nothing of 0; mCPU for cpu, else whole
-    units. ``kind``: an ``init`` container gives its share back before the next one asks; the others keep it.
+    units. ``kind``: what an ``init`` container has is reused by later containers of the pod, and given back at the end; the others keep it.
     """
 
     name: str

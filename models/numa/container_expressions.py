@@ -214,7 +214,7 @@ def _test(operator: str, values: tuple[str, ...]) -> _Test:
         if _ANY_VALUE in values:
             return lambda value: True
         return frozenset(values).__contains__
-    patterns = [pattern for pattern in map(_glob, values) if pattern is not None]
+    patterns = [pattern for pattern in map(glob, values) if pattern is not None]
     return lambda value: any(pattern.match(value) for pattern in patterns)
 
 
@@ -232,7 +232,7 @@ def _malformed(pattern: str) -> str | None:
 
 
 @lru_cache(maxsize=8192)
-def _glob(pattern: str) -> re.Pattern[str] | None:
+def glob(pattern: str) -> re.Pattern[str] | None:
     """The pattern of Go's filepath.Match as a regular expression; None if it is malformed.
 
     ``*`` and ``?`` do not match ``/``; a class does. Works on characters, where Go skips by bytes: no difference on ASCII, and names

@@ -233,6 +233,11 @@ def _amounts(zone: topology_objects.TopologyZone) -> tuple[dict[str, int], dict[
     return available, capacity
 
 
+def is_memory(name: str) -> bool:
+    """Return whether the kubelet's Memory Manager gives out a resource."""
+    return name == "memory" or name.startswith("hugepages-")
+
+
 def _first(*raw: objects.RawQuantity | None) -> objects.RawQuantity | None:
     return next((value for value in raw if value is not None), None)
 

@@ -29,6 +29,7 @@ _NAMED: Final = {
     "pvcs": "PersistentVolumeClaim",
     "storage-classes": "StorageClass",
     "priorityclasses": "PriorityClass",
+    "runtimeclasses": "RuntimeClass",
     "pod-disruption-budgets": "PodDisruptionBudget",
 }
 _PLURALS: Final = {f"{name.lower()}s": name for name in kinds.KINDS} | _NAMED

@@ -49,7 +49,8 @@ ANNOTATIONS: Final = (
     "storageclass.beta.kubernetes.io/",
     "topology.",
 )
-
+#: Domains of nri-plugins and its predecessor, with all domains below them: the annotations that are not honoured are named.
+_NODE_POLICIES: Final = ("nri.io", "cri-resource-manager.intel.com")
 
 #: Specs that are looked at before it counts how many come again.
 _TRIED: Final = 10_000
@@ -62,10 +63,21 @@ _NODE: Final = re.compile(rb'"nodeName"\s*:\s*"([a-z0-9.-]*)"')
 _DIGEST: Final = 32
 
 
+def is_of_node_policy(key: str) -> bool:
+    """Return True for annotations of nri-plugins or its predecessor, misspelt ones included."""
+    domain = key.partition("/")[0]
+    return domain in _NODE_POLICIES or domain.endswith(tuple(f".{each}" for each in _NODE_POLICIES))
+
+
+def is_read(key: str) -> bool:
+    """Return True if an annotation is kept when a snapshot is read."""
+    return key.startswith(ANNOTATIONS) or is_of_node_policy(key)
+
+
 def trim(metadata: objects.ObjectMeta) -> None:
     """Drop the annotations that nothing here reads."""
     if metadata.annotations:
-        metadata.annotations = {k: v for k, v in metadata.annotations.items() if k.startswith(ANNOTATIONS)} or None
+        metadata.annotations = {k: v for k, v in metadata.annotations.items() if is_read(k)} or None
 
 
 class Specs:

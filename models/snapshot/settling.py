@@ -13,6 +13,7 @@ import msgspec
 from models.kube import defaults, objects
 from models.kube.feature_gates import DEFAULT_VERSION, FeatureGates, GateError, feature_gates, nearest, newest
 from models.kube.lenient_decode import plain, shorten, some
+from models.kube.namespace_limits import RuntimeClass
 from models.kube.storage_objects import PersistentVolumeClaim, StorageClass
 from models.snapshot.api_types import Unread
 from models.snapshot.capture_info import Capture
@@ -113,17 +114,62 @@ def _is_container(value: Any) -> bool:
     return isinstance(value.get("image"), str) if name is None else isinstance(name, str) and _LABEL.fullmatch(name) is not None
 
 
-def priorities(pods: Iterable[objects.Pod], classes: Mapping[str, objects.PriorityClass]) -> Iterator[objects.Pod]:
-    """Give pods without a priority that of their class; yield those whose class is missing, which get 0."""
+#: Pods that an API server would refuse, each with the field below ``spec`` and what is wrong; and warnings about others.
+Settled = tuple[list[tuple[objects.Pod, str]], list[str]]
+
+
+def runtime_classes(pods: Iterable[objects.Pod], classes: Mapping[str, RuntimeClass], *, refuse: bool) -> Settled:
+    """Give pods that no API server has stored (no uid, no priority) what the RuntimeClass that they name adds.
+
+    ``refuse``: whether pods that wait are refused where that fails. Replicas go on sharing the parts of their specs.
+    """
+    refused: list[tuple[objects.Pod, str]] = []
+    without: dict[str, list[str]] = {}
+    known: dict[tuple[object, ...], objects.PodSpec] = {}
+    for pod in pods:
+        spec = pod.spec
+        if spec.runtimeClassName is None or spec.priority is not None or pod.metadata.uid:
+            continue
+        if spec.overhead and spec.runtimeClassName not in classes:
+            continue  # it has been admitted: only the plugin sets an overhead
+        parts = spec.runtimeClassName, id(spec.overhead), id(spec.nodeSelector), id(spec.tolerations)
+        try:
+            made = known.setdefault(parts, defaults.with_runtime_class(spec, classes))
+        except defaults.RuntimeClassError as error:
+            if refuse and objects.is_waiting(pod):
+                refused.append((pod, str(error)))
+            else:
+                without.setdefault(str(error), []).append(objects.pod_key(pod))
+            continue
+        pod.spec = msgspec.structs.replace(spec, overhead=made.overhead, nodeSelector=made.nodeSelector, tolerations=made.tolerations)
+    return refused, [f"RuntimeClass not applied to {some_of(names, 'pod')}: spec.{why}" for why, names in without.items()]
+
+
+def priorities(pods: Iterable[objects.Pod], classes: Mapping[str, objects.PriorityClass], *, refuse: bool) -> Settled:
+    """Give pods without a priority that of their class, with its preemption policy.
+
+    ``refuse``: whether waiting pods that name an unknown class are refused.
+    """
     default = defaults.default_priority(classes.values())
+    refused: list[tuple[objects.Pod, str]] = []
+    unknown: dict[str, list[str]] = {}
     for pod in pods:
         spec = pod.spec
         if spec.priority is not None:
             continue
         value = defaults.priority(spec, classes) if spec.priorityClassName else default
         if value is None:
-            yield pod
-        spec.priority = value or 0
+            value = 0
+            if refuse and objects.is_waiting(pod):
+                why = f"no PriorityClass {shorten(spec.priorityClassName)} in the input, expected it or spec.priority"
+                refused.append((pod, f"priorityClassName: {why}"))
+            else:
+                unknown.setdefault(spec.priorityClassName or "", []).append(objects.pod_key(pod))
+        spec.priority = value
+        spec.preemptionPolicy = defaults.preemption_policy(spec, classes)
+    return refused, [
+        f"priority class {shorten(name)} is not in the snapshot: priority 0 for {some_of(names, 'pod')}" for name, names in unknown.items()
+    ]
 
 
 def storage_classes(classes: Collection[StorageClass], claims: Collection[PersistentVolumeClaim]) -> None:

@@ -68,10 +68,13 @@ class Snapshot:
     resource_claims: dict[str, device_objects.ResourceClaim] = field(default_factory=dict)  # "namespace/name"
     resource_claim_templates: dict[str, device_objects.ResourceClaimTemplate] = field(default_factory=dict)  # "namespace/name"
     node_topologies: dict[str, topology_objects.NodeResourceTopology] = field(default_factory=dict)
+    balloons_policies: dict[str, topology_objects.BalloonsPolicy] = field(default_factory=dict)  # "namespace/name"
+    topology_aware_policies: dict[str, topology_objects.TopologyAwarePolicy] = field(default_factory=dict)  # "namespace/name"
     pod_disruption_budgets: list[workload_objects.PodDisruptionBudget] = field(default_factory=list)
     services: list[objects.Service] = field(default_factory=list)
     resource_quotas: dict[str, namespace_limits.ResourceQuota] = field(default_factory=dict)  # "namespace/name"
     limit_ranges: dict[str, namespace_limits.LimitRange] = field(default_factory=dict)  # "namespace/name"
+    runtime_classes: dict[str, namespace_limits.RuntimeClass] = field(default_factory=dict)
     service_accounts: dict[str, objects.ServiceAccount] = field(default_factory=dict)  # "namespace/name"
     pod_groups: list[workload_objects.PodGroup] = field(default_factory=list)
     scheduling_workloads: dict[str, workload_objects.Workload] = field(default_factory=dict)  # "namespace/name"
@@ -87,6 +90,7 @@ class Snapshot:
     sha256: str = ""
     left_out: list[objects.Pod] = field(default_factory=list)  # pods of the cluster that are not placed, and count in quotas all the same
     to_create: list[str] = field(default_factory=list)  # pods that are no objects of the cluster yet, in the order of their creation
+    chosen_here: frozenset[str] = frozenset()  # pods whose node is this run's choice: quotas charge for them as for pods without a node
     sources: dict[str, str] = field(default_factory=dict)  # of manifests: "Kind namespace/name" -> file
     unscaled: set[str] = field(default_factory=set)  # of manifests: "Kind namespace/name" of those that state no replicas
     not_understood: dict[str, list[tuple[str, str]]] = field(default_factory=dict)  # by pod: fields of later versions, what becomes of them
@@ -253,7 +257,7 @@ class _Intake:
         self._names = NameCheck()
         self._seen: dict[str, dict[str, tuple[Any, str]]] = {name: {} for name in kinds.KINDS}
         self._foreign: Counter[tuple[str, str]] = Counter()  # kinds that Kubernetes itself does not have
-        self._bad_classes = False
+        self._bad_classes: set[str] = set()  # kinds of which objects are malformed
         self.not_understood = NotUnderstood()
         self.gathered = False  # whether what is read now is from a directory
         self.stray: dict[str, list[str]] = {}  # files without objects, by directory
@@ -270,13 +274,10 @@ class _Intake:
             self._snapshot.omissions.append(message)
 
     def listed(self, metadata: object) -> None:
-        found = capture_info(metadata)
-        if found is None:
-            return
-        for sentence in found.left_out:
+        found, known = capture_info(metadata), self._snapshot.capture
+        for sentence in found.left_out if found is not None else ():
             self.omit(f"the snapshot lacks something: {sentence}")
-        known = self._snapshot.capture
-        if known is None or found.time > known.time:
+        if found is not None and (known is None or found.time > known.time):
             self._snapshot.capture = found
 
     def versioned(self, server_version: str | None) -> None:
@@ -318,7 +319,7 @@ class _Intake:
         for problem in problems:
             self.problem(source, identity_of(kind, obj), problem)
         if problems:
-            self._bad_classes = self._bad_classes or kind.name == "PriorityClass"
+            self._bad_classes.add(kind.name)
         elif not self._validate or self._first(kind, obj, source):
             self._file(kind, obj)
         return not problems
@@ -363,7 +364,7 @@ class _Intake:
             self._snapshot.sources = {identity_of(kinds.KINDS[n], o): s for n, seen in self._seen.items() for o, s in seen.values()}
             self._snapshot.sources |= {each.ref: each.source for each in self._snapshot.unread}
         else:
-            self._priorities()
+            self._classes()
             found = self._snapshot
             settling.storage_classes(found.storage_classes.values(), found.persistent_volume_claims.values())
             found.warnings += settling.lost_pods(found.nodes, found.pods)
@@ -384,17 +385,13 @@ class _Intake:
             raise InputError(self._problems)
         return self._snapshot
 
-    def _priorities(self) -> None:
-        unknown: dict[str, list[str]] = {}
-        for pod in settling.priorities(self._snapshot.pods, self._snapshot.priority_classes):
-            if not self._validate or not objects.is_waiting(pod):
-                unknown.setdefault(pod.spec.priorityClassName or "", []).append(objects.pod_key(pod))
-            elif not self._bad_classes:
-                self._unknown_class(pod)
-        for name, pods in unknown.items():
-            self.warn(f"priority class {shorten(name)} is not in the snapshot: priority 0 for {settling.some_of(pods, 'pod')}")
-
-    def _unknown_class(self, pod: objects.Pod) -> None:
-        key = objects.pod_key(pod)
-        message = f"no PriorityClass {shorten(pod.spec.priorityClassName)} in the input, expected it or spec.priority"
-        self.problem(self._seen["Pod"][key][1], f"Pod {key}", f"spec.priorityClassName: {message}")
+    def _classes(self) -> None:
+        """Fill in what pods have of their RuntimeClasses, then of their PriorityClasses. The former looks for pods without a priority."""
+        found = self._snapshot
+        runtime = settling.runtime_classes(found.pods, found.runtime_classes, refuse=self._validate)
+        priority = settling.priorities(found.pods, found.priority_classes, refuse=self._validate)
+        for kind, (refused, warnings) in (("RuntimeClass", runtime), ("PriorityClass", priority)):
+            found.warnings += warnings
+            for pod, why in refused if kind not in self._bad_classes else ():
+                key = objects.pod_key(pod)
+                self.problem(self._seen["Pod"][key][1], f"Pod {key}", f"spec.{why}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
-from models.kube import device_objects, objects, workload_objects
+from models.kube import defaults, device_objects, objects, workload_objects
 from models.kube.feature_gates import FeatureGates
 from models.kube.lenient_decode import did_you_mean, shorten
 from models.kube.selectors import Selector, canonical, selector_matches
@@ -19,9 +19,9 @@ _SELECTING: Final = (workload_objects.Deployment, workload_objects.ReplicaSet, w
 
 
 def problems(obj: Any, snapshot: Snapshot) -> Iterator[str]:
-    """Return why a workload cannot have pods; ``snapshot`` has the priority classes of both inputs.
+    """Return why a workload cannot have pods; ``snapshot`` has the classes of both inputs.
 
-    Source: pkg/apis/{apps,batch,core}/validation and the admission plugin Priority.
+    Source: pkg/apis/{apps,batch,core}/validation and the admission plugins Priority and RuntimeClass.
     """
     found = view(obj)
     if found is None:
@@ -42,7 +42,7 @@ def problems(obj: Any, snapshot: Snapshot) -> Iterator[str]:
         for i, template in enumerate((obj.spec.volumeClaimTemplates if obj.spec is not None else None) or ()):
             if template.metadata is None or not template.metadata.name:
                 yield f"spec.volumeClaimTemplates[{i}].metadata.name: missing, expected text"
-    yield from unknown_class(found.spec, f"{found.path}.spec", snapshot)
+    yield from refused_classes(found.spec, f"{found.path}.spec", snapshot)
     yield from unknown_templates(found.spec, found.namespace, f"{found.path}.spec", snapshot)
 
 
@@ -66,11 +66,15 @@ def hints(metadata: objects.ObjectMeta | None, spec: objects.PodSpec, path: str)
             yield f"{path}: {str(error).partition(': ')[2]}"
 
 
-def unknown_class(spec: objects.PodSpec, path: str, snapshot: Snapshot) -> Iterator[str]:
-    """Return a priority class that neither input has."""
+def refused_classes(spec: objects.PodSpec, path: str, snapshot: Snapshot) -> Iterator[str]:
+    """Yield classes that neither input has, and what contradicts a RuntimeClass."""
     if priority_of(spec, snapshot) is None:
         name = shorten(spec.priorityClassName)
         yield f"{path}.priorityClassName: no PriorityClass {name} in the input, expected it or {path}.priority"
+    try:
+        defaults.with_runtime_class(spec, snapshot.runtime_classes)
+    except defaults.RuntimeClassError as error:
+        yield f"{path}.{error}"
 
 
 def unknown_templates(spec: objects.PodSpec, namespace: str, path: str, snapshot: Snapshot) -> Iterator[str]:

@@ -15,14 +15,13 @@ import msgspec
 from models.documents.placement import Unmodelled
 from models.kube import objects as kube_objects
 from models.kube import workload_objects
-from models.kube.lenient_decode import shorten
 from models.snapshot import sources
 from models.snapshot.snapshot import InputError, Snapshot
 from models.workloads import checks, claims, gang_markers
 from models.workloads import replicas as workloads_replicas
 from models.workloads.merge import located, merge
 from models.workloads.ownership import OwnedPods, named
-from models.workloads.pods import Maker, UnknownClass, admitted
+from models.workloads.pods import Maker, NotAdmitted, admitted
 from models.workloads.replicas import Plan, Slot
 from models.workloads.revisions import reference, same_template
 from models.workloads.view import Workload, find, labelled, listed, selector, view
@@ -115,7 +114,7 @@ def revision_pods(
     of ``snapshot``, which is not changed. Names clash with none there.
 
     Raises:
-        InputError: the Deployment has no template, its selector does not select it, or its PriorityClass is unknown.
+        InputError: the Deployment has no template, its selector does not select it, or its PriorityClass or RuntimeClass is unknown.
     """
     where = f"Deployment {deployment.metadata.namespace or 'default'}/{deployment.metadata.name}"
     deployment = labelled(deployment)
@@ -134,7 +133,7 @@ def top_up(snapshot: Snapshot, kind: str, namespace: str, name: str, count: int)
     unless the template says so. Pods beyond ``count`` stay.
 
     Raises:
-        InputError: the workload has no template, cannot be scaled, or names an unknown PriorityClass.
+        InputError: the workload has no template, cannot be scaled, or names an unknown class.
     """
     found = snapshot.copy()
     obj = _scaled(named(found, kind, namespace, name), count, found)
@@ -147,8 +146,8 @@ def top_up(snapshot: Snapshot, kind: str, namespace: str, name: str, count: int)
     plan, owner = maker.plan(workload, existing, named(snapshot, kind, namespace, name))
     try:
         made = maker.fill(workload, plan.slots, owner)
-    except UnknownClass as error:
-        raise InputError([f"{workload.ref}: no PriorityClass {shorten(str(error))} in the input"]) from None
+    except NotAdmitted as error:
+        raise InputError([f"{workload.ref}: {error}"]) from None
     found.warnings += [f"{workload.ref}: {text}" for text in plan.warnings]
     found.to_create += [kube_objects.pod_key(found.pods[i]) for i in made]
     return found, claims.provide(found, [found.pods[i] for i in made], maker.claims, ())
@@ -223,8 +222,8 @@ def _bare(merged: Snapshot, manifests: Snapshot, problems: list[str], partial: b
         problems += [located(manifests, pod, text) for text in checks.hints(pod.metadata, pod.spec, "metadata")]
         try:
             spec = admitted(pod.spec, pod.metadata.namespace or "default", merged)
-        except UnknownClass:
-            problems += [located(manifests, pod, text) for text in checks.unknown_class(pod.spec, "spec", merged)]
+        except NotAdmitted:
+            problems += [located(manifests, pod, text) for text in checks.refused_classes(pod.spec, "spec", merged)]
             continue
         problems += [
             located(manifests, pod, text)

@@ -7,7 +7,8 @@ from typing import Any, Final
 
 import msgspec
 
-from models.kube import objects
+from models.kube import defaults, objects
+from models.kube.lenient_decode import shorten
 from models.kube.workload_objects import Job
 from models.snapshot import interning
 from models.snapshot.snapshot import Snapshot
@@ -24,20 +25,20 @@ _PENDING: Final = objects.PodStatus(phase="Pending")
 _change = msgspec.structs.replace
 
 
-class UnknownClass(Exception):
-    """A pod spec names a PriorityClass that is not there."""
+class NotAdmitted(Exception):
+    """A pod spec names a PriorityClass or RuntimeClass that is not there, or contradicts the latter. The text says which."""
 
 
 def admitted(spec: objects.PodSpec, namespace: str, snapshot: Snapshot) -> objects.PodSpec:
-    """Return a pod's spec as stored: priority, scheduler, tolerations and the requests and limits of LimitRanges filled in (the rest was
-    defaulted when it was read).
+    """Return a pod's spec as stored: priority, scheduler, tolerations, the requests and limits of LimitRanges, and what its RuntimeClass
+    adds (the rest was defaulted when it was read).
 
     Raises:
-        UnknownClass: no such PriorityClass.
+        NotAdmitted: no such PriorityClass or RuntimeClass, or the spec contradicts its RuntimeClass.
     """
     priority = priority_of(spec, snapshot)
     if priority is None:
-        raise UnknownClass(spec.priorityClassName)
+        raise NotAdmitted(f"no PriorityClass {shorten(spec.priorityClassName)} in the input")
     spec = limit_ranges.filled(spec, namespace, snapshot)
     own = list(spec.tolerations or ())
     tolerations = own + [
@@ -45,13 +46,18 @@ def admitted(spec: objects.PodSpec, namespace: str, snapshot: Snapshot) -> objec
         for key in _PATIENT
         if not any((not t.key or t.key == key) and t.effect in (None, "", "NoExecute") for t in own)
     ]
-    return _change(
+    spec = _change(
         spec,
         priority=priority,
+        preemptionPolicy=defaults.preemption_policy(spec, snapshot.priority_classes),
         schedulerName=spec.schedulerName or "default-scheduler",
         tolerations=tolerations,
         volumes=interning.mattering(spec.volumes),
     )
+    try:
+        return defaults.with_runtime_class(spec, snapshot.runtime_classes)
+    except defaults.RuntimeClassError as error:
+        raise NotAdmitted(f"spec.{error}") from None
 
 
 class Maker:
@@ -98,7 +104,7 @@ class Maker:
         """Make the pods of ``slots``: indices of the new pods in the snapshot.
 
         Raises:
-            UnknownClass: the template names a PriorityClass that is not there.
+            NotAdmitted: the template names a class that is not there, or contradicts its RuntimeClass.
         """
         made = self.pods(workload, slots, owner)
         first = len(self.snapshot.pods)
@@ -109,7 +115,7 @@ class Maker:
         """Return the pods of ``slots``, not put into the snapshot.
 
         Raises:
-            UnknownClass: the template names a PriorityClass that is not there.
+            NotAdmitted: the template names a class that is not there, or contradicts its RuntimeClass.
         """
         spec = admitted(workload.spec, workload.namespace, self.snapshot)
         if workload.kind == "DaemonSet":

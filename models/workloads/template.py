@@ -18,8 +18,8 @@ ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"
 #: k8s.io/apiserver/pkg/storage/names: what is left of a name before five random characters are added.
 _BASE: Final = 58
 _DEFAULT_SCHEDULER: Final = "default-scheduler"
-#: Fields of templates that are not compared: captures leave them out.
-_NOT_COMPARED: Final = ("image", "serviceAccountName", "annotations")
+#: Fields of templates that are not compared: captures leave them out, or admission fills them in and no rule reads them.
+_NOT_COMPARED: Final = ("image", "serviceAccountName", "annotations", "securityContext")
 _AMOUNTS: Final = ("requests", "limits", "overhead")
 #: Maps whose keys and values are the author's.
 _MAPS: Final = ("labels", "matchLabels", "nodeSelector")
@@ -42,7 +42,7 @@ def fingerprint(template: workload_objects.PodTemplateSpec) -> bytes:
     Annotations that are not read do not count, either.
     """
     metadata = template.metadata or objects.ObjectMeta()
-    read = {k: v for k, v in (metadata.annotations or {}).items() if k.startswith(interning.ANNOTATIONS)}
+    read = {k: v for k, v in (metadata.annotations or {}).items() if interning.is_read(k)}
     return _encoder.encode((essence(template, (HASH,)), read))
 
 
@@ -85,7 +85,7 @@ def _hash_text(template: workload_objects.PodTemplateSpec) -> bytes:
         interning.trim(metadata)
     spec = copy.copy(template.spec) or objects.PodSpec()
     spec.schedulerName = None if spec.schedulerName == _DEFAULT_SCHEDULER else spec.schedulerName
-    spec.serviceAccountName = None
+    spec.serviceAccountName = spec.securityContext = None
     spec.volumes = interning.mattering([msgspec.structs.replace(v, image=None) for v in spec.volumes or ()])
     spec.containers = [_plain(c) for c in spec.containers or ()]
     spec.initContainers = [_plain(c) for c in spec.initContainers or ()]

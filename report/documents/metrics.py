@@ -1,18 +1,19 @@
 """Results as metrics, in the OpenMetrics text format: for the textfile collector of node_exporter, and whatever reads that format.
 
 Source: https://github.com/prometheus/OpenMetrics/blob/main/specification/OpenMetrics.md. All metrics are gauges: a run says how things are.
-Names of nodes and pods are no labels, so that their number stays small whatever the cluster.
+Names of nodes and pods are no labels, so that their number stays small whatever the cluster. The opportunity cost of anti-affinity is an
+exception: it has the names of the pods that close nodes to others, which are rarely more than there are nodes.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import TypeVar, get_args
 
-from models.documents.findings.audit import SEVERITIES, Audit
+from models.documents.findings.audit import SEVERITIES, Audit, ClosedCapacity, OpportunityCost
 from models.documents.findings.check import Check, Fit
 from models.documents.placement import Placement, SnapshotRef, Status, TierResult
 from models.documents.survival import Survival
@@ -101,7 +102,35 @@ def audit(document: Audit) -> Iterator[Gauge]:
     yield Gauge(
         "known_findings", "Findings that the baseline or the base has, too.", [({}, document.selection.known if document.selection else 0)]
     )
+    yield from _opportunity_costs(document.opportunityCosts or ())
     yield _unmodelled(len(document.unmodelled))
+
+
+def _opportunity_costs(found: Sequence[OpportunityCost]) -> Iterator[Gauge]:
+    """Yield a metric for each level, so that no sum over one counts a pod twice."""
+    for level in ("namespace", "workload", "pod"):
+        samples: list[tuple[_Labels, int | float]] = []
+        for entry in found:
+            if entry.level == level:
+                labels = {"namespace": entry.namespace} | ({} if level == "namespace" else {level: _short(entry)})
+                for kind, amount in (("actual", entry.actual), ("average", entry.average), ("largest", entry.largest)):
+                    if amount is not None:
+                        samples += [({**labels, "estimate": kind, **of}, value) for of, value in _closed(amount)]
+        text = f"What required anti-affinity takes beyond requests, by {level}: now, on average and at most."
+        yield Gauge(f"{level}_opportunity_cost", text, samples)
+
+
+def _short(entry: OpportunityCost) -> str:
+    """Return the name of a pod, or kind and name of a workload: the namespace has a label of its own."""
+    kind, _, rest = entry.object.partition(" ")
+    name = rest.partition("/")[2]
+    return name if entry.level == "pod" else f"{kind}/{name}"
+
+
+def _closed(amount: ClosedCapacity) -> Iterator[tuple[dict[str, str], int | float]]:
+    yield {"resource": "cpu", "unit": "core"}, amount.cpu // 1000 if amount.cpu % 1000 == 0 else amount.cpu / 1000
+    yield {"resource": "memory", "unit": "byte"}, amount.memory
+    yield {"resource": "nodes", "unit": "integer"}, amount.nodes
 
 
 @_written("check")

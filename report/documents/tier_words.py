@@ -31,6 +31,8 @@ _GAINS: Final = {
     "freed": "nodes free",
     "improve": "preferences and balance",
 }
+#: Per cent. Larger gaps are not spelt out.
+_WIDEST_GAP: Final = 1000
 _TIE_BREAKS: Final = {"spread": "unevenness of the nodes", "pack": "nodes in use"}
 
 
@@ -48,3 +50,13 @@ def tier_words(tier: TierResult, policy: Policy | None) -> TierWords:
         name += f", priority {tier.priority}"
     sign = -1 if fewer else 1
     return TierWords(name, sign * tier.value, sign * tier.bound, fewer)
+
+
+def gap_text(value: int, bound: int) -> str:
+    """Return the gap |bound - value| / max(1, |value|) of a tier in per cent, ``proved`` where there is none."""
+    if value == bound:
+        return "proved"
+    permille = -(-1000 * abs(bound - value) // max(1, abs(value)))
+    if permille > 10 * _WIDEST_GAP:
+        return f"> {_WIDEST_GAP} %"  # the value is next to nothing: the number says no more than that
+    return f"{permille // 10}.{permille % 10} %" if permille < 1000 else f"{permille // 10} %"

@@ -21,12 +21,12 @@ from models.snapshot.snapshot import InputError, Snapshot
 from report.documents.numbers import percent
 from report.documents.output import counted
 from report.documents.results import Violation
-from report.documents.tier_words import tier_words
+from report.documents.status_words import status_words
+from report.documents.tier_words import gap_text, tier_words
 from report.page import words
 from report.page.nodes import left_to_drain
 from report.page.owners import short
 from report.page.places import GATED, MOVED, PENDING, Places, Result
-from report.terminal.progress import gap_text
 
 #: Entries of a list that are shown one by one.
 _LISTED: Final = 1_000
@@ -84,6 +84,7 @@ def summary(
         said.append(f"{len(violations) - _LISTED:,} more violations are left out")
     return {
         "status": result.status if result is not None else None,
+        "statusWords": status_words(result) if result is not None else [],
         "engine": result.engine if result is not None else None,
         "seconds": _seconds(result),
         "tiers": _tiers(snapshot, result),

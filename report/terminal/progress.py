@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
 from report.documents.output import one_line
+from report.documents.tier_words import gap_text
 
 if TYPE_CHECKING:
     from rich.live import Live
@@ -19,18 +20,6 @@ if TYPE_CHECKING:
 
 #: Seconds between plain lines of one phase.
 _PAUSE: Final = 5.0
-#: Gaps are not spelt out beyond so many per cent.
-_WIDE: Final = 1000
-
-
-def gap_text(value: int, bound: int) -> str:
-    """Return the gap |bound - value| / max(1, |value|) of a tier in per cent, ``proved`` where there is none."""
-    if value == bound:
-        return "proved"
-    permille = -(-1000 * abs(bound - value) // max(1, abs(value)))
-    if permille > 10 * _WIDE:
-        return f"> {_WIDE} %"  # the value is next to nothing: the number says no more than that
-    return f"{permille // 10}.{permille % 10} %" if permille < 1000 else f"{permille // 10} %"
 
 
 def describe(event: Progress) -> str:

@@ -13,12 +13,11 @@ from models.documents.rebalance_plan import Limits, NodeUse, RebalancePlan
 from models.snapshot.snapshot import Snapshot
 from report.documents.numbers import amount, percent
 from report.documents.output import counted, some
-from report.documents.tier_words import tier_words
+from report.documents.tier_words import gap_text, tier_words
 from report.terminal.canvas import Surface, grid, heading, inset, more, plain
 from report.terminal.columns import Name, Sized, share, usage_style
 from report.terminal.placement import examples, objective_heading, unmodelled_and_notes
 from report.terminal.plan_waves import waves
-from report.terminal.progress import gap_text
 
 #: Nodes, obstacles and kinds of unmodelled fields listed one by one.
 _LISTED: Final = 20

@@ -35,6 +35,8 @@ STATES = 20_000
 ALIGNED = 8
 #: Up to so many pods of a gang all their subsets are tried as units.
 SMALL_GANG = 8
+#: The same where the order inside of a unit matters, so that each subset is tried in every order.
+SMALL_ORDERED_GANG = 4
 Sequence_ = list[tuple[int, int, int]]
 _Left = dict[int, dict[int, int]]  # class -> node -> pods still to bind
 
@@ -289,10 +291,12 @@ class _Search:
         path: list[Sequence[int]] = []
         choices = [self._choices(cells, remaining)]
         ordered = any(self.cluster.classes[g].claims or g in self.aligned for g in left)  # the order inside of a unit matters
-        sizes = Counter[int | None]()
+        sizes = Counter[int]()
         for g, nodes in left.items():
-            sizes[self.cluster.classes[g].gang] += sum(nodes.values())
-        complete = max((size for gang, size in sizes.items() if gang is not None), default=0) <= (0 if ordered else SMALL_GANG)
+            gang = self.cluster.classes[g].gang
+            if gang is not None and gang in self._united(left):
+                sizes[gang] += sum(nodes.values())
+        complete = max(sizes.values(), default=0) <= (SMALL_ORDERED_GANG if ordered else SMALL_GANG)
         work = 0
         while True:
             if not any(remaining):
@@ -322,19 +326,31 @@ class _Search:
                 remaining[i] += 1
                 self.binder.put(*cells[i], -1)
 
+    def _united(self, classes: Iterable[int]) -> set[int | None]:
+        """Return the gangs of which some classes have required affinity or spread constraints. Other gangs gain nothing from units: all
+        other rules judge the pods of a unit one after the other."""
+        own = (self.cluster.classes[g] for g in classes)
+        return {c.gang for c in own if c.affinity is not None or c.spread} - {None}
+
     def _choices(self, cells: list[tuple[int, int]], remaining: list[int]) -> list[Sequence[int]]:
         """Return what may bind next, as indices of cells, the first last: single pods that are accepted, then all units of few pods of a
         gang."""
         gangs: dict[int, list[int]] = {}
+        united = self._united(g for g, _ in cells)
         for i, (g, _) in enumerate(cells):
             gang = self.cluster.classes[g].gang
-            if gang is not None and remaining[i]:
+            if gang in united and gang is not None and remaining[i]:
                 gangs.setdefault(gang, []).append(i)
         found: list[Sequence[int]] = []
         for mine in gangs.values():
             if sum(remaining[i] for i in mine) <= SMALL_GANG:
                 ways = itertools.product(*(range(remaining[i], -1, -1) for i in mine))
-                found += [[i for i, k in zip(mine, taken, strict=True) for _ in range(k)] for taken in ways if sum(taken) > 1]
+                units = [[i for i, k in zip(mine, taken, strict=True) for _ in range(k)] for taken in ways if sum(taken) > 1]
+                if any(self.cluster.classes[cells[i][0]].claims or cells[i][0] in self.aligned for i in mine):
+                    units = [
+                        list(way) for unit in units if len(unit) <= SMALL_ORDERED_GANG for way in sorted({*itertools.permutations(unit)})
+                    ] or units
+                found += units
         return [*found, *([i] for i in self._open_cells(cells, remaining))]
 
     def _state(self, remaining: list[int]) -> tuple[object, ...]:

@@ -8,7 +8,7 @@ from typing import Protocol
 
 import numpy as np
 
-from models.cluster.cluster import Cluster, Ints
+from models.cluster.cluster import Cluster, GangGroup, Ints
 from models.kube.selectors import Bools
 from solver.bind_order.gang_units import Step
 from solver.bind_order.order import order_from
@@ -32,10 +32,16 @@ class Site(Protocol):
     spread: PodTopologySpread
     sequence: list[Step]
     only: Bools | None
+    roomiest_first: bool
 
     def fill_up(self, wanted: Wanted, expired: Callable[[], bool]) -> Wanted: ...
     def undo(self, mark: int) -> list[Step]: ...
     def put(self, g: int, n: int, k: int) -> None: ...
+
+
+def chooses_domain(cluster: Cluster, gang: GangGroup) -> bool:
+    """Return whether a gang must be in one topology domain, or may have to be because of its members' required affinity."""
+    return gang.key is not None or any(cluster.classes[g].affinity is not None for g in gang.classes)
 
 
 def place_gang(site: Site, k: int, wanted: Wanted, expired: Callable[[], bool]) -> Wanted:
@@ -82,7 +88,8 @@ def _reordered(site: Site, mark: int) -> bool:
 
 def _sites(site: Site, key: str | None, cyclic: Sequence[int], pods: dict[int, int], needed: int) -> Iterator[Bools | None]:
     """Where to try: everywhere (None), or the domains of the gang's topology, or of the keys of its members' affinity; those with least
-    room first, if it is enough for all pods (by class), then those with most, if it is for as many as are needed."""
+    room first (most, if the site says so), if it is enough for all pods (by class), then those with most, if it is for as many as are
+    needed."""
     if key is None and not cyclic:
         yield None
     keys = {k for g in (cyclic or pods) if (a := site.cluster.classes[g].affinity) is not None for k in a.keys}
@@ -120,4 +127,5 @@ def _domains(site: Site, key: str, inside: Bools, pods: dict[int, int], needed: 
         number += np.minimum(room, k)
     slack = (free * (demand > 0) / np.maximum(demand, 1)).max(axis=1, initial=0.0)
     some = [d for d in np.argsort(-slack, kind="stable").tolist() if number[d] >= max(needed, 1) and not all_fit[d]]
-    yield from (here & (codes == d) for d in [*(d for d in np.argsort(slack, kind="stable").tolist() if all_fit[d]), *some])
+    first = np.argsort(-slack if site.roomiest_first else slack, kind="stable")
+    yield from (here & (codes == d) for d in [*(d for d in first.tolist() if all_fit[d]), *some])

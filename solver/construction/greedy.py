@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from models.cluster.cluster import Cluster, Ints
 from models.kube.selectors import Bools
 from solver import rules
-from solver.construction.gang_greedy import place_gang
+from solver.construction.gang_greedy import chooses_domain, place_gang
 from solver.construction.node_order import NodeOrder
 from solver.devices.supply import supply
 from solver.objective.incremental_score import SoftState
@@ -54,13 +54,16 @@ def rank(cluster: Cluster, counts: Ints) -> tuple[int, ...]:
 
 
 class _Builder:
-    """``even``: fill nodes evenly (spread) instead of the tightest first. ``soft``: choose the nodes of most weighted points."""
+    """``even``: fill nodes evenly (spread) instead of the tightest first. ``soft``: choose the nodes of most weighted points.
+    ``roomiest_first``: try the topology domains of a gang in descending order of free capacity."""
 
     def __init__(
-        self, cluster: Cluster, active: Sequence[Rule], limits: Ints, *, even: bool = False, soft: SoftState | None = None
-    ) -> None:
+        self,
+        cluster: Cluster, active: Sequence[Rule], limits: Ints, *,
+        even: bool = False, soft: SoftState | None = None, roomiest_first: bool = False,
+    ) -> None:  # fmt: skip
         self.cluster, self.active, self.limits = cluster, active, limits
-        self.even, self.soft = even, soft
+        self.even, self.soft, self.roomiest_first = even, soft, roomiest_first
         self._concerned = [[r for r in active if r.concerned(g)] for g in range(cluster.n_classes)]
         self.fit = NodeResourcesFit.of(active)
         self.pods = InterPodAffinity.of(active)
@@ -352,15 +355,22 @@ def construct(
     """Return the best of several greedy constructions. ``active``: rules in the state of the fixed pods, consumed. ``limits``: int64[G, N],
     pods per class and node at most (0: excluded). The first construction fills nodes evenly if ``even`` and has an eye on preferences if
     ``soft`` (in the state of the fixed pods); where it places every pod, it is the answer. It is never cut short by the deadline: there
-    would be no answer at all."""
+    would be no answer at all. Where gangs choose between domains, an even construction gives them the emptiest ones first, and the next
+    one the fullest, which leaves room for other gangs."""
     best: Construction | None = None
     goal = int(fits(cluster, limits).sum())
     context = context or RunContext.start(Options(time_limit=None))
     orders = _orders(cluster, limits, tries, context.options.seed)
     guided = even or soft is not None
-    for attempt, order in enumerate([*orders[:1], *orders] if guided else orders):
-        first = attempt == 0
-        builder = _Builder(cluster, active if first else rules.build(cluster), limits, even=even and first, soft=soft if first else None)
+    roomiest_first = even and any(chooses_domain(cluster, gang) for gang in cluster.gangs)
+    leading = roomiest_first + guided
+    for attempt, order in enumerate([*orders[:1] * leading, *orders]):
+        first, led = attempt == 0, attempt < leading
+        points = soft if first or soft is None else SoftState(soft.objective)
+        builder = _Builder(
+            cluster, active if first else rules.build(cluster), limits, even=even and led, soft=points if led else None,
+            roomiest_first=roomiest_first and first,
+        )  # fmt: skip
         builder.run([g for g in order if limits[g].any()], context.stop.is_set if first else context.over)
         found = Construction(builder.counts, builder.sequence, builder.active, builder.soft)
         if best is None or rank(cluster, found.counts) > rank(cluster, best.counts):

@@ -116,9 +116,11 @@ def explain_left(
     of the snapshot. What cannot be placed on its own, and no other waiting pod could help, is
     explained by running pods and rules alone; otherwise the other pods count where they were placed. Remedies always count them."""
     from solver.explain.conflict.minimal_conflict import minimal_cause  # these take ortools, which takes long to import
+    from solver.explain.conflict.order_conflict import order_cause
     from solver.explain.conflict.placement_question import PlacementQuestion
 
     together = bound_as(snapshot, placed) if placed else snapshot
+    together = replace(together, chosen_here=frozenset(pod_key(snapshot.pods[i]) for i, _ in placed))
     together = together if claims is None else replace(together, resource_claims=claims)
     found = []
     options, seconds = context.options, context.deadline.left()
@@ -132,11 +134,13 @@ def explain_left(
         if context.stop.is_set() or (number and rest <= 0):
             break
         share = max(0.5, min(rest, LEAST), rest / (min(MOST, len(left)) - number))
+        tried = share * CAUSE / 2
         question = PlacementQuestion(together, entry.ask, entry.needed, options.exempt, options.policy, options.catalogue)
-        cause = minimal_cause(replace(question, snapshot=snapshot), part(share * CAUSE / 2)) if entry.unaided else None
+        lone = replace(question, snapshot=snapshot)
+        cause = (minimal_cause(lone, part(tried)) or order_cause(lone, part(tried))) if entry.unaided else None
         alone = cause is not None
         if cause is None and (placed or not entry.unaided):
-            cause = minimal_cause(question, part(share * CAUSE / 2))
+            cause = minimal_cause(question, part(tried)) or order_cause(question, part(tried))
         if cause is None:
             continue
         cause.pods = [pod_key(snapshot.pods[i]) for i in entry.pods]

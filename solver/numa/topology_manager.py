@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
+from models.kube import quantity
 from models.numa.containers import INIT, ContainerClass, ZoneAsk
-from models.numa.node_topology import NumaTree
+from models.numa.node_topology import NumaTree, is_memory
 from solver.numa import zone_pools
 
 Asks = tuple[ZoneAsk, ...]
@@ -32,6 +33,11 @@ class Kubelet:
 
     def accepts(self, wanted: Asks) -> bool:
         return self.room(wanted, 1) == 1
+
+    def why_not(self, wanted: Asks) -> str:
+        """Return what such a pod lacks now, with amounts; empty if it is accepted."""
+        lack = zone_pools.shortage(self.tree, self._free, wanted)
+        return "" if lack is None else _words(lack, self.tree)
 
     def room(self, wanted: Asks, most: int) -> int:
         """Return how many such pods it takes one after the other, at most ``most``."""
@@ -67,3 +73,22 @@ class Kubelet:
         self._free = self._fresh()
         for h in self.placed:
             zone_pools.first_fit(self.tree, self._free, wanted[h])
+
+
+def _words(lack: zone_pools.Shortage, tree: NumaTree) -> str:
+    """Return ``cpu: 2, 2 and 2 free of 6; 5 asked``."""
+    shown = [z for z in range(len(tree.zones)) if not lack.tied or lack.tied >> z & 1]
+    free, total = ([_amount(lack.name, amounts[z]) for z in shown] for amounts in (lack.free, lack.total))
+    of = total[0] if len(set(total)) == 1 else _listed(total)
+    where = f" in {_listed([tree.zones[z] for z in shown])}, where its init containers are" if lack.tied else ""
+    return f"{lack.name}: {_listed(free)} free of {of}{where}; {_amount(lack.name, lack.asked)} asked"
+
+
+def _amount(name: str, value: int) -> str:
+    if name == "cpu":
+        return quantity.format_cpu(value)
+    return quantity.format_bytes(value) if is_memory(name) or name.endswith("storage") else str(value)
+
+
+def _listed(texts: Sequence[str]) -> str:
+    return texts[0] if len(texts) == 1 else f"{', '.join(texts[:-1])} and {texts[-1]}"

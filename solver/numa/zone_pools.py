@@ -16,7 +16,7 @@ from itertools import islice
 from models.documents.policy import Closeness
 from models.numa.alignment import aligned, missing
 from models.numa.containers import INIT, WHOLE, Amounts, ContainerClass, ZoneAsk
-from models.numa.node_topology import NumaTree
+from models.numa.node_topology import NumaTree, is_memory
 
 #: A request with more choices of zones than this is not part of the model.
 MOST_POOLS = 1_000
@@ -113,28 +113,112 @@ def _width(tree: NumaTree, amounts: Amounts) -> int:
     return next((k for k in range(1, len(tree.zones) + 1) if next(subsets(tree.capacity, amounts, k), None) is not None), 0)
 
 
+@dataclass(frozen=True, slots=True)
+class Shortage:
+    """Why a container gets no zones: what is asked of a resource, and per zone what the pod could have and what there is.
+
+    ``tied``: the zones that init containers of the pod bind it to, as a bitmask; 0 if they bind it to none.
+    """
+
+    name: str
+    asked: int
+    free: tuple[int, ...]
+    total: tuple[int, ...]
+    tied: int
+
+
+class _Admission:
+    """What one pod has taken so far on a node, container by container.
+
+    CPUs and devices of ordinary init containers are reusable: the hints for later containers of the pod leave out all sets of zones
+    without them, and these containers take them first. Memory of init containers is reusable as well, but ties nothing.
+    """
+
+    def __init__(self, tree: NumaTree, free: Free) -> None:
+        self._tree, self._free = tree, free
+        self._reusable: dict[str, dict[int, int]] = {}  # by resource and zone
+        self._taken: list[tuple[int, str, int]] = []
+
+    def admit(self, ask: ZoneAsk) -> int | None:
+        """Return the zones that a container gets, None if the kubelet rejects it."""
+        k = width(self._tree, ask.amounts)
+        pool = next(self._pools(ask, k), None) if k else None
+        if pool is not None:
+            for name, amount in ask.amounts:
+                if ask.container != INIT or not is_memory(name):
+                    self._take(pool, name, amount, init=ask.container == INIT)
+        return pool
+
+    def shortage(self, ask: ZoneAsk) -> Shortage:
+        """Return the resource that a rejected container lacks: the first that no set of zones has, else its first one."""
+        k = width(self._tree, ask.amounts)
+        short = (each for each in ask.amounts if not k or next(self._pools(ZoneAsk(ask.container, (each,)), k), None) is None)
+        name, asked = next(short, ask.amounts[0])
+        held = self._reusable.get(name, {})
+        free = (max(0, zone.get(name, 0)) + held.get(z, 0) for z, zone in enumerate(self._free))
+        return Shortage(name, asked, tuple(free), tuple(zone.get(name, 0) for zone in self._tree.capacity), sum(1 << z for z in held))
+
+    def _pools(self, ask: ZoneAsk, k: int) -> Iterator[int]:
+        held = {name: self._reusable[name] for name, _ in ask.amounts if self._reusable.get(name)}
+        if not held:
+            return subsets(self._free, ask.amounts, k)
+        needed = sum({1 << z for zones in held.values() for z in zones})
+        zones = [{name: zone.get(name, 0) + held.get(name, {}).get(z, 0) for name, _ in ask.amounts} for z, zone in enumerate(self._free)]
+        return (pool for pool in subsets(zones, ask.amounts, k) if pool & needed == needed)
+
+    def _take(self, pool: int, name: str, amount: int, *, init: bool) -> None:
+        held = self._reusable.setdefault(name, {})
+        zones = bits(pool)
+        # CPUs are taken zone by zone, devices from those that are reusable first.
+        steps = [(z, again) for z in zones for again in (True, False)] if name == "cpu" else [(z, a) for a in (True, False) for z in zones]
+        fresh: dict[int, int] = {}
+        for z, again in steps:
+            part = min(amount, held.get(z, 0) if again else max(0, self._free[z].get(name, 0)))
+            amount -= part
+            if part and again and not init:
+                held[z] -= part
+            elif part and not again:
+                self._free[z][name] -= part
+                self._taken.append((z, name, part))
+                fresh[z] = part
+        for z, part in fresh.items() if init else ():
+            held[z] = held.get(z, 0) + part
+        self._reusable[name] = {z: part for z, part in held.items() if part}
+
+    def end(self) -> None:
+        """Give back what only init containers had."""
+        for name, held in self._reusable.items():
+            for z, part in held.items():
+                self._free[z][name] += part
+
+    def undo(self) -> None:
+        """Give back everything."""
+        for z, name, part in self._taken:
+            self._free[z][name] += part
+
+
 def first_fit(tree: NumaTree, free: Free, wanted: Sequence[ZoneAsk]) -> list[int] | None:
-    """Return the pools the kubelet gives, per ask, taking them from ``free``; None if it rejects the pod, and ``free`` is as before."""
+    """Return the pools the kubelet gives, per ask, taking them from ``free``; None if it rejects the pod, and ``free`` is as before.
+
+    Source: pkg/kubelet/cm, generateCPUTopologyHints and updateCPUsToReuse of cpumanager/policy_static.go, generateDeviceTopologyHints
+    and devicesToAllocate of devicemanager.
+    """
     got: list[int] = []
-    taken: list[tuple[int, str, int]] = []
+    admission = _Admission(tree, free)
     for ask in wanted:
-        k = width(tree, ask.amounts)
-        pool = next(subsets(free, ask.amounts, k), None) if k else None
+        pool = admission.admit(ask)
         if pool is None:
-            for z, name, amount in taken:
-                free[z][name] += amount
+            admission.undo()
             return None
         got.append(pool)
-        if ask.container != INIT:
-            for name, amount in ask.amounts:
-                left = amount
-                for z in bits(pool):
-                    part = min(left, max(0, free[z].get(name, 0)))
-                    if part:
-                        free[z][name] -= part
-                        taken.append((z, name, part))
-                        left -= part
+    admission.end()
     return got
+
+
+def shortage(tree: NumaTree, free: Free, wanted: Sequence[ZoneAsk]) -> Shortage | None:
+    """Return why the kubelet rejects a pod, None if it does not. ``free`` stays as it is."""
+    admission = _Admission(tree, [dict(zone) for zone in free])
+    return next((admission.shortage(ask) for ask in wanted if admission.admit(ask) is None), None)
 
 
 def items(cls: ContainerClass, tree: NumaTree, *, hints: bool) -> list[Item] | None:

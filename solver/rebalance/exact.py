@@ -18,6 +18,7 @@ from solver.cpsat.run import CpSat, add_hint
 from solver.rebalance.problem.end_state import steps_to
 from solver.rebalance.problem.problem import Step
 from solver.rebalance.result import PlanSearchResult
+from solver.rebalance.sequencing.confinement import arrivals
 from solver.rebalance.sequencing.sequence import Ordered, count_pods, order
 from solver.rebalance.target.model import TargetModel
 from solver.rebalance.target.rules import TargetRules
@@ -69,6 +70,8 @@ class Exact:
         self._ceilings = [min(most, p.constant + p.most) for most, p in zip(self.values.bounds(), self.points, strict=True)]
         self._bounds: list[_Bound] = []
         self._open: list[Vector] = []  # what end states may be worth for which no order was found, nor that there is none
+        self._detoured: set[int] = set()  # classes whose stopovers the model counts as moves
+        self._detours: list[cp_model.IntVar] = []
         self._notes: list[str] = []
         self._stuck: tuple[Vector, list[Step]] | None = None  # of the best end state without an order
 
@@ -92,10 +95,7 @@ class Exact:
                 if kept is not found.steps:  # another order might take fewer waves
                     found.steps = None
             if best_values < relaxed.values:
-                self._set_aside(relaxed, found)
-                self.model.forbid(
-                    relaxed.counts, [g for g in sorted(self.model.left) if self.problem.movable[g] or self.problem.pending[g]]
-                )
+                self._cut_off(relaxed, found)
             elif relaxed.proved:
                 break
         bounds = [self._bound(t, best_values) for t in range(len(best_values))]
@@ -135,6 +135,43 @@ class Exact:
         if tuple(at_best) > worth:
             self._note("an end state was set aside because no order of fewest steps was found in time; bounds count it as possible")
             self._open.append(tuple(at_best))
+
+    def _cut_off(self, relaxed: _Relaxed, found: Ordered) -> None:
+        """Exclude an end state from the model that is worth less than the model says, or have the model say what it is worth.
+
+        If few classes prove that it has no order, all end states with these classes in the same places are excluded with it.
+        """
+        problem = self.problem
+        if self._confine(relaxed, found):
+            if found.steps is None:
+                self._set_aside(relaxed, found)
+            return
+        self._set_aside(relaxed, found)
+        self.model.forbid(relaxed.counts, [g for g in sorted(self.model.left) if problem.movable[g] or problem.pending[g]])
+
+    def _confine(self, relaxed: _Relaxed, found: Ordered) -> bool:
+        """Confine classes to what they can reach; return True if the model then excludes the end state or has its value."""
+        problem, counts = self.problem, relaxed.counts
+        excluded, extra, cost = False, 0, 0
+        for each in found.confined:
+            apart = self._detoured.isdisjoint(each.classes)
+            moves = [most - arrivals(problem, each.classes, there) for most, there in zip(each.moves, each.reachable, strict=True)]
+            detours = self.model.confine(each.classes, each.reachable, moves)
+            mine = each.detours(problem, counts)
+            excluded |= detours is not None and mine is None
+            if detours is None or not apart:
+                continue
+            cheapest = min((int(problem.cost[g]) for g in each.classes if problem.movable[g]), default=0)
+            self._detoured.update(each.classes)
+            self._detours.append(detours)
+            self.points[-1].add(detours, -cheapest, 0, max(moves))
+            extra, cost = extra + (mine or 0), cost + (mine or 0) * cheapest
+        if extra or excluded:
+            self.model.limit_moves(self._detours)
+        if found.steps is None:
+            most = problem.limits.maxMoves
+            return excluded or (bool(extra) and most is not None and problem.moves(counts) + extra > most)
+        return bool(cost) and self.values.of_steps(found.steps) == (*relaxed.values[:-1], relaxed.values[-1] - cost)
 
     def _note(self, text: str) -> None:
         if text not in self._notes:

@@ -18,6 +18,8 @@ from models.documents.policy import DEFAULT
 from models.kube.objects import pod_key
 from models.snapshot.scope import select
 from models.snapshot.snapshot import Snapshot
+from solver.explain.undecided import is_undecided
+from solver.rebalance.excused_filters import account, excuse
 from solver.rebalance.named_moves import Reasons, name_moves
 from solver.rebalance.problem.options import PlanOptions
 from solver.rebalance.problem.problem import RebalanceProblem, Step, read_problem
@@ -28,6 +30,7 @@ from solver.rebalance.tiers.objective import PlanObjective
 from solver.rebalance.unmet_goals import obstacles
 from solver.rebalance.waves.least_waves import least_waves
 from solver.rebalance.waves.schedule import waves as group
+from solver.refused_pods import refuse_domain_blocking
 from solver.runtime.deadline import Deadline
 from solver.runtime.options import OnProgress
 from solver.runtime.progress_trace import ProgressReporter
@@ -58,6 +61,9 @@ def rebalance(
     options = asked.options
     report = ProgressReporter(on_progress, started)
     report("compile")
+    if "admit" in asked.goals:
+        refuse_domain_blocking(snapshot, select(snapshot, include_gated=options.include_gated), options.policy)
+    asked, forgiveness = excuse(snapshot, asked)
     problem = read_problem(snapshot, asked)
     values = PlanObjective(problem, asked.goals)
     compiled = time.monotonic()
@@ -65,13 +71,15 @@ def rebalance(
     report("compile", detail=f"{running} movable pods in {int(problem.movable.sum())} classes, {problem.cluster.n_nodes} nodes")
     deadline = Deadline(options, (started if began is None else began) - _reserve(options.time_limit, compiled - started))
     found = search(problem, values, asked.goals, RunContext(options, deadline, stop or threading.Event(), report))
+    _loosen(problem, values, found)
     report("waves")
     waves = group(problem, found.steps)
     solved = time.monotonic()
     plan = _document(problem, values, asked, found, waves)
+    account(plan, snapshot, asked, forgiveness)
     report("verify")
     plan.before, plan.after, plan.leastWaves = summary(snapshot, plan)
-    insist(verify_plan(snapshot, plan))
+    insist(verify_plan(snapshot, plan, earlier=asked.history.earlier))
     if not options.deterministic:
         plan.seconds = doc.Seconds(
             compile=round(compiled - started, 3), solve=round(solved - compiled, 3), verify=round(time.monotonic() - solved, 3)
@@ -83,6 +91,24 @@ def rebalance(
 def _reserve(limit: float | None, compiling: float) -> float:
     """Return the seconds of the time limit that are kept for what comes after the search."""
     return min(AFTER * compiling, limit / 3) if limit is not None else 0.0
+
+
+def _unsure(problem: RebalanceProblem) -> bool:
+    """Return whether a required rule of any pod depends on labels of namespaces that are not known."""
+    snapshot = problem.cluster.snapshot
+    return is_undecided(snapshot, range(len(snapshot.pods)))
+
+
+def _loosen(problem: RebalanceProblem, values: PlanObjective, found: PlanSearchResult) -> None:
+    """Take back the bounds (changed) of what rules decide, where labels that are not known say what these match."""
+    if not _unsure(problem):
+        return
+    for t, tier in enumerate(values.tiers):
+        if tier.name == "placed":
+            most = problem.cluster.count[problem.pending & (problem.cluster.priority == tier.priority)]
+            found.bounds[t] = max(found.values[t], int(most.sum()))
+        elif tier.name in ("rules", "drained"):
+            found.bounds[t] = 0
 
 
 def _document(
@@ -108,7 +134,7 @@ def _document(
         ),
         goals=[*(["drain"] if asked.drain else []), *asked.goals],
         engine=found.engine,
-        status="optimal" if all(t.value == t.bound for t in tiers) else "feasible",
+        status="optimal" if all(t.value == t.bound for t in tiers) and not _unsure(problem) else "feasible",
         objective=tiers,
         moves=moves,
         evictions=evictions,
@@ -134,7 +160,7 @@ def _broken(problem: RebalanceProblem) -> dict[tuple[int, int], list[str]]:
     found: dict[tuple[int, int], list[str]] = {}
     for g in np.flatnonzero(problem.movable).tolist():
         nodes = np.flatnonzero(problem.start[g])
-        for name, mask in state.breaks(g, nodes).items():
+        for name, mask in problem.counting(g, state.breaks(g, nodes)).items():
             for n in nodes[mask].tolist():
                 found.setdefault((g, n), []).append(name)
     return found

@@ -183,7 +183,7 @@ def _broken(problem: RebalanceProblem, state: PlanState) -> list[Obstacle]:
     found: list[_Described] = []
     for g in np.flatnonzero(problem.subjects).tolist():
         nodes = np.flatnonzero(state.counts[g])
-        for rule, pods in state.breaking(g, nodes).items():
+        for rule, pods in problem.counting(g, state.breaking(g, nodes)).items():
             found += [(k, partial(describe, g, n, rule, k)) for n, k in zip(nodes.tolist(), pods.tolist(), strict=True) if k]
     return _short("repair", found)
 

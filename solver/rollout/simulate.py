@@ -16,11 +16,13 @@ from models.cluster import unmodelled
 from models.documents import placement as doc
 from models.documents.policy import DEFAULT
 from models.kube.objects import pod_key
-from models.snapshot.scope import select
+from models.snapshot.scope import Scope, select
 from models.snapshot.snapshot import Snapshot
 from models.workloads.deployment_rollout import Pace, pace
 from models.workloads.rollout_input import Revision, read
 from solver.devices.result import devices
+from solver.explain.undecided import is_undecided
+from solver.refused_pods import refuse_domain_blocking
 from solver.rollout import quota_flow
 from solver.rollout.remedies import RolloutRemedies
 from solver.rollout.search import RolloutSearch
@@ -37,6 +39,11 @@ REPLICA_SETS: Final = "count/replicasets.apps"
 OVERTAKEN: Final = (
     "replicas are raised together with the template: the old ReplicaSet is scaled up first, and with what its pods take of the quotas"
     " the rollout may come to a halt; raise the replicas afterwards"
+)
+#: A note on rollouts whose new pods are charged more by quotas than they request.
+CHARGED: Final = (
+    "quotas charge opportunity cost (quotaCharge): new pods stay charged for the largest domain that they may close until the rollout ends;"
+    " the API server counts requests alone"
 )
 #: The share of the time limit after which the search is over; the rest is for remedies and the check.
 SEARCHING = 0.6
@@ -67,6 +74,7 @@ def roll_out(
     report("compile")
     revision = read(snapshot, name, manifests, options.edits)
     problem = problem_of(revision, options)
+    refuse_domain_blocking(problem.snapshot, Scope(pending=list(problem.new)), options.policy)
     clock = started if began is None else began
     limit = options.time_limit
     context = RunContext(options, Deadline(options, clock), stop or threading.Event(), report)
@@ -74,6 +82,8 @@ def roll_out(
     search = RolloutSearch(problem, context.until(searching))
     report("search", detail=f"{len(problem.new)} new pods beside {len(problem.old)} old ones")
     course = search.run()
+    if not course.complete and is_undecided(problem.snapshot, problem.new):
+        course = replace(course, proved=False, most=problem.pace.replicas)
     remedies: list[doc.Remedy] = []
     if not course.complete:
         report("search", detail="remedies")
@@ -225,6 +235,8 @@ def _notes(search: RolloutSearch, going: Sequence[int]) -> list[str]:
         notes.append(f"terminating pods of the Deployment are taken as gone: {len(going)}")
     if search.zones_held():
         notes.append("the NUMA zones of old pods count as taken after they have gone: which come free is not known")
+    if problem.admission.by_opportunity_cost:
+        notes.append(CHARGED)
     if any(problem.snapshot.pods[i].spec.schedulingGates for i in problem.new[:1]):
         notes.append("the template's scheduling gates are taken as lifted")
     return notes

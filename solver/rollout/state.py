@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 
 from models.cluster import rollout_admission
-from models.cluster.admission import Refusal
+from models.cluster.admission import Admission, Refusal
 from models.cluster.cluster import Cluster, Ints
 from models.cluster.compile import compile_cluster
 from models.documents.policy import Policy
@@ -46,7 +46,9 @@ class RolloutProblem:
     def admission(self) -> rollout_admission.RolloutAdmission:
         """What quotas and LimitRanges leave to the new pods."""
         new = self.snapshot.pods[self.new[0]] if self.new else None
-        return rollout_admission.read(self.snapshot, [entry.index for entry in self.old], new, {*self.new, *self.gone})
+        old = [entry.index for entry in self.old]
+        admission = Admission(self.snapshot, {*old, *self.new, *self.gone}, policy=self.policy, exempt=self.exempt)
+        return rollout_admission.read(self.snapshot, old, new, admission)
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from solver.rules.node_ports import NodePorts
 from solver.rules.node_resource_topology import NodeResourceTopologyMatch
 from solver.rules.node_resources_fit import NodeResourcesFit
 from solver.rules.node_static import (
+    BalloonsPolicy,
     LimitRanger,
     NodeAffinity,
     NodeDeclaredFeatures,
@@ -34,6 +35,7 @@ ALL: tuple[type[Rule], ...] = (
     TaintToleration,
     NodeAffinity,
     NodeDeclaredFeatures,
+    BalloonsPolicy,
     NodePorts,
     NodeResourcesFit,
     VolumeRestrictions,

@@ -45,9 +45,22 @@ AHEAD = 16
 SHORT = 2**15 - 1
 
 
-def pour(counts: Ints, counted: Bools, room: Ints, wanted: int, skew: int, *, pinned: bool, later: bool) -> Ints:
-    """Return int64[D]: pods for each domain, levelling them up from the emptiest. ``room``: what each can take; ``pinned``: the minimum
-    stays 0; ``later``: the minimum may rise on the way (pods are bound in the order of their levels), else it is today's."""
+def pour(
+    counts: Ints, counted: Bools, room: Ints, wanted: int, skew: int, *, pinned: bool, later: bool, domains: Ids | None = None
+) -> Ints:
+    """Return int64[D]: pods for each domain, levelling them up from the emptiest.
+
+    Args:
+        counts: int64[D], pods counted in each domain today.
+        counted: bool[D], domains that set the minimum.
+        room: int64[D], pods that each domain can take.
+        wanted: Pods to place.
+        skew: Pods that a domain may hold above the minimum.
+        pinned: The minimum stays 0.
+        later: The minimum may rise while pods are bound in the order of their levels. Otherwise it is today's.
+        domains: The domain of each candidate node, best candidate first. Where fewer pods remain than there are domains of equal level,
+            they go to the domains whose next candidate comes first; without candidates to the domains of the lowest numbers.
+    """
     floor = 0 if pinned or not counted.any() else int((counts + room if later else counts)[counted].min())
     highest = floor + skew
 
@@ -59,8 +72,19 @@ def pour(counts: Ints, counted: Bools, room: Ints, wanted: int, skew: int, *, pi
     pods = upto(low)
     rest = wanted - int(pods.sum())
     if rest > 0 and low + 1 <= highest:
-        pods += (np.cumsum(more := upto(low + 1) - pods) <= rest) * more
+        pods[_remainder(np.flatnonzero(upto(low + 1) > pods), pods, rest, domains)] += 1
     return pods
+
+
+def _remainder(tied: Ints, pods: Ints, rest: int, domains: Ids | None) -> Ints:
+    """Return which of the domains that could take one pod more get the rest; ``pods``, int64[D], are given out already."""
+    if domains is None or len(tied) <= rest:
+        return tied[:rest]
+    if len(pods) > FEW:
+        following = np.flatnonzero(np.isin(domains, tied) & (ranks(domains) == pods[domains]))
+        return domains[following[:rest]].astype(np.int64)
+    places = [int(_first(domains, d, int(pods[d]) + 1)[-1]) for d in tied.tolist()]
+    return tied[np.argsort(places, kind="stable")[:rest]]
 
 
 def _filling(counts: Ints, room: Ints) -> Callable[[int], int]:
@@ -121,7 +145,8 @@ class BatchQuota:
     def _levelled(self, level: Level, nodes: Ints, wanted: int, *, later: bool) -> Ints:
         domains = level.codes.take(nodes)
         room = _count(domains, len(level.counts))
-        found = pour(level.counts, level.counted, room, wanted, level.max_skew, pinned=level.pinned, later=later)
+        pinned = level.pinned
+        found = pour(level.counts, level.counted, room, wanted, level.max_skew, pinned=pinned, later=later, domains=domains)
         return _take(nodes, domains, found if later and found.any() else np.maximum(found, 1))
 
 

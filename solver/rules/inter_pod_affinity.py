@@ -221,15 +221,16 @@ class InterPodAffinity(Rule):
 
     # --- units of a gang --------------------------------------------------------------------------------------------------
 
-    def mates(self, g: int, h: int) -> bool:
-        """Return whether pods of class h have required affinity themselves and pods of class g match all its terms, or have the same: then
-        two of them that stand on each other open a domain, and do not merely provide for each other."""
+    def kin(self, g: int, h: int) -> bool:
+        """Return whether pods of the two classes have the same required affinity terms. Kin open a domain together, as the pods of one
+        Deployment do; pods of different terms provide for each other."""
         index = self._attraction_of[h]
-        return index is not None and (index == self._attraction_of[g] or bool(self._attractions[index].matches[g]))
+        return index is not None and index == self._attraction_of[g]
 
     def admits_unit(self, cells: Sequence[tuple[int, int, int]]) -> bool:
         """Return whether pods that bind as a unit, (class, node, pods) with each pair once, are accepted with all of them present; the
-        state is that before the unit. A unit opens at most one domain per set of terms and key, and none where a match exists already."""
+        state is that before the unit. Members of other terms provide for each other in any domain. Where only kin (or nobody) would
+        provide, the unit opens the domain: at most one per set of terms and key, and none where a match exists already."""
         matching: dict[tuple[int, int], int] = {}
         owners: dict[tuple[int, int], int] = {}
         for g, n, k in cells:
@@ -265,7 +266,7 @@ class InterPodAffinity(Rule):
             if count[d] > 0:
                 continue
             near = [h for h, m, k in cells if a.matches[h] and codes[m] == d and (k > 1 or (h, m) != (g, n))]
-            if any(not self.mates(g, h) for h in near):
+            if any(not self.kin(g, h) for h in near):
                 continue
             if a.total > 0 or not (near or a.matches[g]):
                 return False
@@ -384,7 +385,7 @@ class InterPodAffinity(Rule):
             if owners:
                 with encoding.about(("among", r.term), sorted({*owners, *np.flatnonzero(r.matches).tolist()})):
                     encode_repulsion(encoding, r, owners)
-        AffinityEncoder(encoding, self._attractions, self._attraction_of, self.mates).run()
+        AffinityEncoder(encoding, self._attractions, self._attraction_of).run()
 
     def _owners(self) -> list[list[int]]:
         owners: list[list[int]] = [[] for _ in self._repulsions]

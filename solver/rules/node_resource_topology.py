@@ -8,7 +8,7 @@ Source: scheduler-plugins pkg/noderesourcetopology/filter.go; pkg/kubelet/cm/top
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -43,6 +43,7 @@ class NodeResourceTopologyMatch(Rule):
                 if key not in memo:
                     memo[key] = self._read(g)
                 self._asks[g], self._never[g] = memo[key]
+        self._only = self._alone()
         self._masks: dict[int, Bools] = {}
         self._stale: dict[int, set[int]] = {}
 
@@ -60,6 +61,18 @@ class NodeResourceTopologyMatch(Rule):
             if wanted:
                 asks[n] = wanted
         return asks, never
+
+    def _alone(self) -> dict[int, int]:
+        """Return how many pods each kubelet takes where one class alone is aligned: their order is no choice then."""
+        concerned = [g for g, asks in enumerate(self._asks) if asks]
+        if len(concerned) != 1:
+            return {}
+        g = concerned[0]
+        count = int(self.cluster.count[g])
+        found = {n: self._nodes[n].room(wanted, count) for n, wanted in self._asks[g].items() if not self._never[g][n]}
+        self._never[g] = self._never[g].copy()
+        self._never[g][[n for n, room in found.items() if not room]] = bool(count)
+        return found
 
     def concerned(self, g: int) -> bool:
         """Return whether the kubelet of some node aligns pods of the class."""
@@ -101,6 +114,8 @@ class NodeResourceTopologyMatch(Rule):
             limit = self._nodes[n].most(wanted)
             if limit is not None:
                 most[n] = limit
+            if n in self._only:
+                most[n] = min(int(most[n]), self._only[n])
         return most
 
     def _changed(self, n: int) -> None:
@@ -132,10 +147,40 @@ class NodeResourceTopologyMatch(Rule):
     def encode(self, encoding: PlacementModel) -> None:
         if not encoding.partial:  # parts leave pods with zones where they are
             encoding.add_zones()
+        for n, room in self._only.items():
+            for g in encoding.classes_on(n):
+                if self._asks[g] and room < encoding.upper(g, n):
+                    with encoding.about(None, [g], n):
+                        encoding.model.add(encoding.x[g, n] <= room)
 
     def message(self, g: int, rejected: Bools) -> str:
-        policies = sorted({self._nodes[n].tree.policy for n in np.flatnonzero(rejected).tolist() if n in self._nodes})
-        return f"no NUMA zones with room under the Topology Manager policy {' or '.join(policies)}"
+        nodes = [n for n in np.flatnonzero(rejected).tolist() if n in self._nodes]
+        policies = sorted({self._nodes[n].tree.policy for n in nodes})
+        lacks = {why: n for n in reversed(nodes) if (why := self._nodes[n].why_not(self._asks[g].get(n, ())))}
+        why, n = next(reversed(lacks.items()), ("", 0))
+        amounts = f" ({why})" if len(lacks) == 1 else f" (on {self.cluster.nodes.names[n]} {why})" if lacks else ""
+        return f"no NUMA zones with room under the Topology Manager policy {' or '.join(policies)}{amounts}"
+
+    def first_shortage(self, classes: Iterable[int], n: int) -> str:
+        """Return what the first pod of these classes lacks that a node rejects, as they arrive one after the other; empty if it takes all.
+
+        The state is left as it was.
+        """
+        kubelet, taken, why = self._nodes[n], list[int](), ""
+        for g in classes:
+            wanted = self._asks[g].get(n, ())
+            for _ in range(int(self.cluster.count[g]) if wanted else 0):
+                why = kubelet.why_not(wanted)
+                if why:
+                    break
+                kubelet.take(g, wanted)
+                taken.append(g)
+            if why:
+                break
+        count = len(taken)
+        for g in reversed(taken):
+            kubelet.lose(g, {h: self._asks[h][n] for h in set(kubelet.placed)})
+        return f"{f'after {count} of them ' if count and why else ''}{why}"
 
 
 def _kubelets(cluster: Cluster) -> dict[int, Kubelet]:

@@ -1,5 +1,6 @@
-"""The rules that look at one pod and one node only: NodeUnschedulable, NodeName, TaintToleration, NodeAffinity, NodeDeclaredFeatures; and
-those that keep a pod from being created at all: LimitRanger, ResourceQuota.
+"""The rules that look at one pod and one node only: NodeUnschedulable, NodeName, TaintToleration, NodeAffinity, NodeDeclaredFeatures; the
+policy of a node that creates no such container: BalloonsPolicy; and those that keep a pod from being created at all: LimitRanger,
+ResourceQuota.
 
 Source: pkg/scheduler/framework/plugins/{nodeunschedulable,nodename,tainttoleration,nodeaffinity,nodedeclaredfeatures};
 :mod:`models.cluster.admission`.
@@ -135,6 +136,28 @@ class NodeAffinity(StaticRule):
 
     def never(self, g: int) -> Bools:
         return ~self.cluster.node_sets[self.cluster.classes[g].node_rule]
+
+
+class BalloonsPolicy(StaticRule):
+    """A pod goes to nodes whose BalloonsPolicy creates its containers: :mod:`models.numa.balloons`."""
+
+    name = "BalloonsPolicy"
+
+    def alike(self, g: int) -> Hashable:
+        return self.cluster.classes[g].balloons
+
+    def never(self, g: int) -> Bools:
+        allowed = self.cluster.classes[g].balloons
+        return np.zeros(self.cluster.n_nodes, dtype=bool) if allowed is None else ~self.cluster.node_sets[allowed]
+
+    def broken_by(self, g: int, nodes: Ints) -> Bools:
+        return np.zeros(len(nodes), dtype=bool)  # the containers are there
+
+    def message(self, g: int, rejected: Bools) -> str:
+        from models.numa.balloons import Balloons
+
+        snapshot = self.cluster.snapshot
+        return "; ".join(Balloons(snapshot.nodes, snapshot.balloons_policies).reasons(self.cluster.classes[g].pod, rejected)[:3])
 
 
 class NodeDeclaredFeatures(StaticRule):

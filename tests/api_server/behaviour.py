@@ -20,7 +20,9 @@ class Faults:
     ``error_before``, ``error_after``: 500, 502, 503 or 504 without, or with, the request being carried out. ``lost_before``,
     ``lost_after``: the connection ends without an answer. ``throttled``: 429 with Retry-After of ``retry_after`` seconds, not carried out.
     ``most``: of the same request repeated, at most so many fail in a row. ``watch_events``: a watch ends after up to so many events; 0:
-    never. ``gone``: a share of watches is told 410 at once. ``only``: whether a request (method, path) may fail at all.
+    never. ``gone``: a share of watches is told 410 at once. ``late``: up to so many seconds pass between what a request did and its answer,
+    and between a change and its event on a watch, so that answers and events overtake one another. ``only``: whether a request (method,
+    path) may fail or be late at all.
     """
 
     error_before: float = 0.0
@@ -32,6 +34,7 @@ class Faults:
     most: int = 2
     watch_events: int = 0
     gone: float = 0.0
+    late: float = 0.0
     only: Callable[[str, str], bool] | None = None
 
 

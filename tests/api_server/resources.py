@@ -95,6 +95,8 @@ RESOURCES: tuple[Resource, ...] = (
     Resource("PodGroup", "podgroups", "scheduling.sigs.k8s.io", "v1alpha1", True, ("status",)),
     Resource("PodGroup", "podgroups", "scheduling.volcano.sh", "v1beta1", True, ("status",)),
     _cluster("NodeResourceTopology", "noderesourcetopologies", "topology.node.k8s.io", "v1alpha2"),
+    Resource("BalloonsPolicy", "balloonspolicies", "config.nri", "v1alpha1", True, ("status",)),
+    Resource("TopologyAwarePolicy", "topologyawarepolicies", "config.nri", "v1alpha1", True, ("status",)),
 )
 
 _BY_PATH = {(one.group, one.version, one.plural): one for one in RESOURCES}

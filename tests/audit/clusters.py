@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from copy import deepcopy
 from typing import Any
 
-from tests.audit.control_planes import HOST_ID, HOSTNAME, ROLE, ZONE
+from tests.audit.control_planes import HOST_ID, HOSTNAME, REGION, ROLE, ZONE
 from tests.objects import Object, node
 
 NODES = [f"w{i}" for i in range(6)]
@@ -97,8 +97,8 @@ def kubeadm() -> list[Object]:
     """Three nodes of the control plane and six workers over three zones, with what runs on all of them."""
     parts = ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "etcd")
     taint = {"key": ROLE, "effect": "NoSchedule"}
-    found = [node(f"cp{i}", labels={ROLE: "", ZONE: f"z{i}", HOST_ID: f"h{i}"}, taints=[taint]) for i in range(3)]
-    found += [node(name, labels={ZONE: f"z{i % 3}", HOST_ID: f"h{i + 3}"}) for i, name in enumerate(NODES)]
+    found = [node(f"cp{i}", labels={ROLE: "", ZONE: f"z{i}", REGION: "r", HOST_ID: f"h{i}"}, taints=[taint]) for i in range(3)]
+    found += [node(name, labels={ZONE: f"z{i % 3}", REGION: "r", HOST_ID: f"h{i + 3}"}) for i, name in enumerate(NODES)]
     found += [static(part, f"cp{i}") for part in parts for i in range(3)]
     everywhere: Object = {"tolerations": [{"operator": "Exists"}], "hostNetwork": True, "priorityClassName": "system-node-critical"}
     found += runs("DaemonSet", "kube-proxy", [f"cp{i}" for i in range(3)] + NODES, namespace="kube-system", **everywhere)

@@ -21,6 +21,7 @@ if __name__ == "__main__":
 from audit.catalogue import CODES
 from audit.run import AuditOptions, audit
 from audit.view.finding import Code
+from models.documents.policy import DEFAULT, Policy, read
 from models.snapshot.snapshot import load
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -51,7 +52,19 @@ def instances(code: str) -> tuple[Path, Path]:
 
 @cache
 def codes_of(path: Path) -> frozenset[str]:
-    return frozenset(finding.code for finding in audit(load([str(path)]), AuditOptions(time_limit=30)).findings)
+    options = AuditOptions(time_limit=30, policy=policy_of(path.name[:5]))
+    return frozenset(finding.code for finding in audit(load([str(path)]), options).findings)
+
+
+def policy_file(code: str) -> Path | None:
+    """The policy of a code that no default finds."""
+    path = INSTANCES / "policies" / f"{code}.yaml"
+    return path if path.exists() else None
+
+
+def policy_of(code: str) -> Policy:
+    path = policy_file(code)
+    return DEFAULT if path is None else read(str(path))
 
 
 @pytest.mark.parametrize("code", sampled(sorted(CODES), every=6))
@@ -64,6 +77,7 @@ def test_each_code_has_an_instance_that_triggers_it_and_one_that_does_not(code: 
 
 def test_no_instance_is_left_over() -> None:
     assert {path.name[:5] for path in INSTANCES.glob("*.yaml")} == set(CODES)
+    assert {path.stem for path in INSTANCES.glob("policies/*.yaml")} <= set(CODES)
 
 
 def test_codes_are_well_formed_and_given_once() -> None:
@@ -79,9 +93,11 @@ def test_codes_are_well_formed_and_given_once() -> None:
 
 def entry(kind: Code) -> str:
     triggers, fixed = (path.relative_to(ROOT).as_posix() for path in instances(kind.code))
+    policy = policy_file(kind.code)
+    under = f", under [a policy](../{policy.relative_to(ROOT).as_posix()})" if policy is not None else ""
     return (
         f"### {kind.code} {kind.name}\n\n**{kind.title}** ({kind.severity}). {kind.why}\n\n*What to do.* {kind.fix}\n\n"
-        f"Found in [`{triggers}`](../{triggers}), not in [`{fixed}`](../{fixed}).\n"
+        f"Found in [`{triggers}`](../{triggers}), not in [`{fixed}`](../{fixed}){under}.\n"
     )
 
 

@@ -4,6 +4,9 @@ closing and opening all nodes takes: ``python tests/benchmarks/bench_fence.py [-
 A ring of full nodes with one free place each hands its pods on, node by node, in waves of a fifth of the ring. Ten pods wait that fit
 nowhere unless a node has two free places, which moves make. Small pods arrive all the time; they fit on spare nodes, and into the free
 places as well.
+
+The skew is that of six pods of others in a cluster with six empty nodes: the most on one node less the fewest. They come while a wave
+runs, and the scheduler binds each before the next node is open. The second figure is that of the same cluster without a run.
 """
 
 from __future__ import annotations
@@ -58,13 +61,14 @@ class Measured:
     seconds: float = 0.0
     requests: int = 0
     waits: list[float] = field(default_factory=list)
+    skew: str = ""
 
     def cells(self) -> list[str]:
         """Return the row of the table, counts for 100 moves."""
         counts = (self.elsewhere, self.on_our_room, self.extra_evictions, self.requests)
         elsewhere, foreign, extra, requests = (f"{100 * count / self.moves:.0f}" for count in counts)
         mean, most = (sum(self.waits) / len(self.waits), max(self.waits)) if self.waits else (0.0, 0.0)
-        return [elsewhere, foreign, extra, requests, f"{100 * self.seconds / self.moves:.1f}", f"{mean:.2f} / {most:.2f}"]
+        return [elsewhere, foreign, extra, requests, f"{100 * self.seconds / self.moves:.1f}", f"{mean:.2f} / {most:.2f}", self.skew]
 
 
 class Silent:
@@ -282,6 +286,50 @@ def measure(way: Way, ring: int, rounds: int) -> Measured:
         return asyncio.run(_run(way, world, server, ring, rounds))
 
 
+# --- skew -------------------------------------------------------------------------------------------------------------
+
+#: Pods of others that come at once, and equal nodes that are empty.
+_CROWD = 6
+#: A scheduler that is quicker than requests, as on a small real cluster.
+_QUICK = Behaviour(scheduler="at once", recreate=0.01, start=0.02, stop=0.15, taint=0.02, latency=0.007)
+
+
+def _crowd(world: World) -> None:
+    for k in range(_CROWD):
+        world.create(pod(f"small-{k}", cpu=f"{_SMALL}m"))
+
+
+def _skew(world: World) -> int:
+    counts = dict.fromkeys((each["metadata"]["name"] for each in world.all("Node")), 0)
+    for key, name in world.where().items():
+        counts[name] += "/small-" in key
+    return max(counts.values()) - min(counts.values())
+
+
+def skew_of(way: Way | None) -> int:
+    """Return the skew of pods that come as soon as all nodes are closed, or at once by a way that closes none; None: there is no run."""
+    world = World(_QUICK)
+    world.load([each for each in objects_of(2 * _CROWD) if not each["metadata"]["name"].startswith("big-")])
+
+    async def work(server: Server, folder: Path) -> None:
+        async with connect(str(server.kubeconfig(folder / "config"))) as api:
+            cluster = LiveCluster(api)
+            await cluster.start()
+            stage = Stage(api, cluster, world, 2 * _CROWD, moves_of(world, 2 * _CROWD, 1)[:1])
+            closes = way is closed
+            world.when(lambda now: not closes or len(now.cordoned()) == len(now.all("Node")), lambda: _crowd(world))
+            if way is not None:
+                await way(stage)
+            else:
+                world.patch("Node", "spare0", {"metadata": {"labels": {"begin": "now"}}})
+            await asyncio.sleep(1)
+            await cluster.close()
+
+    with Server(world) as server, tempfile.TemporaryDirectory() as folder:
+        asyncio.run(work(server, Path(folder)))
+    return _skew(world)
+
+
 def close_and_open(count: int, latency: float) -> tuple[float, float]:
     """Return the seconds that closing and opening so many nodes takes, with a journal on disk."""
     world = World(Behaviour(scheduler="slow", latency=latency))
@@ -314,11 +362,15 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=2, help="pods that each of them hands on, at most 3")
     chosen = parser.parse_args()
     print(
-        "| 100 moves | elsewhere | foreign pods on our room | extra evictions | requests | seconds | foreign pods wait, mean / most (s) |"
+        "| 100 moves | elsewhere | foreign pods on our room | extra evictions | requests | seconds | foreign pods wait, mean / most (s) "
+        "| skew of foreign pods / without a run |"
     )
-    print("|---|---:|---:|---:|---:|---:|---:|")
+    print("|---|---:|---:|---:|---:|---:|---:|---:|")
+    alone = skew_of(None)
     for name, way in WAYS.items():
-        print("| " + " | ".join([name, *measure(way, chosen.nodes, chosen.rounds).cells()]) + " |", flush=True)
+        found = measure(way, chosen.nodes, chosen.rounds)
+        found.skew = f"{skew_of(way)} / {alone}"
+        print("| " + " | ".join([name, *found.cells()]) + " |", flush=True)
     print("\n| nodes | latency | closed in | opened in |\n|---:|---:|---:|---:|")
     for count, latency in ((200, 0.005), (200, 0.01), (1000, 0.01)):
         shut, opened = close_and_open(count, latency)

@@ -467,6 +467,7 @@ def test_allowed_topologies() -> None:
         ({"accessModes": ["ReadWriteMany"]}, ["VolumeBinding"]),
         ({"storageClassName": "other"}, ["VolumeBinding"]),
         ({"volumeMode": "Block"}, ["VolumeBinding"]),
+        ({"volumeAttributesClassName": "gold"}, ["VolumeBinding"]),
         ({"labels": {"tier": "cold"}}, ["VolumeBinding"]),
         ({"nodes": ["n2"]}, ["VolumeBinding"]),
         ({"claimRef": {"namespace": "prod", "name": "c"}}, []),

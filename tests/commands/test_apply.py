@@ -176,7 +176,7 @@ def test_control_c_finishes_what_is_begun(slow: Cluster) -> None:
     assert process.returncode == 130, said
     assert "kubestow: finishing what is begun" in said
     assert "interrupted: 0 of 2 steps are done" in said
-    assert "and was not waited for" in said
+    assert ", and not Ready" in said or " runs on n" in said  # as it is when nodes are open again, which takes its time
     assert (slow.cordoned(), slow.marked(), len(slow.on("n1"))) == (set(), set(), 1)
     assert "done: 2 of 2" in slow.apply("--yes", "--resume").stderr
 

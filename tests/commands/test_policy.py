@@ -476,6 +476,106 @@ def test_refuse_all_namespaces_anti_affinity(bench: Bench) -> None:
     assert where(bench.solve(running, {"refuseAllNamespacesAntiAffinity": True})) == {"p": "n2"}
 
 
+EVERYBODY_A_NODE: Object = {"antiAffinityUsers": [{"keys": "hostname"}, {"serviceAccounts": ["default/db"], "keys": "any"}]}
+
+
+def test_who_may_use_required_anti_affinity(bench: Bench) -> None:
+    zone, web = {"zone": "a"}, pod("web", affinity=selfish("zone"))
+    items = [node("n1", labels=zone), web]
+    assert where(bench.solve(items)) == {"web": "n1"}
+    bench.result.unlink()
+    line = bench.refused(items, EVERYBODY_A_NODE)
+    assert line == (
+        "Pod default/web: spec.affinity.podAntiAffinity: required anti-affinity with topologyKey 'zone' is not granted to namespace"
+        " default, service account default/default, no priority class, expected a preferred term or kubernetes.io/hostname (policy:"
+        " antiAffinityUsers)"
+    )
+    line = bench.refused([items[0], pod("own", affinity=selfish())], {"antiAffinityUsers": [{"keys": "none"}]})
+    assert "expected a preferred term (policy: antiAffinityUsers)" in line
+    for fine in (pod("web", affinity=selfish()), {**web, "spec": {**web["spec"], "serviceAccountName": "db"}}, pod("web")):
+        assert where(bench.solve([items[0], fine], EVERYBODY_A_NODE)) == {"web": "n1"}
+    running = [node("n1", labels=zone), node("n2"), pod("hog", node_name="n1", affinity=selfish("zone")), pod("p")]
+    assert where(bench.solve(running, EVERYBODY_A_NODE))["p"] in ("n1", "n2")  # what runs has been let in
+
+
+@pytest.mark.parametrize(
+    ("user", "refused"),
+    [
+        ({"namespaces": ["a"]}, False),
+        ({"namespaces": ["b", "c"]}, True),
+        ({"priorityClasses": ["high"]}, False),
+        ({"priorityClasses": ["low"]}, True),
+        ({"namespaces": ["a"], "priorityClasses": ["low"]}, True),  # all that is named has to hold
+        ({"namespaces": ["a"], "priorityClasses": ["low", "high"], "serviceAccounts": ["a/default"]}, False),
+        ({"keys": "hostname"}, True),
+        ({}, False),
+    ],
+)
+def test_users_of_required_anti_affinity_are_named_in_three_ways(bench: Bench, user: Object, refused: bool) -> None:
+    high = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "high"}, "value": 7, "globalDefault": True}
+    items = [high, node("n1", labels={"zone": "a"}), pod("p", namespace="a", affinity=selfish("zone"))]
+    if refused:
+        assert "is not granted to namespace a, service account a/default, priority class high" in bench.refused(
+            items, {"antiAffinityUsers": [user]}
+        )
+    else:
+        assert where(bench.solve(items, {"antiAffinityUsers": [user]})) == {"a/p": "n1"}
+
+
+def test_rebalance_admits_no_pod_whose_anti_affinity_is_not_granted(bench: Bench) -> None:
+    items = [node("n1", labels={"zone": "a"}), pod("web", affinity=selfish("zone"))]
+    result = bench.invoke("rebalance", items, "--goal", "admit", "-f", "json", policy=EVERYBODY_A_NODE)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "Pod default/web: spec.affinity.podAntiAffinity: required anti-affinity with topologyKey 'zone'" in result.stderr
+    assert bench.invoke("rebalance", items, "--goal", "repair", "-f", "json", policy=EVERYBODY_A_NODE).exit_code == 0
+
+
+def test_the_checker_knows_who_may_use_required_anti_affinity(bench: Bench) -> None:
+    bench.solve([node("n1", labels={"zone": "a"}), pod("web", affinity=selfish("zone"))])
+    document = json.loads(bench.result.read_text(encoding="utf-8"))
+    bench.result.write_text(json.dumps(document | {"policy": EVERYBODY_A_NODE}), encoding="utf-8")
+    code, why = bench.verify()
+    assert (code, why) == (4, ["the policy does not grant it required anti-affinity over zone"])
+
+
+def test_check_and_audit_name_required_anti_affinity_that_is_not_granted(bench: Bench, tmp_path: Path) -> None:
+    cluster = tmp_path / "cluster.json"
+    cluster.write_text(json.dumps(node("n1", labels={"zone": "a"})), encoding="utf-8")
+    made = pod("web", affinity=selfish("zone"))
+    found = bench.invoke("check", [made], "--cluster", str(cluster), "-f", "json", policy=EVERYBODY_A_NODE)
+    assert found.exit_code == 4, found.stderr
+    document = json.loads(found.stdout)
+    assert "KS306" in [each["finding"]["code"] for each in document["faults"]]
+    found = bench.invoke("audit", [node("n1", labels={"zone": "a"}), made], "-f", "json", policy=EVERYBODY_A_NODE)
+    assert found.exit_code == 4
+    (one,) = [each for each in json.loads(found.stdout)["findings"] if each["code"] == "KS306"]
+    assert (one["object"], one["severity"]) == ("Pod default/web", "error")
+    assert one["field"] == "spec.affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution[0]"
+
+
+def test_check_names_what_the_policy_refuses_over_all_namespaces(bench: Bench, tmp_path: Path) -> None:
+    cluster = tmp_path / "cluster.json"
+    cluster.write_text(json.dumps(node("n1", labels={"zone": "a"})), encoding="utf-8")
+    made = pod("web", affinity=selfish("zone", namespaceSelector={}))
+    found = bench.invoke("check", [made], "--cluster", str(cluster), "-f", "json", policy={"refuseAllNamespacesAntiAffinity": True})
+    assert found.exit_code == 4, found.stderr
+    assert [e["finding"]["severity"] for e in json.loads(found.stdout)["faults"] if e["finding"]["code"] == "KS301"] == ["error"]
+
+
+def test_preferred_anti_affinity_without_symmetry(bench: Bench) -> None:
+    """q would rather be on n1, where p would rather be without it: p came first, and may drive q away only where symmetry counts."""
+    term = {"topologyKey": HOST, "labelSelector": {"matchLabels": {"app": "q"}}}
+    refuses = {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 100, "podAffinityTerm": term}]}}
+    running = pod("p", affinity=refuses, node_name="n1")
+    items = [node("n1"), node("n2"), running, pod("q", labels={"app": "q"}, affinity=likes("n1", 10))]
+    assert where(bench.solve(items)) == {"q": "n2"}
+    found = bench.solve(items, {"symmetricPreferredAntiAffinity": False})
+    assert where(found) == {"q": "n1"}
+    assert tier(found, "soft") == 10
+    coming = [*items[:2], pod("p", affinity=refuses), pod("q", labels={"app": "q"}, node_name="n1")]
+    assert where(bench.solve(coming, {"symmetricPreferredAntiAffinity": False})) == {"p": "n2"}  # its own choice
+
+
 def space(name: str, **labels: str) -> Object:
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
 

@@ -68,7 +68,7 @@ class Fakes:
         self.before(stop)
         return self.plan
 
-    def verify(self, snapshot: Snapshot, plan: RebalancePlan, *, claims: bool) -> list[Violation]:
+    def verify(self, snapshot: Snapshot, plan: RebalancePlan, *, claims: bool, earlier: object) -> list[Violation]:
         assert plan.moves == self.plan.moves
         return self.violations
 

@@ -92,7 +92,7 @@ def test_gates_that_are_as_the_version_has_them_are_no_difference(snapshot: Path
         (("--feature-gate", "VolumeLimitScalin=true"), "unknown feature gate 'VolumeLimitScalin'; did you mean VolumeLimitScaling?"),
         (("--feature-gate", "VolumeLimitScaling"), "is not of the form NAME=true or NAME=false"),
         (("--feature-gate", "VolumeLimitScaling=true,VolumeLimitScaling=false"), "VolumeLimitScaling is both true and false"),
-        (("--feature-gate", "DRAPrioritizedList=false"), "--feature-gate: Kubernetes 1.36 has the feature gate DRAPrioritizedList locked"),
+        (("--feature-gate", "DRAAdminAccess=false"), "--feature-gate: Kubernetes 1.36 has the feature gate DRAAdminAccess locked"),
         (
             ("--kubernetes-version", "1.34", "--feature-gate", "VolumeLimitScaling=false"),
             "--feature-gate: Kubernetes 1.34 has no feature gate VolumeLimitScaling, which came with 1.35",
@@ -161,7 +161,7 @@ def test_a_result_of_another_version_than_the_server_is_said_to_be(tmp_path: Pat
     [
         ({"kubernetesVersion": "new"}, "kubernetesVersion: got 'new', expected a version such as 1.36"),
         ({"featureGates": {"Tomorrow": True}}, "unknown feature gate 'Tomorrow'"),
-        ({"featureGates": {"DRAPrioritizedList": False}}, "Kubernetes 1.36 has the feature gate DRAPrioritizedList locked to true"),
+        ({"featureGates": {"DRAAdminAccess": False}}, "Kubernetes 1.36 has the feature gate DRAAdminAccess locked to true"),
     ],
 )
 def test_results_with_what_no_version_has_are_bad_input(snapshot: Path, change: dict[str, Any], words: str) -> None:

@@ -316,7 +316,7 @@ def bundles(on: Ground) -> Fault:
 
 _CLUSTER_SCOPED: Final = (
     "Node", "Namespace", "PriorityClass", "PersistentVolume", "StorageClass", "CSINode", "CSIDriver", "NodeResourceTopology",
-    "ResourceSlice", "DeviceClass", "DeviceTaintRule",
+    "ResourceSlice", "DeviceClass", "DeviceTaintRule", "RuntimeClass",
 )  # fmt: skip
 
 

@@ -83,6 +83,10 @@ TABLE: dict[str, Row] = {
         unplaced={"both": "NodeDeclaredFeatures"},
         on={"restarts": {"new", "restarting"}, "network": {"new"}},
     ),
+    "rules/balloons-policy.yaml": Row(
+        unplaced={"strange": "BalloonsPolicy"},
+        on={"fast": {"main"}, "large": {"main", "own"}},
+    ),
     "rules/node-affinity.yaml": Row(
         unplaced={"too-new": "NodeAffinity", "empty-term": "NodeAffinity"},
         on={
@@ -151,7 +155,7 @@ TABLE: dict[str, Row] = {
         unplaced=dict.fromkeys(numbered("batch", 3), "NodeResourcesFit"),
         on={"urgent": {"wide"}, "steady": {"narrow"}},
     ),
-    **dict.fromkeys((f"rebalance-{goal}.yaml" for goal in ("repair", "swap", "drain", "stuck", "consolidate")), Row()),
+    **dict.fromkeys((f"rebalance-{goal}.yaml" for goal in ("repair", "swap", "drain", "stuck", "broken", "consolidate")), Row()),
     "size-pool.yaml": Row(),
     "rebalance-admit.yaml": Row(unplaced=dict.fromkeys((*numbered("train", 2), *numbered("urgent", 2)), "NodeResourcesFit")),
     "pending/capacity.yaml": Row(unplaced={"db-0": "NodeResourcesFit"}),
@@ -200,6 +204,8 @@ TABLE: dict[str, Row] = {
     "seeds/anti-affinity-daemons.yaml": Row(unplaced={"alone": "InterPodAffinity"}, on={"kube-system/agent-3": {"n3"}}),
     "seeds/preferred-symmetric.yaml": Row(on={"s2": {"n2", "n3"}, "f2": {"n2"}}),
     "seeds/execution-affinity.yaml": Row(),
+    "seeds/execution-affinity-before.yaml": Row(),
+    "seeds/execution-affinity-captured.yaml": Row(),
     "seeds/execution-anti-affinity.yaml": Row(),
     "seeds/limit-per-rack.yaml": Row(unplaced={"web-7": "PodTopologySpread"}),
     "seeds/workers-on-machines.yaml": Row(
@@ -222,7 +228,15 @@ TABLE: dict[str, Row] = {
 #: Snapshots that go with manifests (tests/instances/planted/test_planted_gangs.py has the outcomes).
 WITH = {
     f"{name}.yaml": f"{name}-workload.yaml"
-    for name in ("gang-one-order", "gang-mutual", "gang-self-affine", "spread-infeasible-zone", "rules/namespace-limits")
+    for name in (
+        "gang-one-order",
+        "gang-mutual",
+        "gang-self-affine",
+        "spread-infeasible-zone",
+        "rules/namespace-limits",
+        "rules/runtime-class",
+        "seeds/quota-opportunity-cost",  # tests/commands/test_quota_charge.py has its outcome
+    )
 }
 
 #: Snapshots with a Deployment `app` to be rolled out, and whether that completes.
@@ -254,6 +268,9 @@ REJECTS: dict[tuple[str, str], dict[str, list[str]]] = {
     ("rules/node-declared-features.yaml", "plain"): {},
     ("rules/node-declared-features.yaml", "restarts"): {"old": ["NodeDeclaredFeatures"]},
     ("rules/node-declared-features.yaml", "network"): {"restarting": ["NodeDeclaredFeatures"], "old": ["NodeDeclaredFeatures"]},
+    ("rules/balloons-policy.yaml", "plain"): {},
+    ("rules/balloons-policy.yaml", "fast"): {"own": ["BalloonsPolicy"], "edge": ["BalloonsPolicy"], "bare": ["NodeResourcesFit"]},
+    ("rules/balloons-policy.yaml", "large"): {"edge": ["BalloonsPolicy"], "bare": ["NodeResourcesFit"]},
     ("rules/node-affinity.yaml", "not-hdd"): {"n2": ["NodeAffinity"]},
     ("rules/node-affinity.yaml", "newer"): {n: ["NodeAffinity"] for n in ("n1", "n3", "n4")},
     ("rules/node-affinity.yaml", "empty-term"): {n: ["NodeAffinity"] for n in ("n1", "n2", "n3", "n4")},
@@ -369,7 +386,8 @@ def test_every_file_is_in_the_readme() -> None:
 
 @pytest.mark.parametrize("name", sorted(TABLE))
 def test_pods_and_nodes_are_as_the_api_server_takes_them(name: str) -> None:
-    for item in yaml.safe_load_all((INSTANCES / name).read_text(encoding="utf-8")):
+    documents = list(yaml.safe_load_all((INSTANCES / name).read_text(encoding="utf-8")))
+    for item in (each for document in documents for each in document.get("items", [document])):  # a capture is a List
         assert item["apiVersion"]
         assert item["metadata"]["name"]
         if item["kind"] == "Node":

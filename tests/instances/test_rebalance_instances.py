@@ -59,6 +59,10 @@ TABLE: dict[tuple[str, str], Row] = {
     ("admit", "--goal admit --allow-eviction"): Row(
         2, to={"urgent-1": {"g1"}, "urgent-2": {"g1"}}, bound=TRAIN | URGENT, evicted=frozenset({"batch"}), tiers={"evictions": -1},
     ),
+    ("broken", "--drain n1"): Row(
+        2, waves=(1, 1), to={"z": {"n0"}, "needs-z": {"n0"}}, stays=frozenset({"alone"}), obstacles={"alone": "anti-affinity"},
+        tiers={"drained": -1}, exit=3,
+    ),
     ("consolidate", "--goal consolidate"): Row(3, freed=2, tiers={"freed": 2}, stays=frozenset({f"agent-n{i}" for i in range(1, 6)})),
     ("drain", "--drain n1"): Row(5, waves=(3, 2), stays=frozenset({"agent-n1"}), tiers={"drained": 0}),
     ("drain", "--drain n1 --max-waves 1"): Row(

@@ -179,6 +179,11 @@ def cluster() -> list[Object]:
         _object("v1", "Pod", "web-1-b", meta=of_set, spec=pod_spec(priority=7), status={"phase": "Pending"}),
         _object("v1", "Pod", "alone", namespace="office", spec=pod_spec(affinity=None), status={"phase": "Pending"}),
         _object("scheduling.k8s.io/v1", "PriorityClass", "high", namespace=None, value=7, description=SECRET),
+        _object(
+            "node.k8s.io/v1", "RuntimeClass", "kata", namespace=None, handler=SECRET,
+            overhead={"podFixed": {"cpu": "250m", "memory": "160Mi"}},
+            scheduling={"nodeSelector": {"zone": "a"}, "tolerations": [{"key": "kata", "operator": "Exists"}]},
+        ),
         _object("policy/v1", "PodDisruptionBudget", "web", spec={"minAvailable": 1, "selector": selector}, status={"expectedPods": 2}),
         _object(
             "v1", "PersistentVolume", "pv1", namespace=None,
@@ -216,6 +221,10 @@ def cluster() -> list[Object]:
             "topology.node.k8s.io/v1alpha2", "NodeResourceTopology", "n1", namespace=None, topologyPolicies=["SingleNUMANodePodLevel"],
             zones=[{"name": "node-0", "type": "Node", "resources": [{"name": "cpu", "capacity": "4", "available": "4"}]}],
         ),
+        _object("config.nri/v1alpha1", "BalloonsPolicy", "default", namespace="kube-system",
+                spec={"balloonTypes": [{"name": "fast", "namespaces": ["d*"], "maxCPUs": 64}], "idleCPUClass": SECRET}),
+        _object("config.nri/v1alpha1", "TopologyAwarePolicy", "default", namespace="kube-system",
+                spec={"colocatePods": False, "sharedPoolCPUClass": SECRET}),
         _object("v1", "Secret", "key", data={"password": SECRET}),
         _object("v1", "ConfigMap", "settings", data={"password": SECRET}),
         _object("metrics.k8s.io/v1beta1", "PodMetrics", "web-1-a"),

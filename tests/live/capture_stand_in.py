@@ -46,6 +46,7 @@ TABLE = [
     ("deployments", "deploy", "extensions/v1beta1", True, "Deployment"),
     ("workloads", "wl", "kueue.x-k8s.io/v1beta1", True, "Workload"),
     ("pods", "", "metrics.k8s.io/v1beta1", True, "PodMetrics"),
+    ("runtimeclasses", "", "node.k8s.io/v1", False, "RuntimeClass"),
     ("poddisruptionbudgets", "pdb", "policy/v1", True, "PodDisruptionBudget"),
     ("deviceclasses", "", "resource.k8s.io/v1", False, "DeviceClass"),
     ("resourceclaims", "", "resource.k8s.io/v1", True, "ResourceClaim"),
@@ -61,9 +62,11 @@ TABLE = [
     ("csinodes", "", "storage.k8s.io/v1", False, "CSINode"),
     ("storageclasses", "sc", "storage.k8s.io/v1", False, "StorageClass"),
     ("noderesourcetopologies", "node-res-topo", "topology.node.k8s.io/v1alpha2", False, "NodeResourceTopology"),
+    ("balloonspolicies", "", "config.nri/v1alpha1", True, "BalloonsPolicy"),
+    ("topologyawarepolicies", "", "config.nri/v1alpha1", True, "TopologyAwarePolicy"),
 ]
 #: Groups of extensions, whose lists name apiVersion and kind in every item.
-_EXTENSIONS = ("scheduling.volcano.sh", "scheduling.x-k8s.io", "topology.node.k8s.io", "kueue.x-k8s.io")
+_EXTENSIONS = ("scheduling.volcano.sh", "scheduling.x-k8s.io", "topology.node.k8s.io", "kueue.x-k8s.io", "config.nri")
 
 
 @dataclass

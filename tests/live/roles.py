@@ -39,6 +39,8 @@ ELSEWHERE: Final = {
     *((group, "podgroups") for group in ("scheduling.k8s.io", "scheduling.x-k8s.io", "scheduling.sigs.k8s.io", "scheduling.volcano.sh")),
     ("scheduling.k8s.io", "workloads"),
     ("topology.node.k8s.io", "noderesourcetopologies"),
+    ("config.nri", "balloonspolicies"),
+    ("config.nri", "topologyawarepolicies"),
 }
 
 

@@ -141,12 +141,15 @@ def test_only_lists_are_asked_for_and_never_secrets(captured: Capture, tmp_path:
         "/api/v1/persistentvolumes",
         "/apis/storage.k8s.io/v1/storageclasses",
         "/apis/scheduling.k8s.io/v1/priorityclasses",
+        "/apis/node.k8s.io/v1/runtimeclasses",
         "/api/v1/namespaces",
         "/apis/storage.k8s.io/v1/csidrivers",
         "/apis/storage.k8s.io/v1/csinodes",
         "/apis/resource.k8s.io/v1beta2/devicetaintrules",
         "/apis/resource.k8s.io/v1/resourceslices",
         "/apis/topology.node.k8s.io/v1alpha2/noderesourcetopologies",
+        "/apis/config.nri/v1alpha1/balloonspolicies",
+        "/apis/config.nri/v1alpha1/topologyawarepolicies",
         "/api/v1/nodes",
     ]
     assert set(ORDER) == set(kinds.KINDS) - NOT_ASKED

@@ -192,7 +192,16 @@ def test_annotations_are_kept_by_their_names_and_not_by_their_prefixes() -> None
         "kubestow.dev/tags.app": "tier=web",
         "kubestow.dev/gang": "train",
         "kubernetes.io/config.mirror": "",
+        "cri-resource-manager.intel.com/password": "",
+        "resource-policy.nri.io/password": "",
     }
+
+
+def test_annotations_of_node_policies_leave_their_names() -> None:
+    """What is not honoured is named by its key; values stay where a rule reads them."""
+    balloon, strict = "balloon.balloons.resource-policy.nri.io/pod", "strict.topologyhints.resource-policy.nri.io/container.a"
+    given = {balloon: "fast", strict: "true", "class.memory-qos.nri.io": SECRET, "nri.io.example.com/x": SECRET}
+    assert kept_annotations(given) == {balloon: "fast", strict: "true", "class.memory-qos.nri.io": ""}
 
 
 def test_annotations_of_templates_leave_digests() -> None:

@@ -39,7 +39,7 @@ class Accepting:
         allow_eviction: bool = False,
         limits: Limits | None = None,
     ) -> None:
-        self.world = world = World(objects)
+        self.world = world = World(objects, drain)
         self.goals = tuple(goals)
         assert set(self.goals) <= set(_GOALS)
         self.closed = {world.names.index(name) for name in drain}
@@ -52,6 +52,7 @@ class Accepting:
         self._once = {i for guard in self.guards for i in guard.free}
         start = world.start
         self.before = {p.index: world.breaks(p.index, start) for p in running if not p.terminating}
+        self._filters = {i: world.broken(i, start) for i in self.before}
         self.depths = {p.index: world.excess(p.index, p.home, start) for p in running if not p.terminating}
         self.subjects = {i for i in self.before if i in self.movable or world.pods[i].spread or self._required(i)}
         self.evictable = self._evictable() if allow_eviction else set[int]()
@@ -182,11 +183,11 @@ class Accepting:
         for i, n in enumerate(at):
             if n == ABSENT or world.pods[i].terminating:
                 continue
-            broken = world.breaks(i, at, position.done)
+            broken = world.broken(i, at, position.done)
             if i in position.done:
                 if broken:
                     return False
-            elif not broken <= self.before[i]:
+            elif not broken <= self._filters[i]:
                 return False
             elif broken:
                 pairs = zip(world.excess(i, n, at), self.depths[i], strict=True)

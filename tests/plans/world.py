@@ -122,11 +122,12 @@ class Constraint:
 
 
 class World:
-    """Nodes, pods that are not over, and their rules."""
+    """Nodes, pods that are not over, and their rules. ``cordoned``: names of nodes that get a cordon and its taint."""
 
-    def __init__(self, objects: Iterable[Object]) -> None:
+    def __init__(self, objects: Iterable[Object], cordoned: Collection[str] = ()) -> None:
         self.objects = list(objects)
-        self.nodes = [thing for thing in self.objects if thing["kind"] == "Node"]
+        nodes = [thing for thing in self.objects if thing["kind"] == "Node"]
+        self.nodes = [_cordon(thing) if thing["metadata"]["name"] in cordoned else thing for thing in nodes]
         self.names = [node["metadata"]["name"] for node in self.nodes]
         self.labels: list[Mapping[str, str]] = [node["metadata"].get("labels", {}) for node in self.nodes]
         self._room = [{name: _amount(name, value) for name, value in node["status"]["allocatable"].items()} for node in self.nodes]
@@ -291,6 +292,12 @@ class World:
             return False
         nobody = not any(key in there for there in places for key in pod.affinity)
         return not (nobody and pod.index in pod.wanted)  # the first of pods that want each other may be anywhere
+
+
+def _cordon(node: Object) -> Object:
+    spec = node.get("spec", {})
+    taints = [taint for taint in spec.get("taints", ()) if taint["key"] != CORDON]
+    return {**node, "spec": {**spec, "unschedulable": True, "taints": [*taints, {"key": CORDON, "effect": "NoSchedule"}]}}
 
 
 def takes(term: Object, owner: Pod, other: Pod) -> bool:

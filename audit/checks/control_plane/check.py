@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from audit.checks.control_plane import codes, machines, user_pods, zones
+from audit.checks.control_plane import codes, machines, standard, user_pods, zones
 from audit.checks.control_plane.layout import Layout, layout, physical_label
 from audit.checks.control_plane.members import API_SERVER, ETCD, USUAL, labels_of, workers
 from audit.view.finding import Code
 from audit.view.view import ClusterView
-from models.documents.findings.audit import ControlPlane, Finding
+from models.documents.findings.audit import ControlPlane, Finding, Requirement
 
 CODES: Final[tuple[Code, ...]] = codes.CODES
 
@@ -33,9 +33,26 @@ def check(view: ClusterView) -> Iterator[Finding]:
     key = physical_label(view, labels, found)
     if key is None and found is not None:
         key = machines.unlabelled(found)
+    if concerned(view, found):
+        yield from zones.check_required_labels(labels)
     if key is not None:
         working = found.workers if found is not None else tuple(workers(view.snapshot, None))
         yield from zones.check_labels(view, labels, working, key)
+
+
+def concerned(view: ClusterView, found: Layout | None) -> bool:
+    """Return whether the requirements of SCS are looked at: a control plane is seen, or a label of machines is seen or asked for."""
+    labels = labels_of(view.snapshot)
+    return len(labels) > 1 and (found is not None or bool(view.machine_labels) or physical_label(view, labels, found) is not None)
+
+
+def requirements(view: ClusterView) -> list[Requirement] | None:
+    """Return what SCS asks of a cluster, each as met, broken or not provable; None where it is not looked at."""
+    found = layout(view)
+    if not concerned(view, found):
+        return None
+    working = found.workers if found is not None else tuple(workers(view.snapshot, None))
+    return standard.requirements(view, found, labels_of(view.snapshot), working)
 
 
 def describe(view: ClusterView) -> ControlPlane | None:

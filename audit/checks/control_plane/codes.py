@@ -23,7 +23,7 @@ HALF: Final = Code(
     "control-plane-half-on-one-machine",
     "warning",
     "More than half of a component is on one physical machine",
-    "The SCS decision asks for the two halves of a component on different machines; here one that fails takes more than half.",
+    "One machine that fails takes more than half of the instances, and with etcd the majority.",
     "Move control-plane nodes to other machines, until none holds more than half of the instances.",
 )
 NOT_DISTRIBUTED: Final = Code(
@@ -72,7 +72,7 @@ UNLABELLED: Final = Code(
     "machine-label-missing",
     "info",
     "Nodes lack the label that names physical machines",
-    "The SCS decision asks for labels that show which nodes share a machine; without them pods cannot be kept on different machines.",
+    "The SCS record asks for labels that show which nodes share a machine; without them pods cannot be kept on different machines.",
     f"{_LABEL}.",
 )
 WORKERS: Final = Code(
@@ -108,7 +108,25 @@ USER_PODS: Final = Code(
     "out of such a pod is beside its keys.",
     "Taint the nodes (node-role.kubernetes.io/control-plane:NoSchedule) and move the pods, or take their toleration away.",
 )
+TOPOLOGY_LABELS: Final = Code(
+    "KS913",
+    "zone-or-region-missing",
+    "info",
+    "Nodes lack the labels of their zone and region",
+    "The SCS standard scs-0214-v2 says that every node must carry topology.kubernetes.io/zone and topology.kubernetes.io/region. Without "
+    "them pods cannot be spread over zones, and failures of zones are not graded.",
+    "Let the cloud controller set the labels, or label the nodes, and keep the labels up to date.",
+)
+HALVES: Final = Code(
+    "KS914",
+    "component-halves-not-apart",
+    "warning",
+    "Half of a component is not on other physical machines than its other half",
+    "The SCS decision record asks for it in these words: half of every component should be on a different node on a different physical "
+    "machine than the other half.",
+    "Move instances, so that two groups of machines hold one half of the component each (of an odd number, one more in one of them).",
+)
 CODES: Final[tuple[Code, ...]] = (
     NOT_DOUBLED, HALF, NOT_DISTRIBUTED, EVEN, MACHINES_UNKNOWN, STAGE, STAGE_LABEL, UNLABELLED, WORKERS, CONTRADICTION, ETCD_UNSEEN,
-    USER_PODS,
+    USER_PODS, TOPOLOGY_LABELS, HALVES,
 )  # fmt: skip

@@ -10,7 +10,7 @@ from typing import Final, Literal
 from audit.checks.control_plane.members import Component
 from models.documents.findings.audit import Stage
 
-#: Names the physical machine (its hypervisor's, not the virtual machine's): SCS standard scs-0214, version 2.
+#: Names the physical machine (its hypervisor's, not the virtual machine's). A legacy key of the retired SCS tests, in no current standard.
 HOST_ID: Final = "topology.scs.community/host-id"
 HOSTNAME: Final = "kubernetes.io/hostname"
 ZONE: Final = "topology.kubernetes.io/zone"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from audit.checks.control_plane import codes
+from audit.checks.control_plane import codes, standard
 from audit.checks.control_plane.failure_domains import HOST_ID, lacking, spread
 from audit.checks.control_plane.layout import Layout
 from audit.checks.control_plane.members import Component
@@ -23,6 +23,7 @@ def check(found: Layout) -> Iterator[Finding]:
     else:
         where, key = found.machine_of, found.machines.label
     yield from _halves(found, where, key)
+    yield from _apart(found)
     yield from _distributed(found, where, key)
     yield from _etcd(found)
     yield from _known(found)
@@ -55,6 +56,15 @@ def _halves(found: Layout, where: Mapping[str, str], key: str | None) -> Iterato
         message = f"{most} of {total} {_instances(part)} on {on}; no more than {total // 2} should be"
         domain = f"{key}={machine}" if key else None
         yield codes.HALF.found(_object(part), message, pods=found.view.keys(pods), nodes=homes, domain=domain)
+
+
+def _apart(found: Layout) -> Iterator[Finding]:
+    """The record's own words: half of every component on other nodes and other machines than the other half."""
+    if len(found.members.nodes) == 1:  # else nothing is double, as was said
+        return
+    for part, (status, why) in standard.halves_of(found):
+        if status == "broken" and len(part.homes) > 1:
+            yield codes.HALVES.found(_object(part), why, pods=found.view.keys(part.pods), nodes=list(dict.fromkeys(part.homes)))
 
 
 def _distributed(found: Layout, where: Mapping[str, str], key: str | None) -> Iterator[Finding]:

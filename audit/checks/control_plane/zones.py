@@ -9,6 +9,7 @@ from audit.checks.control_plane import codes
 from audit.checks.control_plane.failure_domains import STAGE_LABELS, Labels, lacking, value
 from audit.checks.control_plane.layout import Layout, worker_machines
 from audit.checks.control_plane.machines import WHOLE, failures
+from audit.checks.control_plane.standard import REQUIRED_LABELS, sharing
 from audit.view.finding import some
 from audit.view.view import ClusterView
 from models.documents.findings.audit import Finding, Severity, Stage
@@ -43,6 +44,17 @@ def _stopped(found: Layout, stage: Stage, key: str) -> Finding:
     return codes.STAGE.found(WHOLE, message, nodes=nodes, domain=f"{key}={first}")
 
 
+def check_required_labels(labels: Labels) -> Iterator[Finding]:
+    """Return a finding for each label that every node must carry, where nodes lack it."""
+    for key in REQUIRED_LABELS:
+        bare = lacking(labels, labels, key)
+        if bare:
+            verb = "lacks" if len(bare) == 1 else "lack"
+            message = f"{len(bare)} of {len(labels)} nodes {verb} {key}: {some(bare)}"
+            name = f"Node {bare[0]}" if len(bare) == 1 else "Nodes"
+            yield codes.TOPOLOGY_LABELS.found(name, message, nodes=bare, field=f"metadata.labels[{key}]")
+
+
 def check_labels(view: ClusterView, labels: Labels, workers: tuple[str, ...], key: str) -> Iterator[Finding]:
     """Return what the label of physical machines says of all nodes: those that lack it, where the workers are, contradictions.
 
@@ -52,6 +64,7 @@ def check_labels(view: ClusterView, labels: Labels, workers: tuple[str, ...], ke
     if bare:
         verb = "lacks" if len(bare) == 1 else "lack"
         message = f"{len(bare)} of {len(labels)} nodes {verb} {key}: {some(bare)}"
+        message += f"; {sharing(labels, workers, [key])}" if workers else ""
         misspelt = key in view.machine_labels and len(bare) == len(labels)  # or so it may be
         yield codes.UNLABELLED.found(
             f"Node {bare[0]}" if len(bare) == 1 else "Nodes", message, nodes=bare, field=f"metadata.labels[{key}]",

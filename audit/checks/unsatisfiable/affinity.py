@@ -101,7 +101,7 @@ def _affinity(matches: LabelMatches, usable_nodes: UsableNodes, s: int, place: P
         text = f"no node has the label {some(none)}" if none else f"no node that it may use has the label {some(keys)}"
         yield _KEY.found(subject.name, f"{text}, over which its affinity is required", field=field, rule=rule, severity=severity)
         return
-    targets = np.logical_and.reduce([matches.may_hit(t.selector, t.namespaces) for t in affinity])
+    targets = np.logical_and.reduce([matches.may_hit(t.selector, t.may_look) for t in affinity])
     itself = bool(targets[matches.own[s]])
     if not targets.any():
         several = " all of" if len(affinity) > 1 else ""

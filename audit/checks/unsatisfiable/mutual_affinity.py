@@ -59,7 +59,7 @@ def _targets(matches: LabelMatches, s: int) -> list[int] | None:
     affinity = [t for t in matches.terms[s] if t.required and t.kind == "affinity"]
     if not affinity or any(t.selector is None for t in affinity):
         return None
-    hits = np.logical_and.reduce([matches.may_hit(t.selector, t.namespaces) for t in affinity])
+    hits = np.logical_and.reduce([matches.may_hit(t.selector, t.may_look) for t in affinity])
     if not hits.any() or hits[matches.own[s]]:
         return None
     found = matches.subjects(hits, without=s)

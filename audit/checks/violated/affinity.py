@@ -74,6 +74,8 @@ def lonely(running: Running) -> Iterator[Lonely]:
             continue
         found, own = rule.attractions[index], int(cls.affinity.itself)
         for n, pods in running.cells[g]:
+            if not running.view.unsure.isdisjoint(pods):
+                continue  # labels of namespaces decide that are not known
             first = bool(own) and found.total - int(found.any_key[n]) == 0
             for key, codes, count in zip(found.keys, found.codes, found.counts, strict=True):
                 if codes[n] < 0 or (not first and count[codes[n]] - own < 1):
@@ -106,6 +108,9 @@ def together(running: Running) -> Iterator[Together]:
         _, values = cluster.nodes.column(term.key)
         for d in sorted(crowded, key=lambda d: values[d]):
             found = Together(term, f"{term.key}={values[d]}", *(dict.fromkeys(sorted(by_domain[d])) for by_domain in inside))
+            unsure = running.view.unsure
+            if unsure and not unsure.isdisjoint(found.owners) and not unsure.isdisjoint(found.matched):
+                continue  # labels of namespaces decide that are not known
             if any(running.is_steady(i) and found.broken_by(i) for i in found.owners | found.matched):
                 yield found
 

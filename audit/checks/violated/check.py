@@ -10,11 +10,12 @@ from collections.abc import Iterator
 from typing import Final
 
 from audit.checks.violated import affinity, node_capacity, node_rules, spread, volumes
-from audit.checks.violated.execution import lonely_in_execution
+from audit.checks.violated.execution import forgiveness, lonely_in_execution
 from audit.checks.violated.running_pods import Running, has_execution, without_execution
 from audit.view.finding import Code
 from audit.view.view import ClusterView
 from models.documents.findings.audit import Finding
+from models.execution.execution_grace import without
 
 CODES: Final[tuple[Code, ...]] = (
     node_rules.SELECTION,
@@ -48,7 +49,8 @@ def check(view: ClusterView) -> Iterator[Finding]:
         return
     yield from node_rules.lost(view)
     executing = any(has_execution(snapshot.pods[i]) for i in view.running)
-    running = Running(view, without_execution(snapshot) if executing else None)
+    judged = without(snapshot, view.once(forgiveness).rules, fields=("podAffinity", "podAntiAffinity"))
+    running = Running(view, without_execution(judged) if executing else None)
     yield from node_rules.selection(running)
     yield from node_rules.taints(running)
     yield from node_capacity.ports(running)

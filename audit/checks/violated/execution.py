@@ -10,8 +10,11 @@ from audit.checks.violated.running_pods import Running, only_execution, without_
 from audit.view.usable_nodes import UsableNodes
 from audit.view.view import ClusterView
 from models.cluster.pod_terms import term_matches
+from models.execution.execution_grace import without
 from models.kube.objects import PodAffinityTerm, is_waiting
+from solver.rebalance.excused_filters import sentences
 from solver.rebalance.problem.execution_violators import Enforced
+from solver.rebalance.problem.forgiveness import Forgiveness, forgive
 
 
 @dataclass
@@ -25,8 +28,11 @@ class Executed:
     alone: frozenset[int] = frozenset()
 
     def going(self, pods: Iterable[int]) -> list[int]:
-        """Return those of some pods that would have to go, and before each those that have to be near it, in order."""
+        """Return those of some pods that would have to go, and before each those that have to be near it, in order. For a pod that may stay
+        after all these are the pods whose going lets it stay."""
         wanted = set(pods)
+        staying = wanted - self.order.keys() - set(self.order.values())
+        wanted = wanted.union(*(self.enforced.relieved_by(i, self.order) for i in staying))
         return [i for i, cause in self.order.items() if i in wanted or cause in wanted]
 
     def breaking(self, group: Together) -> list[int]:
@@ -43,16 +49,27 @@ class Executed:
 
 def executed(view: ClusterView) -> Executed | None:
     """None where no pod has such a rule."""
-    snapshot = only_execution(view.snapshot)
+    forgiven = view.once(forgiveness).rules
+    snapshot = only_execution(without(view.snapshot, forgiven))
     if snapshot is None or not snapshot.nodes:
         return None
-    running, enforced = Running(view, snapshot), Enforced(view.snapshot, view.exempt)
+    running, enforced = Running(view, snapshot), Enforced(view.snapshot, view.exempt, forgiven)
     return Executed(running, enforced, enforced.order(), _alone(view, running))
 
 
+def forgiveness(view: ClusterView) -> Forgiveness:
+    """Return the rules that are broken within their grace, and do not count."""
+    return forgive(view.snapshot, view.history, view.exempt)
+
+
+def grace_notes(view: ClusterView) -> list[str]:
+    """Return what a reader must know of rules that are within their grace."""
+    return sentences(view.snapshot, view.history, view.once(forgiveness)) if view.snapshot.nodes else []
+
+
 def lonely_in_execution(view: ClusterView) -> frozenset[int]:
-    """Running pods whose affinity that holds during execution is broken."""
-    snapshot = only_execution(view.snapshot)
+    """Running pods whose affinity that holds during execution is broken, and counts."""
+    snapshot = only_execution(without(view.snapshot, view.once(forgiveness).rules))
     return frozenset() if snapshot is None else _alone(view, Running(view, snapshot))
 
 

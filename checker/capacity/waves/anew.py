@@ -46,6 +46,7 @@ class Anew:
         found: list[Violation] = []
         if wave.wave in self.replayed:
             plan = edits.as_plan(wave, self._upgrade.snapshot, self._upgrade.policy)
-            found = rest_faults(self._bystanders.without(self._now, {*wave.drain, *(move.to for move in wave.moves)}), plan)
+            there = self._bystanders.without(self._now, {*wave.drain, *(move.to for move in wave.moves)})
+            found = rest_faults(there, plan, cordon=False)  # upgrades count nodes that drain until they are gone
         self._now = edits.left_by(self._now, wave, self._upgrade.to)
         return found

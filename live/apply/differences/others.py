@@ -159,6 +159,7 @@ _KINDS: Final = (
     Compared("PriorityClass", _class),
     Compared("ResourceQuota", _spec_alone, new=_always),
     Compared("LimitRange", _spec_alone, new=_always),
+    Compared("RuntimeClass", _class),
     Compared("PodGroup", _spec_alone),
     Compared("Workload", _spec_alone),
     Compared("Service", _spec_alone),

@@ -17,8 +17,8 @@ from models.kube.feature_gates import DEFAULT
 from models.kube.pod_requests import pod_request
 
 Pods = dict[str, objects.Pod]
-#: What redaction takes out of a spec in part or as a whole; the rest is compared as it is.
-_REDACTED: Final = frozenset({"containers", "initContainers", "volumes", "serviceAccountName", "nodeName"})
+#: What redaction takes out of a spec in part or as a whole, or older captures lack; the rest is compared as it is.
+_REDACTED: Final = frozenset({"containers", "initContainers", "volumes", "serviceAccountName", "nodeName", "securityContext"})
 _plain: Final = attrgetter(*(name for name in objects.PodSpec.__struct_fields__ if name not in _REDACTED))
 
 
@@ -85,7 +85,8 @@ def _own(now: Pods, done: Done) -> Iterator[Drift]:
             continue
         name = each.name if each.name == key else f"{each.name}, which stands for {key},"
         if pod is None or pod.metadata.uid != each.uid:
-            yield Drift("Pod", each.name, "gone", f"Pod {name} is gone (this run put it {_on(each.node)})", each.node or "")
+            was = f"this run put it {_on(each.node)}" if each.node else "it had no node yet"
+            yield Drift("Pod", each.name, "gone", f"Pod {name} is gone ({was})", each.node or "")
         elif objects.is_terminating(pod):
             yield Drift("Pod", each.name, "terminating", f"Pod {name} is being deleted", each.node or "")
         elif objects.is_terminal(pod):

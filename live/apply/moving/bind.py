@@ -122,8 +122,8 @@ async def _let_in(step: Step, pod: Object, claims: list[tuple[str, Object | None
     """Let the scheduler bind a pod to the node of its step; False if the pod goes away."""
     uid, key, target = pod["metadata"]["uid"], key_of(pod), step.target or ""
     for name, claim in claims:
-        if claim is not None and _waits_for_nobody(claim, work):
-            await _volume(name, key, pod, step, work, deadline)
+        if claim is not None and _waits_for_nobody(claim, work) and not await _volume(name, pod, step, work, deadline):
+            return False
     async with work.entering:
         if step.kind == "bind" and work.dropped(step):
             raise Dropped
@@ -183,12 +183,21 @@ def _is_rejected(pod: Object | None, before: Verdict, closed: int, work: Work) -
     return not any(SELECTED_NODE in (claim["metadata"].get("annotations") or {}) for claim in claims)
 
 
-async def _volume(name: str, key: str, pod: Object, step: Step, work: Work, deadline: float) -> None:
-    """Wait until a claim has its volume."""
-    if not await work.until_dropped(step, lambda: True if name not in dict(open_claims(pod, work)) else None, deadline):
+async def _volume(name: str, pod: Object, step: Step, work: Work, deadline: float) -> bool:
+    """Wait until a claim has its volume; False if its pod goes away."""
+    uid = pod["metadata"]["uid"]
+
+    def news() -> bool | None:
+        now = work.cluster.pod(uid)
+        there = now is not None and not is_leaving(now)
+        return False if not there else True if name not in dict(open_claims(pod, work)) else None
+
+    found = await work.until_dropped(step, news, deadline)
+    if found is None:
         if step.kind == "bind" and work.dropped(step):
             raise Dropped
-        raise Ended(f"claim {name} of pod {key} has no volume after {work.options.timeout:g} s")
+        raise Ended(f"claim {name} of pod {key_of(pod)} has no volume after {work.options.timeout:g} s")
+    return found
 
 
 def _why_not(pod: Object | None) -> str:

@@ -11,6 +11,7 @@ from typing import Any, Final, Literal
 from live.api.answers import Object
 from live.apply.moving.bind import place
 from live.apply.moving.evict import evict, gone
+from live.apply.moving.owner import is_known, why_none
 from live.apply.moving.replacement import manifest, recreate, replacement
 from live.apply.moving.work import Dropped, Ended, Work
 from live.apply.progress import StepProgress
@@ -36,6 +37,7 @@ class Course:
     problem: str = ""
     placed: asyncio.Event = field(default_factory=asyncio.Event)
     _made: Object | None = None
+    _known: bool = False
 
     async def run(self) -> None:
         """Carry the step out, as far as the run goes on.
@@ -66,8 +68,9 @@ class Course:
         step, work = self.step, self.work
         standing = work.where.of[step.pod]
         pod = work.cluster.pod(standing.uid)
+        self._known = is_known(work.cluster, step.origin)
         if pod is None or is_leaving(pod):
-            raise Ended(f"pod {step.pod} {'is gone' if pod is None else 'is being deleted'}")
+            raise Ended(f"pod {step.pod} {'is gone' if pod is None else 'is being deleted'}{self._why_gone()}")
         if node_of(pod) is None and work.dropped(step) and not self.progress.begun:
             return
         try:
@@ -75,13 +78,14 @@ class Course:
         except Dropped:
             return
         if not there:
-            raise Ended(f"pod {step.pod} went away before it was bound")
+            raise Ended(f"pod {step.pod} went away before it was bound{self._why_gone()}")
         await self._arrive(time.monotonic() + work.options.timeout)
 
     # --- a running pod ----------------------------------------------------------------------------------------------
 
     async def _move(self) -> None:
         step, work = self.step, self.work
+        self._known = is_known(work.cluster, step.origin)
         async with work.slots:
             if self.progress.replacement is None and not self.progress.gone and not await self._evicted():
                 return
@@ -137,7 +141,7 @@ class Course:
             if owner is None or not isinstance(wanted, int):
                 return True
             pods = [pod for pod in work.cluster.pods_of(owner[2]) if not is_leaving(pod) and not is_over(pod)]
-            held_up = self._in_turn() and not all(map(_ready, pods))  # by one that waits, until it has a node
+            held_up = self._in_turn() and not all(map(is_ready, pods))  # by one that waits, until it has a node
             return True if held_up or len(pods) >= wanted else None
 
         await work.until_halted(complete, deadline)
@@ -151,7 +155,7 @@ class Course:
             if pod is None or is_leaving(pod):
                 if standing.uid in work.where.taken:
                     work.where.drop(standing.uid)
-                pod = await replacement(step, work, max(deadline, time.monotonic() + 1), self.siblings)
+                pod = await replacement(step, work, max(deadline, time.monotonic() + 1), self.siblings, known=self._known)
             if await place(step, pod, work, deadline):
                 return
             work.where.drop(pod["metadata"]["uid"])
@@ -176,14 +180,14 @@ class Course:
             phase = (pod.get("status") or {}).get("phase")
             if phase == "Failed":
                 return "failed"
-            return "there" if phase == "Succeeded" or (_ready(pod) if self._has_to_be_ready else _accepted(pod)) else None
+            return "there" if phase == "Succeeded" or (is_ready(pod) if self._has_to_be_ready else _accepted(pod)) else None
 
         found = await work.until_halted(there, deadline)
         if found == "failed":
             raise Ended(f"pod {standing.key} failed on {step.target}{_reason(work.cluster.pod(standing.uid))}")
         if found == "away":
             if step.kind == "bind":
-                raise Ended(f"pod {standing.key} went away from {step.target} again")
+                raise Ended(f"pod {standing.key} went away from {step.target} again{self._why_gone()}")
             return False
         if found is None:
             if work.halt.state is not None:
@@ -200,6 +204,11 @@ class Course:
     def _awaited(self) -> str:
         return "Ready" if self._has_to_be_ready else "taken by its kubelet"
 
+    def _why_gone(self) -> str:
+        """Return the end of a sentence that names what became of the pod's controller, empty if it makes pods as before."""
+        why = why_none(self.work.cluster, self.step.origin, known=self._known)
+        return f": {why}" if why else ""
+
     async def _finish(self) -> None:
         step, standing = self.step, self.work.where.of[self.step.pod]
         replaced = step.kind in ("move", "recreate")
@@ -209,7 +218,8 @@ class Course:
         self.work.listener.step(step, "done", standing.key)
 
 
-def _ready(pod: Object) -> bool:
+def is_ready(pod: Object) -> bool:
+    """Return True if the pod's condition Ready is true."""
     conditions = (pod.get("status") or {}).get("conditions") or ()
     return any(condition.get("type") == "Ready" and condition.get("status") == "True" for condition in conditions)
 

@@ -9,6 +9,7 @@ from urllib.parse import quote
 from live.api.answers import Answer, Object, Unreachable
 from live.apply.moving.cut_off import patient
 from live.apply.moving.hold import awaited, by_budget, waits_for
+from live.apply.moving.owner import why_none
 from live.apply.moving.work import Ended, Work
 from live.apply.steps import Step
 from live.apply.whereabouts import is_leaving, node_of
@@ -50,7 +51,9 @@ async def evict(step: Step, work: Work, *, asked: bool = False) -> bool:
         if pod is None or is_leaving(pod):
             if asked:
                 return True
-            raise Ended(f"pod {standing.key} {'is gone' if pod is None else 'is being deleted'}, and not by this run")
+            why = why_none(work.cluster, step.origin)
+            what = "is gone" if pod is None else "is being deleted"
+            raise Ended(f"pod {standing.key} {what}, and not by this run{f': {why}' if why else ''}")
         if node_of(pod) != step.source:
             raise Ended(f"pod {standing.key} is on {node_of(pod) or 'no node'}, in the plan on {step.source}")
         if work.halt.state is not None or work.held.is_set():

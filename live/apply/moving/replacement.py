@@ -9,6 +9,7 @@ from typing import Final
 
 from live.api.answers import Object, Unreachable
 from live.apply.moving.evict import pod_path
+from live.apply.moving.owner import why_none
 from live.apply.moving.work import Ended, Work
 from live.apply.steps import Step
 from live.apply.whereabouts import is_leaving, is_like, is_over, key_of, node_of
@@ -63,15 +64,17 @@ def _named(step: Step, work: Work) -> list[Object]:
     return [pod] if owners == ([] if owner is None else [owner[2]]) else []
 
 
-async def replacement(step: Step, work: Work, deadline: float, siblings: Iterable[str]) -> Object:
-    """Wait for the pod that takes the place of an evicted one, and take it. ``siblings``: nodes to which others of its controller go.
+async def replacement(step: Step, work: Work, deadline: float, siblings: Iterable[str], *, known: bool = False) -> Object:
+    """Wait for the pod that takes the place of an evicted one, and take it.
+
+    ``siblings``: nodes to which others of its controller go. ``known``: the controller was there when the step began.
 
     Raises:
-        Ended: there is none in time, or the scheduler has given it to another node.
+        Ended: there is none in time, its controller makes none, or the scheduler has given it to another node.
     """
     targets = {step.target, *siblings}
 
-    def found() -> Object | None:
+    def found() -> Object | str | None:
         pods = _candidates(step, work)
         waiting = [pod for pod in pods if node_of(pod) in (None, step.target)]
         if waiting:
@@ -81,9 +84,12 @@ async def replacement(step: Step, work: Work, deadline: float, siblings: Iterabl
         stray = next((pod for pod in pods if node_of(pod) not in targets), None)
         if stray is not None:
             work.where.take(step, stray)
-        return stray
+            return stray
+        return why_none(work.cluster, step.origin, known=known) or None
 
-    pod = await work.until(found, deadline)
+    pod: Object | str | None = await work.until(found, deadline)
+    if isinstance(pod, str):
+        raise Ended(f"pod {step.pod} was evicted, and nothing takes its place: {pod}")
     if pod is None:
         owner = step.origin.owner
         by = f"{owner[0]} {owner[1]} has made no other one" if owner is not None else "it is not there again"

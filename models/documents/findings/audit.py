@@ -17,6 +17,8 @@ from models.documents.placement import API_VERSION, Doc, SnapshotRef, Unmodelled
 Severity = Literal["error", "warning", "info"]
 Etcd = Literal["stacked", "external", "unknown"]
 Grade = Literal["non-distributed", "unknown", "machines", "clouds", "locations"]
+RequirementLevel = Literal["MUST", "REQUIRED", "SHOULD", "RECOMMENDED"]
+RequirementStatus = Literal["met", "broken", "not provable"]
 #: The most serious first.
 SEVERITIES: Final[tuple[Severity, ...]] = ("error", "warning", "info")
 
@@ -36,6 +38,28 @@ class Finding(Doc, omit_defaults=True):
     pods: Annotated[list[str], Meta(description="The pods concerned, namespace/name.")] = []
     nodes: Annotated[list[str], Meta(description="The names of the nodes concerned.")] = []
     domain: Annotated[str | None, Meta(description="The topology domain concerned, key=value.")] = None
+
+
+class ClosedCapacity(Doc):
+    """What nodes have that are closed to others, beyond the requests of the pods that close them."""
+
+    nodes: Annotated[int | float, Meta(description="The number of nodes; an average is rounded to three decimals.")]
+    cpu: Annotated[int, Meta(description="CPU beyond requests, in mCPU.")]
+    memory: Annotated[int, Meta(description="Memory beyond requests, in bytes.")]
+
+
+class OpportunityCost(Doc, omit_defaults=True):
+    """What required anti-affinity takes away beyond requests (docs/audit.md#opportunity-cost)."""
+
+    level: Annotated[Literal["namespace", "workload", "pod"], Meta(description="Whose pods are added up.")]
+    object: Annotated[str, Meta(description="The namespace, the workload or the pod: `Kind namespace/name`, `Namespace name`.")]
+    namespace: Annotated[str, Meta(description="Its namespace.")]
+    pods: Annotated[int, Meta(description="The number of pods that close nodes, or will.")]
+    average: Annotated[ClosedCapacity, Meta(description="What these pods close together on domains of average size.")]
+    largest: Annotated[ClosedCapacity, Meta(description="What these pods close together on the largest domains that they may use.")]
+    actual: Annotated[
+        ClosedCapacity | None, Meta(description="What those that run close now, each node once; null: a pod that is not on a node.")
+    ] = None
 
 
 class ComponentSpread(Doc):
@@ -68,6 +92,16 @@ class Stage(Doc, omit_defaults=True):
         bool,
         Meta(description="Whether domains are known; where machines are not, nodes (at most so many) or zones (at least) are counted."),
     ] = True
+
+
+class Requirement(Doc):
+    """A requirement of a standard, as far as a snapshot shows it (docs/control-plane.md#what-is-asked-for)."""
+
+    standard: Annotated[str, Meta(description="The document that asks for it.")]
+    level: Annotated[RequirementLevel, Meta(description="The word that the document uses.")]
+    text: Annotated[str, Meta(description="What is asked for.")]
+    status: Annotated[RequirementStatus, Meta(description="Whether the snapshot shows that it is met, or broken, or neither.")]
+    why: Annotated[str, Meta(description="What shows it, or what is missing.")]
 
 
 class ControlPlane(Doc, omit_defaults=True):
@@ -111,6 +145,12 @@ class Audit(Doc):
         DeschedulerAudit | None, Meta(description="What the descheduler would do under a policy, where one was given.")
     ] = None
     karpenter: Annotated[KarpenterAudit | None, Meta(description="What Karpenter could consolidate, where NodePools were given.")] = None
+    requirements: Annotated[
+        list[Requirement] | None, Meta(description="What the SCS standards ask for, where a control plane or their labels are seen.")
+    ] = None
+    opportunityCosts: Annotated[
+        list[OpportunityCost] | None, Meta(description="What required anti-affinity takes beyond requests, where it takes anything.")
+    ] = None
     apiVersion: str = API_VERSION
     kind: str = "Audit"
 
@@ -122,7 +162,9 @@ _ORDER: Final = (
     "counts",
     "findings",
     "selection",
+    "opportunityCosts",
     "controlPlane",
+    "requirements",
     "descheduler",
     "karpenter",
     "notChecked",

@@ -96,13 +96,12 @@ def _restart_policy(pods: NewPods) -> Refused:
 
 
 def _overhead(pods: NewPods) -> Refused:
+    """Whether it is that of the RuntimeClass is checked with the snapshot's classes."""
     overhead = pods.spec.get("overhead")
     if not isinstance(overhead, dict) or not overhead:
         return
     for where, reason in resources.requirements({"limits": overhead}, f"{pods.start}.overhead"):
         yield where.replace(".overhead.limits", ".overhead"), reason
-    if not pods.spec.get("runtimeClassName"):
-        yield f"{pods.start}.overhead", forbidden("Pod Overhead set without corresponding RuntimeClass defined Overhead")
 
 
 def _pod_level(pods: NewPods) -> Refused:
@@ -225,7 +224,7 @@ RULES: Final = (
     Rule("ValidateVolumes, ValidateVolumeMounts", _volumes),
     Rule("ValidatePodSpec", _pod),
     Rule("validatePodResources", _pod_level),
-    Rule("validateOverhead, admission plugin RuntimeClass", _overhead),
+    Rule("validateOverhead", _overhead),
     Rule("validateRestartPolicy, ValidateDeploymentSpec, ValidateJobSpec", _restart_policy),
     Rule("ValidateTolerations", scheduling.tolerations),
     Rule("validateNodeAffinity", scheduling.node_affinity),

@@ -13,7 +13,7 @@ from typing import Final
 from models.kube import device_objects, kinds, objects, topology_objects, workload_objects
 from models.kube.feature_gates import FeatureGates
 from models.kube.lenient_decode import shorten
-from models.kube.namespace_limits import LimitRange, ResourceQuota
+from models.kube.namespace_limits import LimitRange, ResourceQuota, RuntimeClass
 from models.kube.storage_objects import CSINode, PersistentVolume, PersistentVolumeClaim, StorageClass
 from models.kube.validation.pods import (
     EFFECTS,
@@ -29,6 +29,7 @@ from models.kube.validation.pods import (
     check_quantity,
     check_range,
     check_resources,
+    check_toleration,
     spec_problems,
     status_problems,
     volume_problems,
@@ -152,6 +153,12 @@ def _scheduling_workload(workload: Workload, out: Problems) -> None:
         _gang_policy(group.policy, f"spec.podGroups[{index}].policy", out)
 
 
+def _runtime_class(found: RuntimeClass, gates: FeatureGates | None, out: Problems) -> None:
+    check_resources(found.overhead.podFixed if found.overhead else None, "overhead.podFixed", out)
+    for index, toleration in enumerate((found.scheduling.tolerations if found.scheduling else None) or ()):
+        check_toleration(toleration, f"scheduling.tolerations[{index}]", gates, out)
+
+
 def _limit_range(found: LimitRange, out: Problems) -> None:
     for index, item in enumerate((found.spec.limits if found.spec else None) or ()):
         for field in ("max", "min", "default", "defaultRequest", "maxLimitRequestRatio"):
@@ -188,6 +195,8 @@ def problems(obj: object, gates: FeatureGates | None = None) -> Problems:
     check = _CHECKS.get(type(obj))
     if check is not None:
         check(obj, out)
+    elif isinstance(obj, RuntimeClass):
+        _runtime_class(obj, gates, out)
     elif type(obj).__module__ == device_objects.__name__:
         from models.kube.validation import devices  # most snapshots have none
 

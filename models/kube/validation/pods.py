@@ -229,7 +229,7 @@ def affinity_problems(found: objects.Affinity | None, path: str = "spec.affinity
     return out
 
 
-def _toleration(toleration: objects.Toleration, path: str, gates: FeatureGates | None, out: Problems) -> None:
+def check_toleration(toleration: objects.Toleration, path: str, gates: FeatureGates | None, out: Problems) -> None:
     """Gt and Lt are kept where they were stored, and taken anew with their gate only (KEP-5471)."""
     operator, gate = toleration.operator, "TaintTolerationComparisonOperators"
     compares = operator in _COMPARISONS
@@ -263,7 +263,7 @@ def spec_problems(spec: objects.PodSpec, path: str = "spec", gates: FeatureGates
     _requirements(spec.resources, f"{path}.resources", out)
     check_resources(spec.overhead, f"{path}.overhead", out)
     for index, toleration in enumerate(spec.tolerations or ()):
-        _toleration(toleration, f"{path}.tolerations[{index}]", gates, out)
+        check_toleration(toleration, f"{path}.tolerations[{index}]", gates, out)
     _spread(spec.topologySpreadConstraints, f"{path}.topologySpreadConstraints", out)
     if not out:
         _total(spec, path, out)

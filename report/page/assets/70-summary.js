@@ -13,7 +13,9 @@ function buildSummary() {
   const left = D.unplaced.reduce((sum, each) => sum + each.count, 0);
   const badges = [];
   const [look, glyph] = S.violations.length ? ["plain", "claims to be"] : tone(S.status);
-  if (S.status) badges.push(badge(look, `${glyph} ${S.status}`));
+  const [status, ...apart] = S.status ? S.statusWords : [];
+  if (status) badges.push(badge(look, `${glyph} ${status}`));
+  badges.push(...apart.map((text) => badge("warn", `! ${text}`))); // tiers with a gap that the status leaves out
   if (D.capacity) badges.push(capacityBadge(D.capacity.status, S.violations.length > 0));
   if (left) badges.push(badge("warn", `! ${number(left)} ${D.kind === "Snapshot" ? "pending" : "not placed"}`));
   if (D.obstacles.length) badges.push(badge("warn", `! ${plural(D.obstacles.length, "obstacle")}`));

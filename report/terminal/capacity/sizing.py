@@ -15,11 +15,11 @@ from models.documents.sizing import Replaced, Sizing, Utilisation, WorkloadCost
 from models.snapshot.snapshot import Snapshot
 from report.documents.numbers import percent
 from report.documents.output import counted
+from report.documents.tier_words import gap_text
 from report.terminal.canvas import Surface, bar, grid, heading, inset, more, plain
 from report.terminal.capacity.moments import decided_by, moments
 from report.terminal.columns import Cell, Name
 from report.terminal.placement import STATUS_STYLES, assignments, examples, unmodelled_and_notes
-from report.terminal.progress import gap_text
 
 #: A month, as clouds count it.
 MONTH: Final = 730

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Final
 
 from rich.console import RenderableType
 from rich.text import Text
 
-from models.documents.findings.audit import SEVERITIES, Audit, ControlPlane, Finding, Selection
+from models.documents.findings.audit import (
+    SEVERITIES,
+    Audit,
+    ClosedCapacity,
+    ControlPlane,
+    Finding,
+    OpportunityCost,
+    Requirement,
+    Selection,
+)
+from models.kube import quantity
 from report.documents.output import counted, some
 from report.findings.outcomes import at_or_above
 from report.terminal.canvas import FINDINGS, Surface, grid, heading, inset, listed, more, plain
@@ -64,8 +74,13 @@ def audit_table(audit: Audit, titles: Mapping[str, str], surface: Surface) -> It
         yield from more(len(findings) - surface.most(_LISTED), FINDINGS)
         for fix in dict.fromkeys(finding.fix for finding in findings[: surface.most(_LISTED)]):
             yield inset(Text("→ ", style="green").append_text(plain(fix, style="green")))
+    if audit.opportunityCosts:
+        yield from _opportunity_costs(audit.opportunityCosts, surface)
     if audit.controlPlane is not None:
         yield from _control_plane(audit.controlPlane)
+    if audit.requirements:
+        yield heading("SCS standards")
+        yield inset(_requirements(audit.requirements))
     if audit.descheduler is not None:
         yield from descheduler_table(audit.descheduler, surface)
     if audit.karpenter is not None:
@@ -95,6 +110,33 @@ def _entry(finding: Finding, surface: Surface) -> Text:
     if finding.pods and not all(pod in finding.message or pod in finding.object for pod in finding.pods):
         text.append_text(plain(f" [{some(finding.pods, surface.most(_EXAMPLES))}]", style="dim"))
     return text
+
+
+def _requirements(found: Sequence[Requirement]) -> RenderableType:
+    table = grid("", "", "asked for", "", "", prose=(2, 4))
+    for entry in found:
+        style = {"met": "green", "broken": "red", "not provable": "yellow"}[entry.status]
+        table.add_row(entry.standard, entry.level, entry.text, Text(entry.status, style=style), plain(entry.why))
+    return table
+
+
+def _opportunity_costs(found: Sequence[OpportunityCost], surface: Surface) -> Iterator[RenderableType]:
+    """Yield a row for each namespace and workload; pods are in the document."""
+    rows = [entry for entry in found if entry.level != "pod"]
+    yield heading("Opportunity cost of required anti-affinity, beyond requests")
+    table = grid("whose", "pods", "closed now", "average", "largest", right=(1,))
+    for entry in rows[: surface.most(_LISTED)]:
+        now, average, largest = (_capacity(amount) for amount in (entry.actual, entry.average, entry.largest))
+        table.add_row(plain(entry.object), f"{entry.pods:,}", now, average, largest)
+    yield inset(table)
+    yield from more(len(rows) - surface.most(_LISTED), "… and {} more")
+
+
+def _capacity(amount: ClosedCapacity | None) -> str:
+    if amount is None or not amount.nodes:
+        return "none"
+    cpu, memory = quantity.format_cpu(amount.cpu), quantity.format_bytes(amount.memory)
+    return f"{amount.nodes:g} node{'s' * (amount.nodes != 1)}, {cpu} CPU, {memory}"
 
 
 def _control_plane(found: ControlPlane) -> Iterator[RenderableType]:

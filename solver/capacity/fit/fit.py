@@ -10,6 +10,7 @@ import numpy as np
 
 from checker.capacity.fit import check_fit
 from checker.violation import insist
+from models.cluster.unknown_namespaces import SENTENCE, undecided
 from models.documents import fit as doc
 from models.documents.placement import Cause, Edits, Placement, Seconds, Unmodelled
 from models.kube.objects import is_terminal
@@ -18,12 +19,14 @@ from solver.capacity.fit.cause import cause_of, one_more
 from solver.capacity.fit.growth import growth
 from solver.capacity.fit.question import Ceiling, Question, read
 from solver.capacity.fit.units import SHORT, Most, most
+from solver.explain.undecided import is_undecided
 from solver.placed_tiers import Answer
+from solver.refused_pods import refuse_domain_blocking
 from solver.runtime.deadline import Deadline
 from solver.runtime.options import OnProgress, Options
 from solver.runtime.progress_trace import ProgressReporter
 from solver.runtime.run_context import RunContext
-from solver.solve import document, refuse_domain_blocking
+from solver.solve import document
 
 #: Shares of the time that is left: for the answer itself, and then for its cause.
 ANSWER = 0.5
@@ -62,15 +65,15 @@ def fit(
     context = RunContext(timed, Deadline(timed, started if began is None else began), stop or threading.Event(), report)
     question = replace(question, options=timed)
     limited = context.part(max(SHORT, context.deadline.left() * ANSWER), report)
-    if options.policy.refuseAllNamespacesAntiAffinity:
-        one = question.at(1)
-        refuse_domain_blocking(one.snapshot, one.scope)
+    one = question.at(1)
+    refuse_domain_blocking(one.snapshot, one.scope, options.policy)
     ceiling = Ceiling.of(question)
     report("fit", "units", 0, ceiling.units)
     found = most(question, ceiling, limited)
     report("fit", "units", found.units, found.bound)
     context.deadline.charge(limited.deadline.elapsed())
     cause, grown, notes = _beyond(question, ceiling, found, context)
+    found.bound, grown = (max(found.bound, _unruled(question)), []) if _unsure(question) else (found.bound, grown)
     solved = time.monotonic()
     report("verify")
     edited, placement = _placement(replace(question, options=options), found)
@@ -93,6 +96,17 @@ def fit(
     if not options.deterministic:
         result.seconds = Seconds(solve=round(solved - started, 3), verify=round(time.monotonic() - solved, 3))
     return result
+
+
+def _unsure(question: Question) -> bool:
+    """Return whether labels of namespaces that are not known decide what rules of a unit's pods match."""
+    probe = question.at(1)
+    return is_undecided(probe.snapshot, probe.scope.pending)
+
+
+def _unruled(question: Question) -> int:
+    """Return the units that resources alone admit."""
+    return Ceiling.of(question, ruled=False).units
 
 
 def _beyond(question: Question, ceiling: Ceiling, found: Most, context: RunContext) -> tuple[Cause | None, list[doc.Growth], list[str]]:
@@ -143,7 +157,9 @@ def _unmodelled(placement: Placement) -> list[Unmodelled]:
 
 def _left_out(question: Question) -> list[str]:
     """What of the snapshot has no part in the answer."""
-    notes = []
+    probe = question.at(1).snapshot
+    unsure = undecided(probe)
+    notes = [] if unsure is None or any(text.startswith(SENTENCE) for text in probe.omissions) else [unsure.sentence(probe)]
     if question.edits.withoutPending:
         waiting = sum(not pod.spec.nodeName and not is_terminal(pod) for pod in question.snapshot.pods)
         if waiting:

@@ -159,13 +159,13 @@ class Ceiling:
     room: Ints
 
     @classmethod
-    def of(cls, question: Question) -> Ceiling:
-        """Return it for a question."""
+    def of(cls, question: Question, *, ruled: bool = True) -> Ceiling:
+        """Return it for a question; without ``ruled`` by resources alone, whatever rules say."""
         probe = question.at(1)
         cluster, kept = probe.cluster, probe.room
         free = [replace(gang, needed=0) for gang in cluster.gangs]
         lots = replace(cluster, count=np.full_like(cluster.count, max(1, int(cluster.slots.max(initial=0)))), gangs=free)
-        limits = possible(lots, rules.build(lots))
+        limits = possible(lots, rules.build(lots)) if ruled else np.repeat(lots.count[:, None], lots.n_nodes, axis=1)
         class_of = {objects.pod_key(probe.snapshot.pods[i]): g for g, cls_ in enumerate(cluster.classes) for i in cls_.pods}
         own = [sorted({class_of[key] for key in keys}) for keys in probe.new]
         least = tuple(cluster.demand[classes].min(axis=0) for classes in own)

@@ -22,7 +22,9 @@ from solver.explain.conflict.placement_question import PlacementQuestion
 from solver.explain.conflict.sentences import facts
 from solver.explain.conflict.subset_check import SubsetCheck
 from solver.explain.conflict.wording import listed
+from solver.explain.undecided import is_undecided
 from solver.rules.gang_scheduling import GangScheduling
+from solver.rules.inter_pod_affinity import InterPodAffinity
 from solver.rules.node_resources_fit import NodeResourcesFit
 from solver.runtime.run_context import RunContext
 
@@ -34,6 +36,7 @@ WORKERS = 2
 _DROPPED_FIRST = (
     "NodeResourceTopologyMatch", "DynamicResources", "PodTopologySpread", "InterPodAffinity", "GangScheduling", "NodeVolumeLimits",
     "VolumeBinding", "VolumeRestrictions", "VolumeZone", "NodePorts", "NodeResourcesFit", "NodeAffinity", "NodeDeclaredFeatures",
+    "BalloonsPolicy",
     "TaintToleration", "NodeUnschedulable", "NodeName", "LimitRanger", "ResourceQuota",
 )  # fmt: skip
 
@@ -49,22 +52,31 @@ class Group:
 def minimal_cause(question: PlacementQuestion, context: RunContext) -> Cause | None:
     """Return a smallest-by-inclusion set of facts that make it impossible to place the needed pods together.
 
-    None: the rules together leave a placement (whether it can be bound in some order is not asked), or nothing is known in time. Every
-    cause that is returned is proved; ``minimal`` is not set where time ran out before each fact was shown to be needed.
+    None: the rules together leave a placement (whether it can be bound in some order is not asked), or nothing is known in time. A cause
+    that is returned is proved, unless it depends on labels of namespaces that the snapshot lacks. ``minimal`` is not set where time ran
+    out before each fact was shown to be needed.
     """
     seconds = context.deadline.left()
     pods = [pod_key(question.snapshot.pods[i]) for i in question.pods]
     hopeless = _hopeless(question)
     if hopeless is not None:
         return Cause(pods=pods, facts=[hopeless], minimal=True)
-    cluster = question.cluster()
-    options = replace(context.options, workers=None if context.options.deterministic else WORKERS)
-    encoding = FactEncoding(cluster, rules.build(cluster), question.needed)
-    reduction = Reduction(SubsetCheck(encoding, replace(context, options=options)), seconds)
+    cluster, found = question.cluster(), None
+    context = replace(context, options=replace(context.options, workers=None if context.options.deterministic else WORKERS))
+    unsure = is_undecided(question.snapshot, question.pods)
+    if unsure:  # the rules that are decided may be reason enough
+        known = [rule for rule in rules.build(cluster) if not isinstance(rule, InterPodAffinity)]
+        found = _reduced(FactEncoding(cluster, known, question.needed), question.needed, context, seconds / 2)
+        seconds, unsure = seconds / 2, found is None
+    found = found or _reduced(FactEncoding(cluster, rules.build(cluster), question.needed), question.needed, context, seconds)
+    return None if found is None else Cause(pods=pods, facts=found[0], minimal=found[1], proved=not unsure)
+
+
+def _reduced(encoding: FactEncoding, needed: int, context: RunContext, seconds: float) -> tuple[list[Fact], bool] | None:
+    """Return the facts of a minimal conflict set, and whether each was shown to be needed; None if there is no conflict."""
+    reduction = Reduction(SubsetCheck(encoding, context), seconds)
     found = reduction.run()
-    if found is None:
-        return None
-    return Cause(pods=pods, facts=facts(encoding, question.needed, [(g.tags, g.domain) for g in found]), minimal=reduction.exact)
+    return None if found is None else (facts(encoding, needed, [(g.tags, g.domain) for g in found]), reduction.exact)
 
 
 def _hopeless(question: PlacementQuestion) -> Fact | None:

@@ -162,7 +162,11 @@ def _numa(fact: Fact, item: Item) -> str:
     policies = listed(sorted({view.cluster.trees[n].policy for n in np.flatnonzero(nodes).tolist()}))
     fact.object = f"Node {view.names(nodes)}" if nodes.any() else "Node"
     place = f" of {fact.domain}" if fact.domain else ""
-    return f"{view.of_all(nodes)}{place} align NUMA zones ({policies}): their zones do not hold {item.pods}"
+    sentence = f"{view.of_all(nodes)}{place} align NUMA zones ({policies}): their zones do not hold {item.pods}"
+    rule = NodeResourceTopologyMatch(view.cluster)
+    lacks = {why: n for n in reversed(np.flatnonzero(nodes).tolist()) if (why := rule.first_shortage(item.classes, n))}
+    why, n = next(reversed(lacks.items()), ("", 0))
+    return f"{sentence} (on {view.cluster.nodes.names[n]} {why})" if lacks else sentence
 
 
 def _volumes(fact: Fact, item: Item) -> str:

@@ -1,8 +1,8 @@
-"""ResourceQuotas raised by what is missing for the pods of a question."""
+"""ResourceQuotas raised by what is missing for the pods of a question, several of them together."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from fractions import Fraction
 from typing import Final
@@ -15,36 +15,54 @@ from solver.explain.conflict.placement_question import PlacementQuestion
 
 RULE: Final = QUOTA
 CHANGE: Final = "raiseQuota"
+#: The argument of a raise that may be more than is needed. Quotas have a ``/`` in their names here.
+_LEAST: Final = "least"
 
 
-def least(question: PlacementQuestion) -> Remedy | None:
-    """Return the quotas with the least limits that admit as many pods as are needed, in the order of their creation; None where no quota
-    is short, or something else refuses them, too."""
-    snapshot = question.snapshot
-    places = {pod_key(pod): i for i, pod in enumerate(snapshot.pods)}
-    new = [places[key] for key in snapshot.to_create if key in places]
-    admission, raised, left = Admission(snapshot, new), Limits(), question.needed
-    for i in new:
-        pod = snapshot.pods[i]
-        wanted = i in question.pods and left > 0
-        if admission.refusal(pod) is not None:
-            if not wanted:
-                continue
-            if admission.always(pod) is not None:
-                return None
-            for ledger in admission.concerned(pod):
-                for resource, asked in ledger.usage(pod).items():
-                    short = ledger.used.get(resource, Fraction(0)) + asked
-                    if asked and short > ledger.hard.get(resource, short):
-                        ledger.hard[resource] = short
-                        metadata = ledger.quota.metadata
-                        raised.setdefault(f"{metadata.namespace or 'default'}/{metadata.name}", {})[resource] = amount(resource, short)
-        admission.admit(pod)
-        left -= wanted
-    return Remedy(CHANGE, sentence(snapshot, raised), arguments(raised)) if raised and not left else None
+def candidates(question: PlacementQuestion) -> Iterator[Remedy]:
+    """Yield the quotas that are raised, together, for as many pods as are needed, in the order of their creation.
+
+    The first raise takes it that all other pods that quotas refuse stay refused. No raise is less. If they would take what it adds,
+    the second one has room for them, too, which may be more than is needed.
+    """
+    found: list[Limits] = []
+    for others in (False, True):
+        limits = _missing(question, others=others)
+        if limits and limits not in found:
+            found.append(limits)
+            more = {_LEAST: "unproved"} if others else {}
+            yield Remedy(CHANGE, sentence(question.snapshot, limits), arguments(limits) | more)
 
 
 def taken(question: PlacementQuestion, changed: Mapping[str, str]) -> PlacementQuestion:
     """Return the question with the quotas of the remedy's arguments."""
-    limits = {key: dict(part.split("=", 1) for part in text.split(",")) for key, text in changed.items()}
+    limits = {key: dict(part.split("=", 1) for part in text.split(",")) for key, text in changed.items() if key != _LEAST}
     return replace(question, snapshot=with_quotas(question.snapshot, limits))
+
+
+def _missing(question: PlacementQuestion, *, others: bool) -> Limits:
+    """Return the limits of quotas that are short; none where no quota is, or something else refuses the pods.
+
+    Args:
+        others: Other pods that quotas refuse are created, too.
+    """
+    snapshot, own = question.snapshot, frozenset(question.pods)
+    places = {pod_key(pod): i for i, pod in enumerate(snapshot.pods)}
+    new = [places[key] for key in snapshot.to_create if key in places]
+    admission = Admission(snapshot, frozenset(new), policy=question.policy, exempt=question.exempt)
+    raised, left = Limits(), question.needed
+    for i in new:
+        pod = snapshot.pods[i]
+        if admission.always(pod) is not None or (i not in own and not others and admission.refusal(pod) is not None):
+            continue
+        for ledger in admission.concerned(pod):
+            for resource, asked in ledger.charge(pod).items():
+                short = ledger.used.get(resource, Fraction(0)) + asked
+                if asked and short > ledger.hard.get(resource, short):
+                    ledger.hard[resource] = short
+                    raised.setdefault(ledger.name, {})[resource] = amount(resource, short)
+        admission.admit(pod)
+        left -= i in own
+        if left <= 0:
+            return raised
+    return {}

@@ -107,7 +107,11 @@ def _own(question: PlacementQuestion, cluster: Cluster) -> Iterator[Idea]:
         for size, kind in ((4, "podAntiAffinity"), (5, "podAffinity")):
             for term in required_terms(pod, kind):
                 yield _term(owner, kind, term, size)
+        runtime = cluster.snapshot.runtime_classes.get(pod.spec.runtimeClassName or "")
+        scheduling = runtime.scheduling if runtime is not None else None
         for key, value in (pod.spec.nodeSelector or {}).items():
+            if scheduling is not None and key in (scheduling.nodeSelector or {}):
+                continue  # the RuntimeClass would add it again
             remedy = Remedy(
                 "dropNodeSelector", f"drop {key}={value} from the nodeSelector of {who}", {"workload": owner, "key": key, "value": value}
             )

@@ -97,9 +97,10 @@ class _Search:
         return self.clock.ask(applied(self.question, remedy), _EACH)
 
     def _nudged(self) -> Iterator[Remedy]:
-        quotas = raise_quotas.least(self.question) if self._touches({raise_quotas.RULE}) else None
-        if quotas is not None and self._works(quotas):
-            yield quotas
+        for remedy in raise_quotas.candidates(self.question) if self._touches({raise_quotas.RULE}) else ():
+            if self._works(remedy):
+                yield remedy
+                break
         if self._touches({_SPREAD}):
             for owner, constraint in spread_constraints(self.question):
                 remedy = raised(owner, constraint, constraint.maxSkew + 1)
@@ -180,7 +181,7 @@ class _Search:
         joint_done: set[str] = set()
         for idea in ideas(self.question, cluster):
             arguments = idea.remedy.arguments
-            if not self._touches({idea.rule}) or (arguments.get("workload"), arguments.get("constraint")) in known:
+            if not self._touches(self._loosens(idea)) or (arguments.get("workload"), arguments.get("constraint")) in known:
                 continue
             kind = idea.remedy.change + "".join(f"{k}={v};" for k, v in sorted(arguments.items()) if k != "workload")
             if ";" in arguments.get("workload", "") and kind in joint_done:
@@ -188,6 +189,11 @@ class _Search:
             if self._works(idea.remedy):
                 joint_done.add(kind)
                 yield idea.remedy
+
+    def _loosens(self, idea: Idea) -> set[str]:
+        """Return the rules that an idea may satisfy: where quotas charge opportunity cost, less anti-affinity is a smaller charge."""
+        charged = self.question.policy.quotaCharge == "opportunityCost" and idea.remedy.arguments.get("kind") == "podAntiAffinity"
+        return {idea.rule, raise_quotas.RULE} if charged else {idea.rule}
 
     def _pairs(self, cluster: Cluster) -> None:
         """Two relaxations, of which one touches the cause."""
@@ -197,7 +203,7 @@ class _Search:
             if not self.clock.left() or len(self.found) >= self.most:
                 return
             first, second = listed[a], listed[b]
-            if self._touches({first.rule, second.rule}) and not _same(first, second):
+            if self._touches(self._loosens(first) | self._loosens(second)) and not _same(first, second):
                 remedy = together([first.remedy, second.remedy])
                 if self._works(remedy):
                     self.found.append(remedy)

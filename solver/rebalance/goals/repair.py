@@ -34,7 +34,7 @@ def _move(builder: MoveBuilder) -> None:
                 return
             if not problem.movable[g] or not state.counts[g, n] or failed.get(g, 0) >= HOPELESS or state.never(g).all():
                 continue
-            while state.counts[g, n] and state.breaks(g, np.array([n])):
+            while state.counts[g, n] and problem.counting(g, state.breaks(g, np.array([n]))):
                 if not (move_off(builder, g, n) or make_room(builder, g, n)):
                     failed[g] = failed.get(g, 0) + 1
                     break
@@ -82,7 +82,7 @@ def _worst(builder: MoveBuilder) -> list[tuple[int, int]]:
     found = []
     for g in np.flatnonzero(builder.problem.subjects).tolist():
         nodes = np.flatnonzero(builder.state.counts[g])
-        masks = builder.state.breaks(g, nodes)
+        masks = builder.problem.counting(g, builder.state.breaks(g, nodes))
         if masks:
             total = np.sum([mask.astype(np.int64) for mask in masks.values()], axis=0)
             found += [(g, n, k) for n, k in zip(nodes.tolist(), total.tolist(), strict=True) if k]

@@ -11,6 +11,7 @@ from collections.abc import Collection, Container, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from models.cluster.pod_terms import term_matches
+from models.execution.execution_grace import Rule
 from models.kube.objects import Pod, PodAffinity, PodAffinityTerm, is_terminal, is_terminating, pod_key
 from models.kube.selectors import NodeTable
 from models.snapshot.snapshot import Snapshot
@@ -42,14 +43,16 @@ class _Wanted:
 
 class Enforced:
     """Running pods with rules that hold during execution. ``selection``: their node affinity does not match; ``losing``: by pod those that
-    it has to make way for by anti-affinity."""
+    it has to make way for by anti-affinity. ``forgiven``: rules that do not count, each with its pod."""
 
-    def __init__(self, snapshot: Snapshot, exempt: Collection[str] = ()) -> None:
+    def __init__(self, snapshot: Snapshot, exempt: Collection[str] = (), forgiven: Collection[tuple[int, Rule]] = ()) -> None:
         self.pods = pods = snapshot.pods
         self._snapshot, self._exempt = snapshot, frozenset(exempt)
         self._labels = {node.metadata.name or "": node.metadata.labels or {} for node in snapshot.nodes}
         self.selection: set[int] = set()
         self.losing: dict[int, set[int]] = {}
+        #: Pods with the places of their terms of anti-affinity that others break.
+        self._apart: set[tuple[int, int]] = set()
         #: With the terms that hold during execution only, and, of pods that have plain ones as well, with all terms.
         self._wanted: dict[int, list[_Wanted]] = {}
         self._here = [i for i, pod in enumerate(pods) if pod.spec.nodeName in self._labels and not is_terminal(pod)]
@@ -61,10 +64,10 @@ class Enforced:
             if affinity.nodeAffinity is not None and affinity.nodeAffinity.requiredDuringSchedulingRequiredDuringExecution is not None:
                 table = table or NodeTable(snapshot.nodes)
                 mask = table.selector(affinity.nodeAffinity.requiredDuringSchedulingRequiredDuringExecution)
-                if not mask[table.names.index(pods[i].spec.nodeName or "")]:
+                if (i, ("nodeAffinity", 0)) not in forgiven and not mask[table.names.index(pods[i].spec.nodeName or "")]:
                     self.selection.add(i)
-            self._read_anti(i, _terms(affinity.podAntiAffinity))
-            if wanted := _terms(affinity.podAffinity):
+            self._read_anti(i, _terms(affinity.podAntiAffinity), forgiven)
+            if (wanted := _terms(affinity.podAffinity)) and (i, ("podAffinity", 0)) not in forgiven:
                 every = _terms(affinity.podAffinity, ignored=True)
                 self._wanted[i] = [self._read(i, terms) for terms in ([wanted] if len(every) == len(wanted) else [wanted, every])]
         #: After :meth:`order`: by pod that broke a rule when its turn came, how many were gone then.
@@ -74,6 +77,12 @@ class Enforced:
         for i, both in self._wanted.items():
             for j in both[0].full - {i}:
                 self._needed_by.setdefault(j, []).append(i)
+
+    def broken(self) -> set[tuple[int, Rule]]:
+        """Return the broken rules, each with the pod that has it, whoever would have to go."""
+        found: set[tuple[int, Rule]] = {(i, ("nodeAffinity", 0)) for i in self.selection}
+        found |= {(i, ("podAffinity", 0)) for i in self._wanted if self.lonely(i, ())}
+        return found | {(i, ("podAntiAffinity", k)) for i, k in self._apart}
 
     def violators(self) -> set[int]:
         """Return the pods that may have to go, in whatever order others do."""
@@ -128,8 +137,15 @@ class Enforced:
             rest = {j: cause for j, cause in found.items() if j != i}
             touched = {i, *winning.get(i, ()), *self._needed_by.get(i, ())} - rest.keys()
             if not any(self._breaks(j, rest) for j in touched):
+                turn = list(found).index(i)
+                self.begun = {j: begun - (begun > turn) for j, begun in self.begun.items()}
                 found = rest
         return found
+
+    def relieved_by(self, i: int, gone: Mapping[int, int]) -> set[int]:
+        """Return the pods that go whose absence lets a pod stay that broke a rule with them."""
+        near = set[int]().union(*(wanted.full for wanted in self._wanted.get(i, ())))
+        return (self.losing.get(i, set()) | near) & gone.keys()
 
     def _let_go(self, i: int, found: dict[int, int], rank: dict[int, int]) -> None:
         """Add a pod, and before it those that would miss it."""
@@ -151,9 +167,11 @@ class Enforced:
 
     # --- reading ----------------------------------------------------------------------------------------------------------
 
-    def _read_anti(self, i: int, terms: Iterable[PodAffinityTerm]) -> None:
+    def _read_anti(self, i: int, terms: Iterable[PodAffinityTerm], forgiven: Collection[tuple[int, Rule]]) -> None:
         pod, mine = self.pods[i], self.pods[i].spec.priority or 0
-        for term in terms:
+        for k, term in enumerate(terms):
+            if (i, ("podAntiAffinity", k)) in forgiven:
+                continue
             for j in self._here:
                 other = self.pods[j]
                 if j == i or is_terminating(other) or not {pod.metadata.namespace, other.metadata.namespace}.isdisjoint(self._exempt):
@@ -161,6 +179,7 @@ class Enforced:
                 if term_matches(self._snapshot, pod, term, other) and self._together(i, j, term.topologyKey):
                     loser, winner = (j, i) if (other.spec.priority or 0) < mine else (i, j)
                     self.losing.setdefault(loser, set()).add(winner)
+                    self._apart.add((i, k))
 
     def _read(self, i: int, terms: list[PodAffinityTerm]) -> _Wanted:
         here, found = self._at(i), _Wanted([term.topologyKey for term in terms])

@@ -9,9 +9,10 @@ Shapes: G classes, N nodes, R resources, as of models.cluster.cluster.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -31,6 +32,7 @@ from models.snapshot.snapshot import Snapshot
 from models.workloads.ownership import Owners
 from solver.objective.tie_break import occupies
 from solver.rebalance.problem import waiting_resizes
+from solver.rebalance.problem.cordon import cordoned
 from solver.rebalance.problem.execution_violators import Enforced
 from solver.rebalance.problem.options import PlanOptions
 
@@ -63,7 +65,7 @@ class RebalanceProblem:
     was resized in place), as long as it stays. ``reserve``: int64[N, R], what stays free for resizes of pods that no class has.
     ``once``: bool[G], pods that may go without their budget now; they move once only, as their replacement is Ready. ``leaving``: pods
     (indices into ``snapshot.pods``) that would have to go for rules that hold during execution, in their order, each with the pod for which
-    it goes.
+    it goes. ``excused``: by class, filters that its pods break by rules alone that are forgiven (none: empty).
     """
 
     cluster: Cluster
@@ -87,6 +89,12 @@ class RebalanceProblem:
     reserve: Ints  # [N, R]
     once: Bools  # [G]
     leaving: dict[int, int]
+    excused: list[frozenset[str]] = field(default_factory=list)
+
+    def counting(self, g: int, broken: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what counts of the rules that pods of class g break, by the name of the filter."""
+        excused = self.excused[g] if self.excused else ()
+        return {name: found for name, found in broken.items() if name not in excused}
 
     @cached_property
     def _turns(self) -> dict[tuple[int, int], list[int]]:
@@ -173,6 +181,8 @@ class _Reader:
 
     def __init__(self, snapshot: Snapshot, asked: PlanOptions) -> None:
         options, limits, pods = asked.options, asked.limits, snapshot.pods
+        drain = node_selection.choose(snapshot, asked.drain)
+        snapshot = cordoned(snapshot, drain)
         self.snapshot, self.asked, self.pods = snapshot, asked, pods
         self.scope = select(snapshot, include_gated=options.include_gated)
         self.refused = exclusions(snapshot, limits.alsoMove, tiers=options.policy.networkTiers)
@@ -180,13 +190,17 @@ class _Reader:
         self.budget_of = {i: b for b, budget in enumerate(self.budgets) for i in budget.pods if i not in budget.free}
         self.free = {i for budget in self.budgets for i in budget.pods if i in budget.free}
         self.movable = [i for i in self.scope.fixed if i not in self.refused]
-        self.anchored = [i for i in self.scope.fixed if i in self.refused and not is_terminating(pods[i]) and _holds_rules(pods[i])]
+        self.anchored = [
+            i
+            for i in self.scope.fixed
+            if i in self.refused and not is_terminating(pods[i]) and (_holds_rules(pods[i]) or i in asked.anchors)
+        ]
         self.waiting = self.scope.pending if "admit" in asked.goals else []
         self.index = {node.metadata.name or "": n for n, node in enumerate(snapshot.nodes)}
-        self.drain = [self.index[name] for name in node_selection.choose(snapshot, asked.drain)]
+        self.drain = [self.index[name] for name in drain]
         self.closed = np.zeros(len(self.index), dtype=bool)
         self.closed[self.drain] = True
-        self.enforced = Enforced(snapshot, options.exempt) if "repair" in asked.goals else None
+        self.enforced = Enforced(snapshot, options.exempt, asked.forgiven) if "repair" in asked.goals else None
         self.leaving = self.enforced.order() if self.enforced is not None else {}
         self.evictable = self._evictable()
         self.costs = move_cost.costs(snapshot, options.policy, self.movable)
@@ -232,6 +246,7 @@ class _Reader:
             reserve=waiting_resizes.reserved(cluster, *_left(cluster, start, extra), (i for i in scope.fixed if i not in apart)),
             once=np.array([i in self.free for i in first], dtype=bool),
             leaving=self.leaving,
+            excused=[self.asked.excused.get(i, frozenset()) for i in first] if self.asked.excused else [],
             left_over=[i for i in stays if self.closed[self._node(i)] and not is_terminating(pods[i])],
         )
 
@@ -250,7 +265,8 @@ class _Reader:
             space = pod.metadata.namespace if self.asked.limits.maxMovesPerNamespace is not None else None
             budget = self.budget_of.get(i), i in self.free
             held = waiting_resizes.resized(pod, self.snapshot.gates)
-            kind = (i in moving, *budget, self.costs.get(i, 1), i in self.evictable, owner, space, held)
+            excused = tuple(sorted(self.asked.excused.get(i, ())))
+            kind = (excused, i in moving, *budget, self.costs.get(i, 1), i in self.evictable, owner, space, held)
             found[i] = numbers.setdefault(kind, len(numbers))
         return found
 

@@ -1,7 +1,9 @@
 """Rules that moves of others can break for pods at rest: required affinity, whose provider leaves, and maxSkew.
 
 Everything else is refused when a pod lands: anti-affinity and host ports are symmetric, and capacity only shrinks by what is accepted.
-What a pod that never moved broke at the start it may go on breaking, as far as then; a pod that the plan placed breaks nothing.
+A pod that never moved may break the filters that it broke at the start, docs/rebalance.md ("Never worse"). InterPodAffinity is one filter:
+a pod that its anti-affinity keeps from its node may lose the pods that it has to be near. maxSkew is held domain by domain, at the excess
+of the start. A pod that the plan placed breaks nothing.
 """
 
 from __future__ import annotations
@@ -19,7 +21,8 @@ from solver.rules.pod_topology_spread import PodTopologySpread
 
 class Providers:
     """Required affinity of pods at rest. ``rule``: in the state; ``counts``, ``arrived``: int64[G, N] of the state, shared with it;
-    ``start``: int64[G, N], the pods that count as never moved, where these are others than at the problem's start."""
+    ``start``: int64[G, N], the pods that count as never moved, where these are others than at the problem's start. ``broken``: by class
+    bool[N], where pods that never moved broke InterPodAffinity at the start and need no pod near them."""
 
     def __init__(self, problem: RebalanceProblem, rule: InterPodAffinity, counts: Ints, arrived: Ints, start: Ints | None = None) -> None:
         self.rule, self.counts, self.arrived = rule, counts, arrived
@@ -34,7 +37,7 @@ class Providers:
             for h in holders:
                 nodes = np.flatnonzero((problem.start if start is None else start)[h])
                 mask = np.zeros(cluster.n_nodes, dtype=bool)
-                mask[nodes] = self.lacking(h, nodes)
+                mask[nodes] = self.lacking(h, nodes) | rule.repelled(h, nodes)
                 self.broken[h] = mask
 
     def lacking(self, h: int, nodes: Ints) -> Bools:
@@ -155,6 +158,10 @@ class Skews:
         """Take what was saved for the start, in a state with the same pods as then."""
         for guard, (placed, excess) in zip(self._guards, saved, strict=True):
             guard.placed[:], guard.excess = placed, excess
+
+    def release(self, tally: int) -> None:
+        """Hold pods at rest no longer to the constraints that a tally counts for: a relaxation."""
+        self._by_tally[tally] = []
 
     @property
     def guarded(self) -> bool:

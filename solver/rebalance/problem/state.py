@@ -42,6 +42,7 @@ class PlanState:
         self._spread = PodTopologySpread.of(self.rules)
         self.fit = NodeResourcesFit.of(self.rules)
         self._moving = [self._watchers(g) for g in range(problem.cluster.n_classes)]
+        self._asked = list(self._moving)  # the rules that judge a landing
         self._static: dict[int, Bools] = {}
         self._extra: list[bool] = [bool(row.any()) for row in problem.extra]
         self.skews = Skews(self._spread)
@@ -56,6 +57,14 @@ class PlanState:
     def _watchers(self, g: int) -> list[Rule]:
         """The rules whose verdict on the class can change."""
         return [r for r in self.rules if not r.static and (r is self.fit or r.concerned(g))]
+
+    def ask_only(self, g: int, kinds: tuple[type[Rule], ...]) -> None:
+        """Judge landings of the class by these rules only, and by those that say ``never``: a relaxation."""
+        self._asked[g] = [rule for rule in self._moving[g] if isinstance(rule, kinds)]
+
+    def keep_waiting(self, other: PlanState, classes: Bools) -> None:
+        """Take over from another state which pods of some classes (bool[G]) have to fit with what a waiting resize asks for."""
+        self._waiting = {g: nodes for g, nodes in other._waiting.items() if classes[g]}
 
     def never(self, g: int) -> Bools:
         """Return bool[N]: nodes that no pod of the class can get, whoever goes."""
@@ -95,7 +104,7 @@ class PlanState:
                 return np.zeros(self.problem.cluster.n_nodes, dtype=bool)
             self._put(g, a, -1, -back)
         mask = ~self.never(g)
-        for rule in self._moving[g]:
+        for rule in self._asked[g]:
             mask &= ~rule.rejects(g)
         mask &= ~self.crowded(g)
         for fine in (self.providers.landing(g), self.skews.landing(g)):
@@ -235,10 +244,11 @@ class PlanState:
         short = full | (free + self.problem.extra[g, asks] < 0).any(axis=1)
         return np.where(unfit, came, 0) + np.where(short, self.counts[g, nodes] - came, 0)
 
-    def broken(self) -> dict[str, int]:
-        """Return by rule how many running pods break it, of the classes that count."""
+    def broken(self, *, counting: bool = False) -> dict[str, int]:
+        """Return by rule how many running pods break it, of the classes that count. ``counting``: without what is forgiven."""
         found: dict[str, int] = {}
         for g in np.flatnonzero(self.problem.subjects).tolist():
-            for name, pods in self.breaking(g, np.flatnonzero(self.counts[g])).items():
+            breaking = self.breaking(g, np.flatnonzero(self.counts[g]))
+            for name, pods in (self.problem.counting(g, breaking) if counting else breaking).items():
                 found[name] = found.get(name, 0) + int(pods.sum())
         return dict(sorted(found.items()))

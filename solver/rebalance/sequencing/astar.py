@@ -43,10 +43,12 @@ class Found:
 
 
 class OrderSearch:
-    """One search. ``state``, ``remaining``: at the start, and there again afterwards."""
+    """One search. ``state``, ``remaining``: at the start, and there again afterwards. ``verdicts``: (node, class) verdicts to ask for."""
 
-    def __init__(self, problem: RebalanceProblem, state: PlanState, remaining: RemainingMoves, over: Callable[[], bool]) -> None:
-        self.problem, self.state, self.remaining, self.over = problem, state, remaining, over
+    def __init__(
+        self, problem: RebalanceProblem, state: PlanState, remaining: RemainingMoves, over: Callable[[], bool], verdicts: int = VERDICTS
+    ) -> None:
+        self.problem, self.state, self.remaining, self.over, self.verdicts = problem, state, remaining, over, verdicts
         self._rows = np.flatnonzero(problem.movable | problem.pending)
         self._movers = np.flatnonzero(problem.movable).tolist()
         self._path: list[_Node] = []
@@ -112,7 +114,7 @@ class OrderSearch:
 
     def _landing(self, g: int, a: int) -> Ints:
         self._work += QUESTION + self.problem.cluster.n_nodes
-        self._cut |= self._work > VERDICTS or self.over()
+        self._cut |= self._work > self.verdicts or self.over()
         return np.flatnonzero(self.state.landing(g, a))
 
     def _successors(self, level: int) -> Iterator[tuple[Step, ...]]:

@@ -24,6 +24,9 @@ from solver.rebalance.problem.reachable_nodes import reach
 from solver.rules.base import Rule
 from solver.rules.gang_scheduling import GangScheduling
 
+#: Values of one table of end states. CP-SAT expands a table; beyond this a single clause is cheaper.
+MAX_TABLE = 60_000
+
 
 class TargetModel(PlacementModel):
     """``rules``: in the state of the fixed pods. ``left[g]``: of pending classes the pods that get no node, of running ones those evicted.
@@ -117,6 +120,36 @@ class TargetModel(PlacementModel):
     def true(self) -> cp_model.IntVar:
         """A literal that holds."""
         return self.model.new_constant(1)
+
+    def confine(self, classes: Sequence[int], reachable: Sequence[Ints], detours: Sequence[int]) -> cp_model.IntVar | None:
+        """Keep some classes where steps can bring them. Return the moves that this takes beyond those that the counts ask for; None, and
+        the model as it was, if the table would be too large.
+
+        Args:
+            classes: Classes of which the model moves all pods.
+            reachable: int64[len(classes), N] each, all that steps lead to.
+            detours: For each of these the moves beyond those that its counts ask for.
+        """
+        cells = [(i, g, n) for i, g in enumerate(classes) for n in self.nodes_of(g).tolist()]
+        if len(cells) * len(reachable) > MAX_TABLE:
+            return None
+        inside = np.zeros((len(classes), self.cluster.n_nodes), dtype=np.int64)
+        for i, g, n in cells:
+            inside[i, n] = self.upper(g, n)
+        rows = [
+            [*(int(each[i, n]) for i, _, n in cells), extra]
+            for each, extra in zip(reachable, detours, strict=True)
+            if (each <= inside).all()
+        ]  # fmt: skip
+        extra = self.model.new_int_var(0, max(detours, default=0), "")
+        self.model.add_allowed_assignments([*(self.x[g, n] for _, g, n in cells), extra], rows)
+        return extra
+
+    def limit_moves(self, detours: Sequence[cp_model.IntVar]) -> None:
+        """Count detours, of classes of which no two are the same, under the limit of moves."""
+        most = self.problem.limits.maxMoves
+        if most is not None:
+            self.model.add(self.sum([*(v for _, v in self.moved), *detours]) <= most - int(self.rest_came[self.problem.movable].sum()))
 
     # --- capacity and limits ------------------------------------------------------------------------------------------------
 

@@ -49,12 +49,14 @@ class BrokenRules(Tier):
     name, goal = "rules", "repair"
 
     def value(self, measures: Measures, end: EndState) -> int:
-        return -sum(end.state.broken().values())
+        return -sum(end.state.broken(counting=True).values())
 
     def encode(self, measures: Measures, rules: TargetRules) -> Points:
         """Count all pods of a class on a node as breaking a rule, unless every literal of it holds."""
         problem, model, points = measures.problem, rules.model, Points()
         for (g, n, name), literals in rules.broken.items():
+            if not problem.counting(g, {name: literals}):
+                continue
             variable, resting = model.x.get((g, n)), int(model.rest[g, n])
             if variable is None:
                 points.constant -= 0 if literals else resting

@@ -6,7 +6,7 @@ doi:10.1016/j.artint.2004.04.004); where providers need each other in a cycle, r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -65,18 +65,12 @@ class AffinityEncoder:
     """Required affinity: every class in a domain has an earlier provider there, an existing match, or opens the domain.
 
     ``attractions``: the distinct sets of terms, with counts in the state that the model is built in; ``attraction_of``: by class, an index
-    into them; ``mates``: see :meth:`solver.rules.inter_pod_affinity.InterPodAffinity.mates`."""
+    into them."""
 
-    def __init__(
-        self,
-        encoding: PlacementModel,
-        attractions: Sequence[Attraction],
-        attraction_of: Sequence[int | None],
-        mates: Callable[[int, int], bool],
-    ) -> None:
+    def __init__(self, encoding: PlacementModel, attractions: Sequence[Attraction], attraction_of: Sequence[int | None]) -> None:
         self._e = encoding
         self._cluster = encoding.cluster
-        self._attractions, self._mates = attractions, mates
+        self._attractions = attractions
         self._counts = [a.counts for a in attractions]
         self._totals = [a.total for a in attractions]
         self._of = [i if not encoding.partial or len(encoding.nodes_of(g)) else None for g, i in enumerate(attraction_of)]
@@ -87,12 +81,9 @@ class AffinityEncoder:
         self._closed = {i for i in self._owners if self._totals[i] == 0 and self._among_themselves(i)}
         self._component = self._components()
         self._opens: dict[tuple[int, tuple[int, ...]], cp_model.IntVar] = {}
-        self._together: set[tuple[int, tuple[int, ...]]] = set()  # of ``_opens``: by several classes of a gang at once
         self._cells: dict[int, dict[tuple[int, ...], list[int]]] = {}
         self._rank: dict[tuple[int, tuple[int, ...]], cp_model.IntVar] = {}
         self._active: dict[tuple[int, tuple[int, ...]], cp_model.IntVar] = {}
-        self._moment: dict[tuple[int, tuple[int, ...]], cp_model.IntVar] = {}  # of ``_together``: the rank of the pods that open
-        self._joint: dict[tuple[int, tuple[int, ...], int], cp_model.IntVar] = {}  # of ``_together``: the domain of one key is opened
 
     def run(self) -> None:
         self._bootstrap()
@@ -151,14 +142,11 @@ class AffinityEncoder:
         openers: list[int] = []
         for g, i in enumerate(self._of):
             affinity = self._cluster.classes[g].affinity
-            if i is None or affinity is None or self._totals[i] > 0 or i in self._closed:
+            if i is None or affinity is None or not affinity.itself or self._totals[i] > 0 or i in self._closed:
                 continue
+            openers.append(g)
             with self._about(i):
-                if affinity.itself:
-                    openers.append(g)
-                    self._open(g, i, per_group, together=False)
-                elif self._has_mates(g, i):
-                    self._open(g, i, per_group, together=True)
+                self._open(g, i, per_group)
         for i, literals in per_group.items():
             with self._about(i):
                 self._e.model.add_at_most_one(literals)
@@ -171,12 +159,8 @@ class AffinityEncoder:
         gang = self._cluster.classes[g].gang
         return gang is not None and gang == self._cluster.classes[h].gang
 
-    def _has_mates(self, g: int, i: int) -> bool:
-        """Return whether classes of the same gang match its terms and are matched by its: together they may open a domain."""
-        return any(self._gangmates(g, int(h)) and self._mates(g, int(h)) for h in np.flatnonzero(self._attractions[i].matches))
-
-    def _open(self, g: int, i: int, per_group: dict[int, list[cp_model.IntVar]], *, together: bool) -> None:
-        """A literal for each cell that the class may open; ``together``: with mates of its gang."""
+    def _open(self, g: int, i: int, per_group: dict[int, list[cp_model.IntVar]]) -> None:
+        """A literal for each cell that the class may open."""
         for cell, nodes in self._cells_of(g, self._attractions[i]).items():
             present = self._e.any_of(self._e.cells([g], np.array(nodes)))
             if present is None:
@@ -185,8 +169,6 @@ class AffinityEncoder:
             self._e.model.add_implication(literal, present)
             self._opens[g, cell] = literal
             per_group.setdefault(i, []).append(literal)
-            if together:
-                self._together.add((g, cell))
 
     def _exclude(self, g: int, h: int) -> None:
         """Openers of different groups that match each other's terms, each on a node that the other's terms see."""
@@ -221,12 +203,12 @@ class AffinityEncoder:
         return self._cells[g]
 
     def _open_in(self, i: int, key_index: int, domain: int) -> list[cp_model.IntVar]:
-        """Literals that say that a class with these terms opens the domain, without others of its gang."""
+        """Literals that say that a class with these terms opens the domain."""
         return [
             self._opens[g, cell]
             for g in self._owners[i]
             for cell in self._cells.get(g, {})
-            if cell[key_index] == domain and (g, cell) in self._opens and (g, cell) not in self._together
+            if cell[key_index] == domain and (g, cell) in self._opens
         ]
 
     def _acyclic(self, g: int, i: int) -> None:
@@ -266,8 +248,8 @@ class AffinityEncoder:
         return list(units)
 
     def _ranked(self, g: int, i: int) -> None:
-        """On a cycle, a provider must carry a smaller rank than those it provides for, or the same where a gang binds them as a unit. A
-        mate of the same gang is a provider if it is bound before; else both are of one unit, which has to open the domain."""
+        """On a cycle, a provider must carry a smaller rank than those it provides for. Where a gang binds them as a unit, classes of
+        different terms may have the same rank; those of the same terms cannot found each other."""
         members = self._component[g]
         assert members is not None
         a = self._attractions[i]
@@ -280,7 +262,7 @@ class AffinityEncoder:
                 d = unit[1][position]
                 if d < 0 or self._counts[i][key_index][d] > 0:
                     continue
-                support = self._open_in(i, key_index, d) + self._joined(unit, i, key_index, units)
+                support = self._open_in(i, key_index, d)
                 provided = self._e.any_of(self._e.cells(outside, self._cluster.members(key)[d]))
                 if provided is not None:
                     support.append(provided)
@@ -288,48 +270,10 @@ class AffinityEncoder:
                     if other != unit and a.matches[other[0]] and other[1][position] == d:
                         literal = self._e.model.new_bool_var("")
                         self._e.model.add_implication(literal, self._active[other])
-                        before = 0 if self._gangmates(g, other[0]) and not self._mates(g, other[0]) else 1
+                        before = 0 if self._gangmates(g, other[0]) and self._of[other[0]] != i else 1
                         self._e.model.add(self._rank[other] + before <= self._rank[unit]).only_enforce_if(literal)
                         support.append(literal)
                 self._e.model.add_bool_or([~present, *support])
-
-    def _joined(
-        self, unit: tuple[int, tuple[int, ...]], i: int, key_index: int, units: list[tuple[int, tuple[int, ...]]]
-    ) -> list[cp_model.IntVar]:
-        """Literals that say that the unit's domain is opened by several classes of a gang at once, and that it is not bound before."""
-        model, found = self._e.model, []
-        d = unit[1][self._keys.index(self._attractions[i].keys[key_index])]
-        for g in self._owners[i]:
-            for cell in self._cells.get(g, {}):
-                if cell[key_index] == d and (g, cell) in self._together:
-                    opened = self._opened(g, cell, i, key_index, units)
-                    literal = model.new_bool_var("")
-                    model.add_implication(literal, opened)
-                    model.add(self._moment[g, cell] <= self._rank[unit]).only_enforce_if(literal)
-                    found.append(literal)
-        return found
-
-    def _opened(self, g: int, cell: tuple[int, ...], i: int, key_index: int, units: list[tuple[int, tuple[int, ...]]]) -> cp_model.IntVar:
-        """Return whether the class opens the cell's domain of one key together with a mate that is there by that moment."""
-        found = self._joint.get((g, cell, key_index))
-        if found is not None:
-            return found
-        model, a = self._e.model, self._attractions[i]
-        found = self._joint[g, cell, key_index] = model.new_bool_var("")
-        model.add_implication(found, self._opens[g, cell])
-        if (g, cell) not in self._moment:
-            self._moment[g, cell] = model.new_int_var(0, len(units), "")
-        position = self._keys.index(a.keys[key_index])
-        near = []
-        for other in units:
-            h, where = other
-            if a.matches[h] and where[position] == cell[key_index] and self._gangmates(g, h) and self._mates(g, h):
-                literal = model.new_bool_var("")
-                model.add_implication(literal, self._active[other])
-                model.add(self._rank[other] <= self._moment[g, cell]).only_enforce_if(literal)
-                near.append(literal)
-        model.add_bool_or([~found, *near])
-        return found
 
 
 def encode_repulsion(encoding: PlacementModel, r: Repulsion, owners: list[int]) -> None:

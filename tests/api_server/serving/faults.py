@@ -52,3 +52,12 @@ class Draw:
         gone = rng.random() < faults.gone and self._row[key] < faults.most
         self._row[key] = self._row[key] + 1 if gone else 0
         return (rng.randint(1, faults.watch_events) if faults.watch_events else 0), gone
+
+    def late(self, method: str, path: str) -> float:
+        """Return how many seconds an answer, or the next events of a watch, are held back."""
+        faults = self._faults
+        if not faults.late or (faults.only is not None and not faults.only(method, path)):
+            return 0.0
+        key = f"LATE {method} {path}"
+        self._asked[key] += 1
+        return random.Random(f"{self._seed}/fault/{key}/{self._asked[key]}").random() * faults.late

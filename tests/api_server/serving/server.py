@@ -46,6 +46,8 @@ class Server:
         self._thread: threading.Thread | None = None
         self._crash: tuple[int, Callable[[], object], bool] | None = None
         self._dead: set[str] = set()
+        #: Actors whose credentials the server refuses (401), watches that are to be opened included.
+        self.revoked: set[str] = set()
 
     # --- life -------------------------------------------------------------------------------------------------------
 
@@ -202,6 +204,8 @@ class Server:
         self.served += 1
         if asked.actor in self._dead:
             return _lost(request)
+        if asked.actor in self.revoked:
+            return _response(refusal(Refused(401, "Unauthorized", "Unauthorized")))
         if asked.method == "GET" and asked.query.get("watch") in _WATCHED and (where := route(asked.path)) is not None:
             return await self._watch(request, asked, where)
         fault, code = self._draw.fault(asked.method, asked.path)
@@ -217,6 +221,8 @@ class Server:
         if asked.actor in self._dead and self.world.core.rng("in flight", asked.method, asked.path).random() < 0.5:
             return _lost(request)
         answer = self._carry_out(asked)
+        if pause := self._draw.late(asked.method, asked.path):
+            await asyncio.sleep(pause)
         if fault == "lost after" or answer is None or asked.actor in self._dead:
             return _lost(request)
         return _response(_failed(code) if fault == "error after" else answer)
@@ -274,7 +280,7 @@ class Server:
             self._watches.add(watch)
         try:
             await response.prepare(request)
-            await self._stream(watch, response)
+            await self._stream(watch, response, asked.path)
         except ConnectionError:
             pass  # the client has left
         finally:
@@ -288,7 +294,7 @@ class Server:
         else:
             self._loop.call_soon_threadsafe(watch.wake.set)
 
-    async def _stream(self, watch: Watch, response: web.StreamResponse) -> None:
+    async def _stream(self, watch: Watch, response: web.StreamResponse, path: str) -> None:
         until = self._loop.time() + watch.seconds if watch.seconds else None
         idle = False
         while True:
@@ -303,6 +309,7 @@ class Server:
             try:
                 await asyncio.wait_for(watch.wake.wait(), pause)
                 idle = False
+                await asyncio.sleep(self._draw.late("WATCH", path))
             except TimeoutError:
                 idle = True
 

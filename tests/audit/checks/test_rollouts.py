@@ -15,12 +15,13 @@ from audit.checks import rollouts
 from audit.checks.rollout_flow import Flow
 from audit.view.view import ClusterView
 from models.documents.findings.audit import Finding
+from models.documents.policy import Policy
 from models.snapshot.snapshot import Snapshot, from_objects
 from models.workloads.deployment_rollout import pace
 from solver.executors.pool import Pool, pool_of
 from tests.objects import Object, node, pod
 from tests.solver.executors.test_pool import Inline
-from tests.solver.rollout.rollouts import Brute, apart, deployment, old, replica_set, rolling, tiny
+from tests.solver.rollout.rollouts import HOST, Brute, apart, deployment, old, replica_set, rolling, tiny
 from tests.tiers import sampled
 
 
@@ -244,3 +245,22 @@ def test_preemption_gives_back_nothing_of_a_quota() -> None:
         pod("low", node_name="n1", priority=1), limit({"pods": "2"}),
     ]  # fmt: skip
     assert codes(objects) == ["KS501"]
+
+
+@pytest.mark.parametrize(
+    "term",
+    [
+        {"labelSelector": {}},
+        # a namespace without an object, known by a pod of its own
+        {"labelSelector": {}, "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "other"}}},
+    ],
+)
+def test_a_quota_that_charges_opportunity_cost_refuses_the_surge(term: Object) -> None:
+    anti = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": HOST, **term}]}}
+    nodes = [node(f"n{i}", cpu="4") for i in range(3)]
+    web = [deployment(1, strategy=rolling(1, 0), affinity=anti), replica_set(), old(0, "n0", affinity=anti)]
+    snapshot = from_objects([*nodes, *web, pod("o", namespace="other", node_name="n2"), limit({"requests.cpu": "7"})])
+    [finding] = rollouts.check(ClusterView(snapshot, policy=Policy(quotaCharge="opportunityCost")))
+    assert (finding.code, finding.rule) == ("KS501", "ResourceQuota")
+    assert "used: requests.cpu=4, limited: requests.cpu=7, charged: requests.cpu=4 by opportunity cost over" in finding.message
+    assert found(snapshot) == []

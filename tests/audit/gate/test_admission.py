@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from models.documents.findings.check import WorkloadFit
+from models.documents.policy import Policy
 from tests.audit.gate.test_changes import workload
-from tests.audit.gate.test_gate import codes, fits, gate, named, only, running
+from tests.audit.gate.test_gate import codes, fits, gate, named, on, only, running
 from tests.objects import Object, node, pod
 from tests.solver.rollout.interleavings import World, case
 
@@ -209,3 +210,49 @@ def test_thirty_changes_fit_only_where_all_interleavings_of_controllers_complete
             seen[verdict.fit] = seen.get(verdict.fit, 0) + 1
     assert sum(seen.values()) >= 25
     assert min(seen["fits"], seen["does not fit"]) >= 5
+
+
+# --- quotas that charge opportunity cost ------------------------------------------------------------------------------------
+
+CHARGED = Policy(quotaCharge="opportunityCost")
+
+
+def closing(objects: list[Object]) -> list[Object]:
+    """The same with nodes that all pods close to pods of others."""
+    term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "db"}}}
+    anti = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    for made in objects:
+        spec = made["spec"]["template"]["spec"] if "template" in made["spec"] else made["spec"]
+        spec["affinity"] = anti
+    return objects
+
+
+def test_a_rollout_is_charged_for_the_nodes_that_its_pods_close() -> None:
+    there = closing(running("Deployment", "n0", "n1", strategy=SURGE))
+    new = closing([workload(image="web:2", strategy=SURGE)])
+    found = only(gate([*ROOM, *there, quota(requests_cpu="128")], new, policy=CHARGED))
+    assert (found.fit, found.placed) == ("does not fit", 0)
+    assert "used: requests.cpu=128, limited: requests.cpu=128, charged: requests.cpu=64 by opportunity cost over" in (found.cause or "")
+    assert (found.fix or "").startswith("maxUnavailable 1 instead of 0; or raise quota q: requests.cpu 192 instead of 128")
+    assert only(gate([*ROOM, *there, quota(requests_cpu="192")], new, policy=CHARGED)).fit == "fits"
+    assert only(gate([*ROOM, *there, quota(requests_cpu="128")], new)).fit == "fits"
+
+
+def test_another_workload_may_take_what_a_charge_needs() -> None:
+    there = closing(running("Deployment", "n0", "n1", strategy=SURGE))
+    both = [*closing([workload(image="web:2", strategy=SURGE)]), on(named("b", replicas=1), "n2")]
+    for limit, fit in (("192", "unproved"), ("193", "fits")):
+        found = gate([*ROOM, *there, quota(requests_cpu=limit)], both, policy=CHARGED)
+        assert fits(found)["Deployment shop/web"][0] == fit
+        assert fits(found)["Deployment shop/b"][0] == "fits"
+
+
+def test_updates_of_a_daemon_set_count_requests_and_a_note_says_so() -> None:
+    surging = {"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}
+    there = closing(running("DaemonSet", *nodes_of(4), updateStrategy=surging))
+    found = gate([*ROOM, *there, quota(requests_cpu="256")], closing([workload("DaemonSet", image="web:2", updateStrategy=surging)]))
+    assert found.check.notes == []
+    new = closing([workload("DaemonSet", image="web:2", updateStrategy=surging)])
+    charged = gate([*ROOM, *there, quota(requests_cpu="256")], new, policy=CHARGED)
+    note = "DaemonSet shop/web: quotas count the requests of its pods, not opportunity cost, while it is updated"
+    assert (only(charged).fit, charged.check.notes) == ("fits", [note])

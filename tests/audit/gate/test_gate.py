@@ -12,6 +12,7 @@ from audit.run import AuditOptions
 from audit.selection import Chosen
 from models.documents.findings.audit_selection import AuditBaseline, KnownFinding
 from models.documents.findings.check import WorkloadFit, failing, unfit
+from models.documents.policy import Policy
 from models.positions.find import Positions
 from models.snapshot.snapshot import Snapshot, from_objects
 from solver.runtime.options import Options
@@ -30,7 +31,9 @@ def gate(
     if stopped:
         stop.set()
     asked = GateOptions(
-        Options(time_limit=60.0, workers=1), AuditOptions(chosen=options.pop("chosen", Chosen())), options.pop("show_known", False)
+        Options(time_limit=60.0, workers=1, policy=options.pop("policy", Policy())),
+        AuditOptions(chosen=options.pop("chosen", Chosen())),
+        options.pop("show_known", False),
     )
     return check(Request(_manifests(manifests), Positions([]), ["x.yaml"], cluster, before), asked, stop=stop)
 

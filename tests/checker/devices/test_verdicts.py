@@ -515,6 +515,29 @@ def test_policies(policy: Object, asked: str | None, consumed: str | None) -> No
         said(world(slices, POD, claim("c", first), many), "no devices")
 
 
+@pytest.mark.parametrize(
+    ("span", "asked", "whole", "milli"),
+    [
+        ({"min": "100m", "step": "100m"}, "150m", "1", "200m"),
+        ({"min": "1", "step": "500m"}, "1100m", "2", "1500m"),
+        ({"min": "0", "step": "1", "max": "1500m"}, "400m", "1", "1"),
+        ({"min": "500m"}, "500m", "500m", "500m"),
+        ({"min": "250m", "max": "700m", "step": "250m"}, "600m", None, None),
+    ],
+)
+def test_ranges_with_fractions(span: Object, asked: str, whole: str | None, milli: str | None) -> None:
+    """Version 1.37 counts in thousandths. A device with 2 has room for the amount beside what makes it full, and no more."""
+    slices = slice_of("s", [shared(memory={"value": "2", "requestPolicy": {"validRange": span}})])
+    for gates, consumed in ((FeatureGates("1.36"), whole), (FeatureGates("1.37"), milli)):
+        said(world(slices, POD, claim("c", sized("a", asked)), gates=gates), None if consumed else "no devices")
+        if consumed is None:
+            continue
+        thousandths = int(consumed.removesuffix("m")) * (1 if consumed.endswith("m") else 1000)
+        for held, part in ((2000 - thousandths, None), (2001 - thousandths, "no devices")):
+            other = claim("o", status=allocated(result("d0", shareID="x", consumedCapacity={"memory": f"{held}m"})))
+            said(world(slices, POD, claim("c", sized("a", asked)), other, gates=gates), part)
+
+
 def test_counters_of_a_shared_device_are_charged_once() -> None:
     both = partitions(
         device("d0", None, {"memory": "10Gi"}, allowMultipleAllocations=True,

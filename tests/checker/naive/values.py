@@ -50,7 +50,10 @@ class Score:
         if policy.multipliers.imageLocality:
             locality = ImageLocality(self.nodes)
             self.families["imageLocality"] = sum(locality.points(pod.spec, node) for pod, node in placed)
-        self.families["podAffinity"] = sum(self._pairs(each, preferred_terms(each[0])) for each in self.there) + self._gangs(gangs, where)
+        symmetric = policy.symmetricPreferredAntiAffinity
+        self.families["podAffinity"] = self._gangs(gangs, where) + sum(
+            self._pairs(each, [(t, w) for t, w in preferred_terms(each[0]) if w > 0 or each[2] or symmetric]) for each in self.there
+        )
         self.families["requiredAffinity"] = sum(
             self._pairs(each, [(term, policy.hardPodAffinityWeight) for term in affinity.read_terms(each[0]).affinity])
             for each in self.there

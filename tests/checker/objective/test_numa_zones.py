@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from checker.objective import topology_manager
+from checker.objective import kubelet, topology_manager
 from checker.objective.numa_zones import Zones, _Item, _Room, judge
 from checker.objective.topology_manager import Machine, MachineError
 from models.documents.placement import Assignment, ContainerZones
@@ -732,7 +732,7 @@ def test_the_lowest_set_of_zones_is_found(zones: list[tuple[int, int]], cpu: int
         and sum(a for n, (a, _) in enumerate(zones) if chosen >> n & 1) >= cpu
         and sum(b for n, (_, b) in enumerate(zones) if chosen >> n & 1) >= memory
     ]
-    assert topology_manager._lowest(per_zone, {"cpu": cpu, "memory": memory}, size, len(zones)) == min(fitting, default=None)
+    assert kubelet._lowest(per_zone, {"cpu": cpu, "memory": memory}, size, len(zones)) == min(fitting, default=None)
 
 
 @given(st.lists(st.tuples(st.integers(1, 63), st.integers(1, 9)), max_size=8), st.lists(st.integers(0, 9), min_size=6, max_size=6))

@@ -303,8 +303,10 @@ def _selected(t: Object, own: str, space: str, labels: dict[str, str]) -> bool:
 
 
 @pytest.mark.full
-@given(PODS)
-def test_pairs_are_those_that_are_found_one_by_one(drawn: list[tuple[str, dict[str, str], list[Any], list[Object], int, bool]]) -> None:
+@given(PODS, st.booleans())
+def test_pairs_are_those_that_are_found_one_by_one(
+    drawn: list[tuple[str, dict[str, str], list[Any], list[Object], int, bool]], symmetric: bool
+) -> None:
     places: list[tuple[str, str | None]] = [("n0", "z0"), ("n1", "z0"), ("n2", "z1"), ("bare", None)]
     nodes = [node(n, labels={ZONE: z} if z else {}) for n, z in places]
     objects = [namespace("default"), namespace("x", l="x"), *nodes]
@@ -326,11 +328,31 @@ def test_pairs_are_those_that_are_found_one_by_one(drawn: list[tuple[str, dict[s
             for weight, kind, t in [(w if good else -w, "preferred", t) for good, w, t in wishes] + [(1, "required", t) for t in needs]:
                 column = (HOST, ZONE).index(t["topologyKey"])
                 same = places[at][column] is not None and places[at][column] == places[there][column]
+                if stays and kind == "preferred" and weight < 0 and not symmetric:
+                    continue
                 if same and _selected(t, space, other, labels):
                     preferred += weight if kind == "preferred" else 0
                     required += weight if kind == "required" else 0
-    families = scored(objects, placed).families
+    families = scored(objects, placed, policy=Policy(symmetricPreferredAntiAffinity=symmetric)).families
     assert (families["podAffinity"], families["requiredAffinity"]) == (preferred, required)
+
+
+def test_preferred_anti_affinity_of_a_running_pod_counts_against_newcomers_only_under_a_symmetric_policy() -> None:
+    refuses = {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 20, "podAffinityTerm": term()}]}}
+    objects = [node("n0"), pod("f", affinity=refuses, node_name="n0"), pod("q", labels=A)]
+    assert points("podAffinity", objects, {"q": "n0"}) == -20
+    assert points("podAffinity", objects, {"q": "n0"}, policy=Policy(symmetricPreferredAntiAffinity=False)) == 0
+
+
+def test_an_asymmetric_policy_keeps_the_terms_of_pods_that_are_placed() -> None:
+    refuses = {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 20, "podAffinityTerm": term()}]}}
+    objects = [node("n0"), pod("f", labels=A, node_name="n0"), pod("p", affinity=refuses), pod("q", labels=A)]
+    assert points("podAffinity", objects, {"p": "n0", "q": "n0"}, policy=Policy(symmetricPreferredAntiAffinity=False)) == -40
+
+
+def test_an_asymmetric_policy_keeps_preferred_affinity_of_running_pods() -> None:
+    objects = [node("n0"), pod("f", affinity=likes(term()), node_name="n0"), pod("q", labels=A)]
+    assert points("podAffinity", objects, {"q": "n0"}, policy=Policy(symmetricPreferredAntiAffinity=False)) == 10
 
 
 # --- spread -----------------------------------------------------------------------------------------------------------------------------

@@ -299,3 +299,13 @@ def test_never_worse() -> None:
     assert _moved([lonely, running("b-0", "n1")], move(1, 1, "b-0", "n1", "n2")) == set()
     steps = [move(1, 1, "a-0", "n0", "n1"), move(2, 2, "b-0", "n1", "n2")]
     assert _moved([lonely, running("b-0", "n1")], *steps) == {"InterPodAffinity"}
+
+
+def test_never_worse_is_by_filter() -> None:
+    """web breaks its anti-affinity on n0, so it may lose the pod of db that its affinity asks for; without a foe there it may not."""
+    both = {**together("db"), **apart("foe")}
+    things = [node("n0"), node("n1"), running("web-0", "n0", affinity=both), running("db-0", "n0"), running("foe-0", "n0")]
+    moved = move(1, 1, "db-0", "n0", "n1")
+    assert faults(*plan(things, ("repair",), (tier("rules", -2), tier("moves", -1)), moved)) == []
+    things[-1] = running("foe-0", "n1")
+    assert rules(*plan(things, ("repair",), (tier("rules", -1), tier("moves", -1)), moved)) == {"InterPodAffinity"}

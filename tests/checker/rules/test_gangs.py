@@ -125,58 +125,54 @@ def test_mutual_affinity_is_met_by_a_unit_and_by_no_order() -> None:
     assert judged([*ZONES, A, B], *apart(("b", "a1"), ("a", "a2"))) == [("b", "InterPodAffinity")]
 
 
-def test_mutual_affinity_needs_the_mate_in_the_same_domain_and_the_key() -> None:
+def test_mutual_affinity_needs_the_other_in_the_same_domain_and_the_key() -> None:
     refused = [("a", "InterPodAffinity"), ("b", "InterPodAffinity")]
     assert judged([*ZONES, A, B], *together(("a", "a1"), ("b", "b1"))) == refused
     assert judged([*ZONES, A, B], *together(("a", "nowhere"), ("b", "nowhere"))) == refused
 
 
-def test_a_group_of_mates_opens_at_most_one_domain() -> None:
+def test_pairs_that_satisfy_each_other_open_nothing() -> None:
     more = [member("a2", labels=app("a"), affinity=need("b")), member("b2", labels=app("b"), affinity=need("a"))]
     items = [*ZONES, A, B, *more]
     assert judged(items, *together(("a", "a1"), ("b", "a2"), ("a2", "a2"), ("b2", "a1"))) == []
+    assert judged(items, *together(("a", "a1"), ("b", "a2"), ("a2", "b2"), ("b2", "b1"))) == []
+    assert judged(items, ("a", "a1", 1), ("b", "a2", 1), ("a2", "b2", 2), ("b2", "b1", 2)) == []
     refused = [("a2", "InterPodAffinity"), ("b2", "InterPodAffinity")]
-    assert judged(items, *together(("a", "a1"), ("b", "a2"), ("a2", "b2"), ("b2", "b1"))) == refused
-    # in two units neither: the second finds matches elsewhere
-    assert judged(items, ("a", "a1", 1), ("b", "a2", 1), ("a2", "b2", 2), ("b2", "b1", 2)) == refused
-    # of two keys each has its domain: hosts are opened one by one, too
+    assert judged(items, ("a", "a1", 1), ("b", "a2", 1), ("a2", "b2", 2), ("b2", "b1", 3)) == refused[:1]
     hosts = [
         {**entry, "spec": {**entry["spec"], "affinity": need(other, key=HOST)}} for entry, other in zip(items[-4:], "baba", strict=True)
     ]
-    assert judged([*ZONES, *hosts], *together(("a", "a1"), ("b", "a1"), ("a2", "a2"), ("b2", "a2"))) == refused
+    assert judged([*ZONES, *hosts], *together(("a", "a1"), ("b", "a1"), ("a2", "a2"), ("b2", "a2"))) == []
+    assert judged([*ZONES, *hosts], *together(("a", "a1"), ("b", "a1"), ("a2", "a2"), ("b2", "a1"))) == refused[:1]
 
 
-def test_mates_open_no_domain_where_the_cluster_has_a_match() -> None:
-    running = pod("there", labels=app("b"), node_name="b1")
+def test_a_pair_is_satisfied_where_the_cluster_has_a_match_elsewhere() -> None:
     unit = together(("a", "a1"), ("b", "a2"))
-    assert judged([*ZONES, running, A, B], *unit) == [("a", "InterPodAffinity")]
-    # beside the match there is nothing to open for one, and nothing in the way of the other
+    for where in ("a1", "b1", "nowhere"):
+        assert judged([*ZONES, pod("there", labels=app("b"), node_name=where), A, B], *unit) == []
+    running = pod("there", labels=app("b"), node_name="b1")
     assert judged([*ZONES, running, A, B], *together(("a", "b2"), ("b", "b2"))) == []
-    # a match on a node without the key is none
-    lost = pod("there", labels=app("b"), node_name="nowhere")
-    assert judged([*ZONES, lost, A, B], *unit) == []
+    assert judged([*ZONES, running, A, B], *together(("a", "a1"), ("b", "b2"))) == [("a", "InterPodAffinity"), ("b", "InterPodAffinity")]
 
 
 def test_a_match_on_a_node_with_any_of_the_keys_ends_opening_for_all_of_them() -> None:
     nodes = [node("racked", labels={ZONE: "a", "rack": "r"}), node("loose", labels={ZONE: "a"})]
-    both = {one: {"podAffinity": need(one)["podAffinity"]} for one in "ab"}
-    for one, wanted in both.items():
-        terms = wanted["podAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
-        terms += need(one, key="rack")["podAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
-    pods = [member("a", labels=app("a"), affinity=both["b"]), member("b", labels=app("b"), affinity=both["a"])]
-    unit = together(("a", "racked"), ("b", "racked"))
+    both = {"podAffinity": need("a")["podAffinity"]}
+    terms = both["podAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    terms += need("a", key="rack")["podAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    pods = [member(f"a{i}", labels=app("a"), affinity=both) for i in (1, 2)]
+    unit = together(("a1", "racked"), ("a2", "racked"))
     assert judged([*nodes, *pods], *unit) == []
-    there = pod("there", labels=app("b"), node_name="loose")
-    assert judged([*nodes, there, *pods], *unit) == [("a", "InterPodAffinity")]
+    there = pod("there", labels=app("a"), node_name="loose")
+    assert judged([*nodes, there, *pods], *unit) == [("a1", "InterPodAffinity"), ("a2", "InterPodAffinity")]
 
 
 def test_a_cycle_of_three_may_lie_in_two_zones() -> None:
-    """No two of them match each other's terms, so none is a mate."""
     ring = [member(f"{one}{i}", labels=app(one), affinity=need(other)) for i in (1, 2) for one, other in zip("abc", "bca", strict=True)]
     unit = [("a1", "a1"), ("b1", "a1"), ("c1", "a2"), ("a2", "b1"), ("b2", "b1"), ("c2", "b2")]
     assert judged([*ZONES, *ring], *together(*unit)) == []
     assert judged([*ZONES, *ring], *together(*unit[:5], ("c2", "a1"))) == [("b2", "InterPodAffinity")]
-    # running matches elsewhere do not matter to those who are no mates
+    # running matches elsewhere do not matter
     running = pod("there", labels=app("b"), node_name="b1")
     assert judged([*ZONES, running, *ring], *together(*unit)) == []
 
@@ -563,12 +559,8 @@ def affinity_refuses(before: list[Placed], unit: list[Placed]) -> list[bool]:
             free = opening = False
             for q, (other, where) in enumerate(unit):
                 if other.matches(sketch.affinity) and domain_of(where, key) == domain:
-                    mate = (
-                        q == p
-                        or bool(other.affinity and sketch.matches(other.affinity))
-                        or (other.asks() == sketch.asks() and other.matches(other.affinity))
-                    )
-                    free, opening = free or not mate, opening or mate
+                    alike = q == p or other.asks() == sketch.asks()
+                    free, opening = free or not alike, opening or alike
             if free:
                 continue
             elsewhere = any(

@@ -23,6 +23,7 @@ import trustme
 from aiohttp import web
 from kubernetes.aio.config import incluster_config
 
+from live.api.answers import Unauthorized
 from live.api.connect import connect
 from live.api.connection import Limits
 from models.snapshot.snapshot import InputError
@@ -238,8 +239,9 @@ def test_a_token_that_ends_or_is_refused_is_renewed_once_for_all(tmp_path: Path)
             assert {each.code for each in answers} == {200}
             assert (tmp_path / "runs").read_text() == "xx"
             server.tokens = set()
-            assert (await connection.send("GET", "/api/v1/nodes/n")).code == 401
-            assert (await connection.send("GET", "/api/v1/nodes/n")).code == 401
+            for _ in range(2):
+                with pytest.raises(Unauthorized, match=r"^the API server refuses the credentials: Unauthorized \(HTTP 401\)$"):
+                    await connection.send("GET", "/api/v1/nodes/n")
             assert (tmp_path / "runs").read_text() == "xx"  # not more often than every ten seconds
 
     run(server, use)

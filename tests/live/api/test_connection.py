@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from live.api.answers import Body, Unreachable
+from live.api.answers import Body, Unauthorized, Unreachable
 from live.api.connect import connect
 from live.api.connection import Connection, Limits
 from tests.live.api.server import Server, cut, kubeconfig, once, serving, status
@@ -92,7 +92,11 @@ def test_what_is_refused_is_not_asked_again(tmp_path: Path, code: int) -> None:
     server.faults += once("POST", POD, lambda: status(code, "No", "no"), 9)
 
     async def use(api: Connection) -> None:
-        assert (await api.send("POST", POD + "/binding", {})).code == code
+        if code == 401:
+            with pytest.raises(Unauthorized):
+                await api.send("POST", POD + "/binding", {})
+        else:
+            assert (await api.send("POST", POD + "/binding", {})).code == code
         assert server.asked("POST", POD) == (2 if code == 401 else 1)  # the kubeconfig may have another token by now
 
     talk(tmp_path, server, use)

@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from aiohttp import web
 
 from live.api.answers import Unreachable
 from live.api.connect import connect
@@ -156,6 +157,24 @@ def test_lists_are_read_again_where_a_page_fails(tmp_path: Path, fault: str) -> 
         assert names(cluster) == {f"p-{i}" for i in range(7)}
         assert not server.faults
         assert server.asked("GET", "/pods") == (7 if fault != "410" else 4)
+
+    follow(tmp_path, server, use)
+
+
+def test_what_went_between_two_pages_of_a_list_that_begins_again_is_gone(tmp_path: Path) -> None:
+    server = Server(page=2)
+    server.put(node("n1"))
+    for index in range(5):
+        server.put(pod(f"p-{index}"))
+
+    def expired() -> web.Response:
+        server.delete("pods", "default/p-0")  # it was on the first page
+        return status(410, "Expired", "the continue token is too old")
+
+    server.faults += once("GET", "pods?limit=500&continue=2-", expired)
+
+    async def use(cluster: LiveCluster) -> None:
+        assert names(cluster) == {f"p-{i}" for i in range(1, 5)}
 
     follow(tmp_path, server, use)
 

@@ -95,3 +95,36 @@ def test_an_entry_is_the_object_without_managed_fields() -> None:
 )
 def test_versions_are_compared_as_numbers(version: str, than: str, is_newer: bool) -> None:
     assert newer(version, than) is is_newer
+
+
+def odd(name: str, version: str, node: str | None = None) -> Entry:
+    """Return a state whose version is no number."""
+    found = json.loads(state(name, 1, node=node).raw)
+    found["metadata"]["resourceVersion"] = version
+    return entry(PODS, json.dumps(found).encode())
+
+
+def test_states_without_comparable_versions_count_in_the_order_in_which_they_arrive() -> None:
+    store = Store(PODS)
+    assert store.put(odd("a", "v2"))
+    assert store.put(odd("a", "v1", node="n"))
+    assert not store.put(odd("a", "v1", node="n"))
+    assert (store.unordered, len(store.on("n"))) == ("v1", 1)
+    assert store.remove("uid-a", "v3")
+    assert names(store) == []
+
+
+def test_a_list_without_comparable_version_takes_out_what_was_here_before_it_was_requested() -> None:
+    store = Store(PODS)
+    store.put(odd("old", "v1"))
+    begun = store.arrivals
+    store.put(odd("new", "v2"))  # while the list was under way
+    store.stale([], "v9", begun)
+    assert names(store) == ["new"]
+
+
+def test_a_deletion_that_is_older_than_what_is_here_takes_out_nothing() -> None:
+    store = Store(PODS)
+    store.put(state("a", 10))
+    assert not store.remove("uid-a", "9")
+    assert store.unordered == ""

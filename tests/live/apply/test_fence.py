@@ -564,3 +564,42 @@ def test_nodes_that_an_earlier_part_of_the_run_opened_without_an_answer_are_told
         assert closed(cluster) == ["drained"]
 
     run(work())
+
+
+def crowd_of_one_scheduler(cluster: FakeCluster) -> dict[str, str]:
+    """Let a scheduler place each pod as soon as some node takes it, on the first that does; return where, by pod."""
+    placed: dict[str, str] = {}
+    send = cluster.send
+
+    async def sending(*args: Any, **more: Any) -> Answer:
+        answer = await send(*args, **more)
+        free = [
+            node for node in cluster.objects("Node").values() if not node["spec"].get("unschedulable") and not node["spec"].get("taints")
+        ]
+        for pod in list(cluster.objects("Pod").values()) if free else ():
+            if not pod["spec"].get("nodeName"):
+                name = placed[pod["metadata"]["name"]] = free[0]["metadata"]["name"]
+                cluster.edit("Pod", pod["metadata"]["name"], {"spec": {"nodeName": name}})
+        return answer
+
+    cluster.send = sending  # type: ignore[method-assign]
+    return placed
+
+
+@pytest.mark.parametrize("between", [False, True])
+def test_pods_that_came_meanwhile_get_the_emptiest_node_and_are_not_changed(between: bool) -> None:
+    async def work() -> None:
+        cluster = FakeCluster(*nodes("a", "b", "c"), *(objects.pod(f"on-{name}", cpu="1", node_name=name) for name in "ac"))
+        placed = crowd_of_one_scheduler(cluster)
+        made = fence(cluster)
+        await made.close()
+        for name in ("one", "two"):
+            cluster.put(objects.pod(name))
+        if between:
+            await made.between_waves()
+        assert await made.open() == []
+        assert placed == {"one": "b", "two": "b"}
+        assert not [path for method, path, _ in cluster.sent if method != "GET" and "/pods/" in path]
+        assert closed(cluster) == marked(cluster) == []
+
+    run(work())

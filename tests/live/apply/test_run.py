@@ -182,7 +182,7 @@ def test_a_pod_that_does_not_become_ready_ends_the_run(tmp_path: Path) -> None:
     world.kubelets = False
     outcome = Run(world, plan((1, "web-1", "n1", "n2")), tmp_path)(Options(timeout=0.05))
     assert outcome.reasons == ["pod default/web-new1 is bound to n2 and not Ready after 0.05 s"]
-    assert outcome.standing == ["pod default/web-new1 is bound to n2 and was not waited for"]
+    assert outcome.standing == ["pod default/web-new1 is bound to n2, and not Ready"]
 
 
 def test_a_pod_that_was_not_ready_before_need_not_be_afterwards(tmp_path: Path) -> None:

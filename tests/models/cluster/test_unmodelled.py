@@ -7,10 +7,14 @@ from typing import Any
 import pytest
 
 from models.cluster import unmodelled
+from models.cluster.compile import compile_cluster
 from models.gangs import gangs
 from models.kube import objects as kube_objects
+from models.kube import workload_objects
+from models.kube.feature_gates import FeatureGates
 from models.snapshot.scope import select
 from models.snapshot.snapshot import Snapshot, from_objects
+from models.workloads.template import fingerprint
 from tests.models.gangs.test_gangs import (
     COSCHEDULING,
     KUEUE,
@@ -194,3 +198,68 @@ def test_devices_are_named_where_no_library_evaluates_selectors(monkeypatch: pyt
     monkeypatch.setattr("models.cel.selectors.available", lambda: False)
     assert [entry[:2] for entry in named(selected, claim, using)] == [("a", "devices")]
     assert named(named_class, claim, using) == []
+
+
+@pytest.mark.parametrize("gate", ["CompositePodGroup", "PodGroupPreemptionPolicy"])
+def test_gates_that_change_what_a_pod_group_means_are_named(gate: str) -> None:
+    snapshot = from_objects([node("n1"), native("train", schedulingPolicy=GANG_OF_TWO), grouped("a"), pod("b")])
+    snapshot.gates = FeatureGates("1.37", ((gate, True),))
+    found = unmodelled.find(snapshot, snapshot.pods)
+    assert [(each.pod, each.field) for each in found] == [("default/a", "spec.schedulingGroup")]
+
+
+@pytest.mark.parametrize(
+    ("slice_more", "device_more", "derives", "words"),
+    [
+        ({}, {}, False, []),
+        ({"skipNodeOperations": ["*"]}, {}, False, ["skipNodeOperations of slices is ignored"]),
+        ({}, {"consumesCounters": [{"counterSet": "c", "compatibilityGroups": ["a"]}]}, False, ["compatibilityGroups of devices"]),
+        ({}, {}, True, ["derivedAttributes are ignored"]),
+    ],
+)
+def test_fields_of_devices_that_1_37_brought_are_named(slice_more: Object, device_more: Object, derives: bool, words: list[str]) -> None:
+    api, driver = "resource.k8s.io/v1", "gpu.example.com"
+    pool = {"name": "n1", "generation": 1, "resourceSliceCount": 1}
+    exactly = {"deviceClassName": "gpu", **({"derivedAttributes": [{"name": "a"}]} if derives else {})}
+    listed = [
+        {"apiVersion": api, "kind": "ResourceSlice", "metadata": {"name": "s"},
+         "spec": {"driver": driver, "nodeName": "n1", "pool": pool, "devices": [{"name": "d", **device_more}], **slice_more}},
+        {"apiVersion": api, "kind": "DeviceClass", "metadata": {"name": "gpu"}, "spec": {"extendedResourceName": "example.com/gpu"}},
+        {"apiVersion": api, "kind": "ResourceClaim", "metadata": {"name": "c"},
+         "spec": {"devices": {"requests": [{"name": "r", "exactly": exactly}]}}},
+    ]  # fmt: skip
+    claiming = pod("p", resourceClaims=[{"name": "c", "resourceClaimName": "c"}])
+    extended = pod("e", containers=[{"name": "a", "image": "i", "resources": {"limits": {"example.com/gpu": "1"}}}])
+    found = named(*listed, claiming, extended, pod("q"))
+    assert [(name, field) for name, field, _ in found if name == "p"] == [("p", "spec.resourceClaims")] * len(words)
+    assert [(name, field) for name, field, _ in found if name == "e"] == [("e", "devices")] * (len(words) - derives)
+    assert all(effect.startswith(word) for (_, _, effect), word in zip(found, words, strict=False))
+    assert "q" not in {name for name, _, _ in found}
+
+
+@pytest.mark.parametrize(
+    ("context", "field"),
+    [
+        ({"sysctls": [{"name": "net.core.somaxconn", "value": "1024"}]}, "sysctls"),
+        ({"sysctls": [{"name": "kernel/msgmax", "value": "1"}, {"name": "net.ipv4.tcp_syncookies", "value": "1"}]}, "sysctls"),
+        ({"sysctls": [{"name": "net.ipv4.tcp_syncookies", "value": "1"}, {"name": "net/ipv4/tcp_rmem", "value": "1"}]}, None),
+        ({"supplementalGroupsPolicy": "Strict"}, "supplementalGroupsPolicy"),
+        ({"supplementalGroupsPolicy": "Merge"}, None),
+        ({"appArmorProfile": {"type": "RuntimeDefault"}}, "appArmorProfile"),
+        ({"appArmorProfile": {"type": "Unconfined"}}, None),
+        ({"fsGroup": 1000, "runAsUser": 1000}, None),
+    ],
+)
+def test_what_a_kubelet_may_refuse_a_pod_for_is_named(context: Object, field: str | None) -> None:
+    found = [each[1] for each in named(pod("a", securityContext=context))]
+    assert found == ([] if field is None else [f"spec.securityContext.{field}"])
+
+
+def test_what_only_the_kubelet_reads_tells_no_pods_apart() -> None:
+    """Admission plugins fill security contexts in, each pod's its own."""
+    plain, strict = pod("a"), pod("b", securityContext={"supplementalGroupsPolicy": "Strict"})
+    snapshot = from_objects([node("n1"), plain, strict])
+    specs = [workload_objects.PodTemplateSpec(spec=each.spec) for each in snapshot.pods]
+    assert fingerprint(specs[0]) == fingerprint(specs[1])
+    cluster = compile_cluster(snapshot, select(snapshot))
+    assert cluster.count.tolist() == [2]

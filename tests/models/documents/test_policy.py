@@ -15,6 +15,7 @@ from models.documents.policy import (
     DEFAULT,
     SYSTEM_CONSTRAINTS,
     AgeCost,
+    AntiAffinityUser,
     Closeness,
     DefaultConstraint,
     Moves,
@@ -63,6 +64,12 @@ FULL: Object = {
     "colocateNamespaces": True,
     "daemonNamespaces": ["kube-system", "monitoring"],
     "refuseAllNamespacesAntiAffinity": True,
+    "antiAffinityUsers": [
+        {"namespaces": ["db"], "serviceAccounts": ["db/main"], "priorityClasses": ["critical"], "keys": "hostname"},
+        {"keys": "none"},
+    ],
+    "symmetricPreferredAntiAffinity": False,
+    "executionGraceSeconds": 300,
     "topologies": [
         {
             "nodes": ["n1"],
@@ -76,6 +83,11 @@ FULL: Object = {
         }
     ],
 }
+
+
+def test_a_service_account_of_a_user_has_a_namespace(read: Read) -> None:
+    line = refused(read, "antiAffinityUsers: [{serviceAccounts: [db]}]")
+    assert line == "Policy: antiAffinityUsers[0]: serviceAccounts: 'db': NAMESPACE/NAME expected"
 
 
 @pytest.fixture
@@ -109,6 +121,9 @@ def test_every_field_is_read(read: Read) -> None:
     assert (policy.strategy, policy.priceLabel, policy.shorthand) == ("pack", "example.com/price", "symmetric")
     assert policy.closeness == Closeness(10, 3, -1)
     assert policy.colocatePods is policy.colocateNamespaces is policy.refuseAllNamespacesAntiAffinity is True
+    assert policy.symmetricPreferredAntiAffinity is False
+    assert policy.executionGraceSeconds == 300
+    assert policy.antiAffinityUsers == (AntiAffinityUser(("db",), ("db/main",), ("critical",), "hostname"), AntiAffinityUser(keys="none"))
     assert policy.daemonNamespaces == ("kube-system", "monitoring")
     assert policy.moves == Moves("controller.kubernetes.io/pod-deletion-cost", (PriorityCost(1000, 5),), (AgeCost(24, 2),))
     zones = (TopologyZone("node-0", {"cpu": "8", "memory": "16Gi"}, "s0"), TopologyZone("node-1", {"cpu": 8}, "s1"))

@@ -343,3 +343,23 @@ def test_unreadable_quantities_are_left_alone_past_validation() -> None:
     found = from_objects([pod], validate=False).pods[0].spec
     assert found.containers is not None
     assert requested(found.containers[0]) == {"cpu": "x"}
+
+
+@pytest.mark.parametrize(
+    ("own", "named", "policy"),
+    [
+        ({}, {"preemptionPolicy": "Never"}, "Never"),
+        ({"preemptionPolicy": "PreemptLowerPriority"}, {"preemptionPolicy": "Never"}, "PreemptLowerPriority"),
+        ({"priority": 7}, {"preemptionPolicy": "Never"}, None),  # stored: an API server has filled in both
+        ({}, {}, None),
+    ],
+)
+def test_preemption_policy_comes_from_the_class(own: dict[str, Any], named: dict[str, Any], policy: str | None) -> None:
+    a_class = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "high"}, "value": 7, **named}
+    waits = {
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "namespace": "default"},
+        "spec": {"containers": [{"name": "c"}], "priorityClassName": "high", **own},
+    }  # fmt: skip
+    assert from_objects([a_class, waits]).pods[0].spec.preemptionPolicy == policy
+    del waits["spec"]["priorityClassName"]
+    assert from_objects([{**a_class, "globalDefault": True}, waits]).pods[0].spec.preemptionPolicy == policy

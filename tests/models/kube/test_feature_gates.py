@@ -9,6 +9,7 @@ import pytest
 
 from models.kube import feature_gates
 from models.kube.feature_gates import DEFAULT_VERSION, VERSIONS, FeatureGates, GateError, nearest, newest, parse_gate
+from tests.models.kube.gate_facts import FACTS, OTHERS, state
 
 _PAGE = Path(feature_gates.__file__).parents[2] / "docs" / "rules.md"
 _CELLS = {"on": "on", "off": "off", "locked": "locked", "none": "–"}
@@ -20,9 +21,22 @@ def test_the_page_lists_what_each_version_has() -> None:
     assert shown == {gate: [_CELLS[state] for state in states.values()] for gate, states in feature_gates.table().items()}
 
 
+def test_the_table_is_that_of_the_sources() -> None:
+    assert feature_gates.table() == {gate: {v: state(FACTS[gate], v) for v in VERSIONS} for gate in feature_gates.table()}
+    assert set(FACTS) == set(feature_gates.table())
+
+
+@pytest.mark.parametrize("gate", OTHERS)
+def test_gates_outside_the_table_are_set_alike_or_change_no_verdict(gate: str) -> None:
+    stages, why = OTHERS[gate]
+    states = {state(stages, version) for version in VERSIONS}
+    assert gate not in feature_gates.table()
+    assert states <= {"on", "locked"} or why in ("speed", "no filter reads it", "says where a pod will go, not where it may")
+
+
 def test_gates_follow_their_version() -> None:
     assert [FeatureGates(version).enabled("DRAExtendedResource") for version in VERSIONS] == [False, False, True, True]
-    assert [FeatureGates(version).enabled("VolumeLimitScaling") for version in VERSIONS] == [False] * 4
+    assert [FeatureGates(version).enabled("VolumeLimitScaling") for version in VERSIONS] == [False, False, False, True]
     assert [FeatureGates(version).has("incomplete pools yield no devices") for version in VERSIONS] == [False, True, True, True]
     with pytest.raises(KeyError):
         FeatureGates().enabled("NoSuchGate")
@@ -40,14 +54,20 @@ def test_only_what_differs_from_the_defaults_is_kept() -> None:
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("gate", feature_gates.table())
 def test_what_may_be_set(gate: str, version: str) -> None:
-    state = feature_gates.table()[gate][version]
+    now = feature_gates.table()[gate][version]
     for on in (False, True):
-        if state == "none" or (state == "locked" and not on):
-            words = "which came with" if state == "none" else "locked to true"
+        if now == "none" or (now == "locked" and not on):
+            words = "which (came|went) with" if now == "none" else "locked to true"
             with pytest.raises(GateError, match=words):
                 feature_gates.feature_gates(version, {gate: on})
         else:
             assert feature_gates.feature_gates(version, {gate: on}).enabled(gate) == on
+
+
+@pytest.mark.parametrize(("version", "words"), [("1.34", "which came with 1.35"), ("1.37", "which went with 1.37")])
+def test_a_gate_that_is_not_there_came_later_or_went(version: str, words: str) -> None:
+    with pytest.raises(GateError, match=words):
+        feature_gates.feature_gates(version, {"GangScheduling": True})
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,9 @@ from models.kube import objects as kube_objects
 from models.kube import pod_requests, topology_objects
 from models.numa import alignment, node_topology
 from models.numa.alignment import Ask
+from models.numa.containers import INIT, ZoneAsk
 from models.snapshot.snapshot import from_objects
+from solver.numa import zone_pools
 from tests.numa_clusters import cluster
 from tests.topology_manager import Outcome, simulate
 
@@ -141,22 +143,21 @@ def first_fit(
     found: node_topology.NumaTree, allocatable: dict[str, int], left: list[dict[str, int]], pod: kube_objects.Pod
 ) -> dict[str, tuple[str, ...]] | str:
     """Zones by name of the ask under single-numa-node, or the name of the ask that is turned away; ``left`` changes only on success."""
-    after = [dict(zone) for zone in left]
+    wanted: list[ZoneAsk] = []
+    names: list[str] = []
     got: dict[str, tuple[str, ...]] = {}
     for ask in alignment.asks(pod, found.scope):
         amounts = alignment.aligned(found, ask.amounts)
         if alignment.missing(found, ask.amounts, allocatable):
             return ask.name
-        fits = (i for i, zone in enumerate(after) if all(zone.get(name, 0) >= amount for name, amount in amounts))
-        place = next(fits, None) if amounts else -1
-        if place is None:
-            return ask.name
-        if place >= 0 and ask.kind != "init":
-            for name, amount in amounts:
-                after[place][name] -= amount
-        got[ask.name] = (found.zones[place],) if place >= 0 else ()
-    left[:] = after
-    return got
+        got[ask.name] = ()
+        if amounts:
+            wanted.append(ZoneAsk(INIT if ask.kind == "init" else 0, amounts))
+            names.append(ask.name)
+            if zone_pools.first_fit(found, [dict(zone) for zone in left], wanted) is None:
+                return ask.name
+    pools = zone_pools.first_fit(found, left, wanted) or []
+    return got | {name: (found.zones[pool.bit_length() - 1],) for name, pool in zip(names, pools, strict=True)}
 
 
 def test_admission_by_asks_is_that_of_the_simulated_kubelet() -> None:

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from models.numa.container_expressions import ContainerView, Expression, ExpressionError, _glob
+from models.numa.container_expressions import ContainerView, Expression, ExpressionError, glob
 
 
 def glob_match(pattern: str, text: str) -> bool:
     """Return whether the pattern of an expression matches the whole text; False for a malformed pattern."""
-    compiled = _glob(pattern)
+    compiled = glob(pattern)
     return compiled is not None and compiled.match(text) is not None
 
 

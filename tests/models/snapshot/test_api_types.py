@@ -25,10 +25,11 @@ TABLE = Path(api_types.__file__).with_name("api_types.json")
 #: Objects that are looked through for unknown fields, besides those that are read.
 ALSO = {"LimitRange": "core_v1", "ResourceQuota": "core_v1"}
 #: Kinds that other projects define, and alpha kinds whose fields change from version to version.
-APART = ("NodeResourceTopology", "PodGroup", "Workload")
+APART = ("BalloonsPolicy", "NodeResourceTopology", "TopologyAwarePolicy", "PodGroup", "Workload")
 MODULES = {
     "apps": "apps_v1",
     "batch": "batch_v1",
+    "node.k8s.io": "node_v1",
     "policy": "policy_v1",
     "resource.k8s.io": "resource_v1",
     "scheduling.k8s.io": "scheduling_v1",
@@ -62,26 +63,35 @@ def _fields(cls: ast.ClassDef, module: str, known: set[str]) -> Fields:
     return found
 
 
-def _types() -> dict[str, Fields]:
+def published_types() -> dict[str, Fields]:
+    """Return every type of the package, with its fields."""
     trees = {path.stem: ast.parse(path.read_text()) for path in sorted((_folder() / "models").glob("*_v*.py"))}
     found = [(module, cls) for module, tree in trees.items() for cls in tree.body if isinstance(cls, ast.ClassDef)]
     classes = {f"{module}.{cls.name}": (cls, module) for module, cls in found}
     return {name: _fields(cls, module, set(classes)) for name, (cls, module) in classes.items()}
 
 
-def _groups() -> dict[str, list[str]]:
-    """The kinds of each API group."""
-    found: dict[str, set[str]] = {}
+def resource_types() -> dict[tuple[str, str], set[str]]:
+    """Return by API group and kind the names of its types, one for each version."""
+    found: dict[tuple[str, str], set[str]] = {}
     for path in sorted((_folder() / "resources").glob("*_v*.py")):
         for call in ast.walk(ast.parse(path.read_text())):
             if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == "ResourceDef":
                 group, _, kind = (ast.literal_eval(argument) for argument in call.args)
-                found.setdefault(group, set()).add(kind)
-    return {group: sorted(names) for group, names in sorted(found.items())}
+                found.setdefault((group, kind), set()).add(f"{path.stem}.{kind}")
+    return found
+
+
+def _groups() -> dict[str, list[str]]:
+    """The kinds of each API group."""
+    found: dict[str, list[str]] = {}
+    for group, kind in sorted(resource_types()):
+        found.setdefault(group, []).append(kind)
+    return found
 
 
 def build() -> dict[str, object]:
-    types = _types()
+    types = published_types()
     heads = {
         kind.name: f"{next(MODULES[g] if g else 'core_v1' for g in sorted(kind.groups) if g in MODULES or not g)}.{kind.name}"
         for kind in kinds.KINDS.values()

@@ -193,7 +193,7 @@ def test_a_file_that_cannot_be_opened_is_a_problem(file: Any, monkeypatch: pytes
 # --- kinds ------------------------------------------------------------------------------------------------------------
 
 PLACES = {
-    "ServiceAccount": "service_accounts",
+    "ServiceAccount": "service_accounts", "RuntimeClass": "runtime_classes",
     "Node": "nodes", "Pod": "pods", "Namespace": "namespaces", "PriorityClass": "priority_classes", "Service": "services",
     "ResourceQuota": "resource_quotas", "LimitRange": "limit_ranges",
     "PodDisruptionBudget": "pod_disruption_budgets", "PersistentVolume": "persistent_volumes", "StorageClass": "storage_classes",
@@ -201,6 +201,7 @@ PLACES = {
     "PodGroup": "pod_groups", "Workload": "scheduling_workloads", "CSIDriver": "csi_drivers", "ResourceSlice": "resource_slices",
     "DeviceClass": "device_classes", "DeviceTaintRule": "device_taint_rules", "ResourceClaim": "resource_claims",
     "ResourceClaimTemplate": "resource_claim_templates",
+    "BalloonsPolicy": "balloons_policies", "TopologyAwarePolicy": "topology_aware_policies",
 }  # fmt: skip
 
 

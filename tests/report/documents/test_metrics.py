@@ -102,6 +102,17 @@ def test_names_are_escaped() -> None:
     assert not any(name == "kubestow_run_seconds" for name, _ in found)
 
 
+def test_opportunity_cost_is_by_namespace_workload_and_pod(tmp_path: Path) -> None:
+    found, _ = run("audit instances/audit/KS305-anti-affinity-opportunity-cost.yaml", tmp_path)
+    for level, labels in (("namespace", {}), ("workload", {"workload": "Deployment/alone"}), ("pod", {"pod": "alone-1-x"})):
+        of, name = {"namespace": "team", **labels}, f"{level}_opportunity_cost"
+        assert value(found, name, estimate="actual", resource="cpu", unit="core", **of) == 3.5
+        assert value(found, name, estimate="actual", resource="memory", unit="byte", **of) == 7 * 2**30
+        assert value(found, name, estimate="actual", resource="nodes", unit="integer", **of) == 1
+    assert value(found, "pod_opportunity_cost", pod="alone-1-x", estimate="average", resource="cpu") == 7.5
+    assert value(found, "namespace_opportunity_cost", namespace="team", estimate="largest", resource="cpu") == 31
+
+
 def test_a_deterministic_run_has_the_same_bytes(tmp_path: Path) -> None:
     texts = []
     for _ in range(2):

@@ -6,7 +6,7 @@ import pytest
 
 from models.documents.placement import TierResult
 from models.documents.policy import Policy
-from report.documents.tier_words import TierWords, tier_words
+from report.documents.tier_words import TierWords, gap_text, tier_words
 
 
 @pytest.mark.parametrize(
@@ -30,3 +30,19 @@ from report.documents.tier_words import TierWords, tier_words
 )
 def test_words(tier: TierResult, policy: Policy | None, expected: TierWords) -> None:
     assert tier_words(tier, policy) == expected
+
+
+@pytest.mark.parametrize(
+    ("value", "bound", "text"),
+    [
+        (5, 5, "proved"),
+        (0, 0, "proved"),
+        (0, 3, "300 %"),
+        (340, 341, "0.3 %"),
+        (1000, 1001, "0.1 %"),
+        (100000, 100001, "0.1 %"),
+        (-2, 0, "100 %"),
+    ],
+)
+def test_a_gap_is_never_rounded_down_to_nothing(value: int, bound: int, text: str) -> None:
+    assert gap_text(value, bound) == text

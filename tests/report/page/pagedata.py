@@ -28,6 +28,7 @@ def blank(nodes: int = 0) -> Document:
         "snapshot": {"sha256": "0" * 64, "nodes": nodes, "pods": 0, "pending": 0, "origin": ""},
         "summary": {
             "status": None,
+            "statusWords": [],
             "engine": None,
             "seconds": None,
             "tiers": [],
@@ -230,6 +231,7 @@ def result(random: Random, made: Document) -> None:
     """What a solver says: status, tiers, preferences, the course of the search, notes."""
     made["summary"] |= {
         "status": "optimal",
+        "statusWords": ["optimal"],
         "engine": "exact",
         "seconds": {"load": 0.12, "compile": 0.2, "solve": 3.4, "verify": 0.02},
         "tiers": [

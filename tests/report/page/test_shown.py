@@ -80,6 +80,13 @@ def test_violations_are_an_alert(report: Open) -> None:
     assert opened.page.inner_text("#status").split("\n") == ["claims to be optimal", "✕ 1 violation"]
 
 
+def test_tiers_that_the_status_leaves_out_have_a_badge_of_their_own(report: Open) -> None:
+    data = pagedata.placement(Random(3), 9, 80, 0)
+    data["summary"]["statusWords"] = ["placed and preferences: optimal", "evenness of the nodes: gap 66.6 %"]
+    badges = report(data).page.inner_text("#status").split("\n")
+    assert badges[:2] == ["✓ placed and preferences: optimal", "! evenness of the nodes: gap 66.6 %"]
+
+
 def test_empty_parts_say_so(report: Open) -> None:
     text = report(pagedata.blank(0)).page.inner_text("main")
     for words in (

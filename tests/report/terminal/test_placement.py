@@ -23,6 +23,14 @@ def test_summary_line(placement: Placement) -> None:
     assert terminal_placement.summary(placement, 0.44) == said
 
 
+def test_an_open_tie_break_is_not_called_optimal(placement: Placement, snapshot: Snapshot) -> None:
+    placement.status = "optimal"
+    placement.objective = [TierResult("placed", 2, 2, 10), TierResult("soft", 3, 3), TierResult("strategy", -1_879_400, -629_213)]
+    said = "placed and preferences: optimal; evenness of the nodes: gap 66.6 %"
+    assert f"; {said}; 1.0 s" in terminal_placement.summary(placement, 1)
+    assert f"\nObjective: {said} (exact engine, 0.7 s)\n" in draw(placement, snapshot, 100)
+
+
 def test_what_is_left_is_proved_or_not(placement: Placement) -> None:
     assert terminal_placement.outcome(placement) == "2 of 4 pods placed, 2 could not be (not proved)"
     for tier in placement.objective:

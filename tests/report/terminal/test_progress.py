@@ -21,22 +21,6 @@ def event(
     return Progress(phase, tier, priority, value, bound, seconds, detail)
 
 
-@pytest.mark.parametrize(
-    ("value", "bound", "text"),
-    [
-        (5, 5, "proved"),
-        (0, 0, "proved"),
-        (0, 3, "300 %"),
-        (340, 341, "0.3 %"),
-        (1000, 1001, "0.1 %"),
-        (100000, 100001, "0.1 %"),
-        (-2, 0, "100 %"),
-    ],
-)
-def test_a_gap_is_never_rounded_down_to_nothing(value: int, bound: int, text: str) -> None:
-    assert progress.gap_text(value, bound) == text
-
-
 def test_describe() -> None:
     assert progress.describe(event("compile")) == "compile"
     assert progress.describe(event("exact", "placed", 10, 4, 5)) == "exact · placed (priority 10) · best 4 · bound 5 · gap 25.0 %"

@@ -86,17 +86,19 @@ def test_two_templates_that_want_each_other_open_one_zone() -> None:
     assert judged(found, {"a0": 0, "a1": 2, "b0": 0}) is None  # a1 has no b in its zone
 
 
-def test_a_pair_does_not_open_a_zone_beside_a_match_elsewhere() -> None:
+def test_a_pair_is_satisfied_beside_a_match_elsewhere() -> None:
     running = pod("b9", labels={"app": "b"}, node_name="n2")
     found = oracle(*zones("z1", "z1", "z2"), running, member("a0", "a", affinity=wants("b")), member("b0", "b", affinity=wants("a")))
-    assert judged(found, {"a0": 0, "b0": 0}) is None
+    assert sizes(judged(found, {"a0": 0, "b0": 0})) == [2]
+    assert judged(found, {"a0": 0, "b0": 2}) is None  # b0 has no a in its zone
     assert sizes(judged(found, {"a0": 2, "b0": 2})) == [1, 1]  # with the running one before them they need no unit
 
 
-def test_two_pairs_open_one_zone_only() -> None:
+def test_two_pairs_may_be_in_two_zones() -> None:
     pods = [member(f"{app}{i}", app, affinity=wants("b" if app == "a" else "a")) for app in "ab" for i in range(2)]
     found = oracle(*zones("z1", "z2"), *pods)
-    assert judged(found, {"a0": 0, "b0": 0, "a1": 1, "b1": 1}) is None
+    assert judged(found, {"a0": 0, "b0": 0, "a1": 1, "b1": 1}) is not None
+    assert judged(found, {"a0": 0, "b0": 0, "a1": 0, "b1": 1}) is None
     assert judged(found, {"a0": 0, "b0": 0, "a1": 0, "b1": 0}) is not None
 
 
@@ -125,31 +127,36 @@ def test_a_self_affine_gang_opens_one_zone_pod_by_pod() -> None:
     assert judged(found, {"a0": 0, "a1": 1, "a2": 2}) is None
 
 
-def test_what_opens_is_a_part_of_the_gang() -> None:
-    """a wants b on its node, b wants a in its zone: one pair opens node and zone, then b on the other node, then a beside it."""
+def test_pairs_on_two_nodes_of_a_zone() -> None:
+    """a wants b on its node, b wants a in its zone."""
     pods = [member(f"a{i}", "a", affinity=wants("b", key=HOST)) for i in range(2)]
     pods += [member(f"b{i}", "b", affinity=wants("a")) for i in range(2)]
     found = oracle(*zones("z1", "z1", "z2"), *pods)
-    assert sizes(judged(found, {"a0": 0, "b0": 0, "a1": 1, "b1": 1})) == [1, 1, 2]
+    assert judged(found, {"a0": 0, "b0": 0, "a1": 1, "b1": 1}) is not None
+    assert judged(found, {"a0": 0, "b0": 0, "a1": 1, "b1": 0}) is None
 
 
-def test_an_opener_needs_a_mate_that_is_founded_itself() -> None:
-    """a may open its zone with b, but b's own terms have a match elsewhere: neither has anyone to stand on."""
+def test_a_pair_over_two_keys_is_satisfied_beside_a_match_elsewhere() -> None:
+    """a wants b in its zone, b wants a on its node; another a runs elsewhere."""
     running = pod("a9", labels={"app": "a"}, node_name="n2")
     found = oracle(
         *zones("z1", "z1", "z2"), running, member("a0", "a", affinity=wants("b")), member("b0", "b", affinity=wants("a", key=HOST))
     )
-    assert judged(found, {"a0": 0, "b0": 0}) is None
+    assert sizes(judged(found, {"a0": 0, "b0": 0})) == [2]
+    assert judged(found, {"a0": 0, "b0": 1}) is None
     assert sizes(judged(found, {"a0": 2, "b0": 2})) == [1, 1]
 
 
-def test_pods_of_the_same_terms_are_mates_though_only_one_matches_them() -> None:
-    """b and a0 want a, a1 wants b. Only a1, a mate, stands under b, a0 being of b's own terms; and there is an a elsewhere."""
+def test_pods_of_the_same_terms_do_not_found_each_other() -> None:
+    """b and a0 want a, a1 wants b. b and a1 satisfy each other. b and a0 alone have nobody, since an a runs elsewhere."""
     running = pod("a9", labels={"app": "a"}, node_name="n2")
     pods = [member("b0", "b", affinity=wants("a")), member("a0", "a", affinity=wants("a")), member("a1", "a", affinity=wants("b"))]
     where = {"b0": 0, "a0": 0, "a1": 1}
-    assert judged(oracle(*zones("z1", "z1", "z2"), running, *pods), where) is None
+    assert sizes(judged(oracle(*zones("z1", "z1", "z2"), running, *pods), where)) == [3]
     assert judged(oracle(*zones("z1", "z1", "z2"), *pods), where) is not None
+    pair = {"b0": 0, "a0": 0}
+    assert judged(oracle(*zones("z1", "z1", "z2"), running, *pods[:2]), pair) is None
+    assert judged(oracle(*zones("z1", "z1", "z2"), *pods[:2]), pair) is not None
 
 
 def test_spread_that_no_order_of_single_pods_satisfies() -> None:

@@ -166,6 +166,26 @@ def test_shares_of_a_device(policy: Object, amount: str | None, pods: int) -> No
         assert found(listed, *claims) == ([["0"]] * count if count <= pods else None)
 
 
+#: A range, what each claim asks, and how many get a share of a device with 2 as of 1.36 (whole units) and of 1.37 (thousandths).
+FRACTIONS = [
+    ({"min": "100m", "step": "100m"}, "150m", 2, 10),  # 1 each; 200m each
+    ({"min": "500m"}, "500m", 4, 4),  # without a step nothing is rounded
+    ({"min": "1", "step": "500m"}, "1100m", 1, 1),  # 2; 1500m
+    ({"min": "0", "step": "1", "max": "1500m"}, "400m", 2, 2),  # 1 either way: thousandths, in steps of 1
+    ({"min": "0", "step": "1"}, "400m", 2, 2),
+    ({"min": "250m", "max": "700m", "step": "250m"}, "600m", 0, 0),  # 1 and 750m exceed the maximum
+]
+
+
+@pytest.mark.parametrize(("span", "amount", "whole", "milli"), FRACTIONS)
+def test_ranges_count_in_thousandths_from_1_37_on(span: Object, amount: str, whole: int, milli: int) -> None:
+    listed = [device("0", allowMultipleAllocations=True, **capacity("2", validRange=span))]
+    for count in range(1, 12):
+        claims = [claim(f"c{i}", exactly(**memory(amount))) for i in range(count)]
+        assert found(listed, *claims, version="1.36") == ([["0"]] * count if count <= whole else None)
+        assert found(listed, *claims, version="1.37") == ([["0"]] * count if count <= milli else None)
+
+
 def test_what_shares_consume_already_and_that_one_request_gets_distinct_devices() -> None:
     listed = [device("0", allowMultipleAllocations=True, **capacity("8")), device("1", **capacity("8"))]
     taken = claim("taken", exactly(), gets=[got("a", "0", shareID="x", consumedCapacity={"memory": "6"})])

@@ -150,6 +150,14 @@ def test_other_policies_are_optimal_too(kind: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("kind", "count"), [("pods", FEW), *(pytest.param(k, INSTANCES // 2, marks=pytest.mark.full) for k in ("pods", "mixed"))]
+)
+def test_an_asymmetric_policy_is_optimal_too(kind: str, count: int) -> None:
+    policy = replace(DEFAULT, symmetricPreferredAntiAffinity=False)
+    assert sum(check(seed, kind, policy) for seed in range(300, 300 + count)) > 0
+
+
+@pytest.mark.parametrize(
     ("kind", "count"), [("nodes", FEW), *(pytest.param(k, INSTANCES // 2, marks=pytest.mark.full) for k in tiny_soft.KINDS)]
 )
 def test_images_count_where_the_policy_says_so(kind: str, count: int) -> None:

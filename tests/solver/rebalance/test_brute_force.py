@@ -194,16 +194,24 @@ def _told(tiers: Sequence[Tier]) -> dict[tuple[str, int | None], int]:
 
 
 def compare(seed: int, kind: str, *, resized: bool = False) -> Best:
-    """Asserts that the plan of a random cluster is as good as the best one, valid, and the last of its kind; returns the best one.
-    ``resized``: pods hold other than they ask for, so that nodes are fuller after a move, and a second plan may be worth something."""
+    """Assert that the plan of a random cluster is as good as the best one, valid, and the last of its kind; return the best one.
+
+    ``resized``: pods hold other than they ask for, so that nodes are fuller after a move, and a second plan may be worth something.
+    """
+    objects = tiny.resized(tiny.cluster(seed, kind), seed) if resized else tiny.cluster(seed, kind)
+    goals, drain, limits = tiny.asked(seed, kind)
+    return agree(objects, goals, drain, limits, proved=not resized)
+
+
+def agree(objects: list[Object], goals: Sequence[str], drain: Sequence[str], limits: Limits, *, proved: bool = True) -> Best:
+    """Assert that the plan of a cluster is as good as the best one, and valid; return the best one. ``proved``: assert that it is proved
+    best, and that a second plan moves nothing."""
     from checker.plan.plan import verify_plan
     from solver.rebalance.problem.options import PlanOptions
     from solver.rebalance.rebalance import rebalance
 
-    objects = tiny.resized(tiny.cluster(seed, kind), seed) if resized else tiny.cluster(seed, kind)
-    goals, drain, limits = tiny.asked(seed, kind)
     snapshot, options = from_objects(objects), Options(time_limit=20.0, workers=1)
-    plan = rebalance(snapshot, PlanOptions(goals, drain, limits, options))
+    plan = rebalance(snapshot, PlanOptions(tuple(goals), tuple(drain), limits, options))
     assert verify_plan(snapshot, plan) == []
     known = best(objects, goals, drain, allow_eviction=limits.allowEviction, limits=limits)
     moves = [move for move in plan.moves if move.source is not None]
@@ -214,9 +222,9 @@ def compare(seed: int, kind: str, *, resized: bool = False) -> Best:
     assert (len(moves), len(plan.evictions), len(plan.moves) - len(moves)) == (
         known.moves, known.evictions, len(known.steps) - known.moves - known.evictions,
     )  # fmt: skip
-    assert plan.status == "optimal" or resized, plan.objective  # what may yet stay or come back is not told apart by counts
-    if not resized and not plan.evictions and plan.limits == Limits(allowEviction=limits.allowEviction, alsoMove=limits.alsoMove):
-        again = rebalance(from_objects(carried_out(objects, plan)), PlanOptions(goals, drain, limits, options))
+    assert plan.status == "optimal" or not proved, plan.objective  # what may yet stay or come back is not told apart by counts
+    if proved and not plan.evictions and plan.limits == Limits(allowEviction=limits.allowEviction, alsoMove=limits.alsoMove):
+        again = rebalance(from_objects(carried_out(objects, plan)), PlanOptions(tuple(goals), tuple(drain), limits, options))
         assert not again.moves, "a second plan"
     return known
 

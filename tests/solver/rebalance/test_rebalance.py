@@ -167,7 +167,7 @@ def test_a_time_limit_is_kept() -> None:
 
 
 def test_a_plan_that_the_checker_refuses_is_an_internal_fault(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rebalancing, "verify_plan", lambda snapshot, plan: [Violation("default/p", "n1", "NodePorts", "is taken")])
+    monkeypatch.setattr(rebalancing, "verify_plan", lambda snapshot, plan, **_: [Violation("default/p", "n1", "NodePorts", "is taken")])
     with pytest.raises(InternalFault, match="default/p on n1: NodePorts: is taken"):
         plan_of(_pair(), "consolidate")
 

@@ -100,6 +100,29 @@ def test_pods_level_domains_up(drawn: tuple[list[int], list[bool], list[int]], w
     assert not got or not open_ or max(got) <= min(open_) + 1
 
 
+@given(domains(), st.integers(0, 20), st.integers(1, 3), st.randoms(use_true_random=False), st.booleans())
+def test_ties_go_to_the_domains_whose_next_candidate_comes_first(
+    drawn: tuple[list[int], list[bool], list[int]], wanted: int, skew: int, rng: random.Random, many: bool
+) -> None:
+    """Next to no tie, the order of the candidates changes nothing; ``many``: more domains than are looked through one by one."""
+    counts, counted, room = map(np.array, drawn)
+    if many:
+        counts, counted, room = (np.append(part, np.full(10, off)) for part, off in ((counts, 99), (counted, False), (room, 0)))
+    codes = [d for d, k in enumerate(room.tolist()) for _ in range(k)] + [-1] * 2
+    rng.shuffle(codes)
+    given_to = np.array(codes, dtype=np.int32)
+    arguments = (counts.astype(np.int64), counted.astype(bool), room.astype(np.int64), wanted, skew)
+    by_number = pour(*arguments, pinned=False, later=True)
+    found = pour(*arguments, pinned=False, later=True, domains=given_to)
+    assert found.sum() == by_number.sum()
+    assert sorted((counts + found).tolist()) == sorted((counts + by_number).tolist())
+    level = (counts + found)[found > 0].max(initial=0)
+    places = [[i for i, code in enumerate(codes) if code == d] for d in range(len(counts))]
+    chosen = [places[d][k - 1] for d, k in enumerate(found.tolist()) if k and counts[d] + k == level]
+    passed = [places[d][k] for d, k in enumerate(found.tolist()) if k < room[d] and counts[d] + k == level - 1]
+    assert not chosen or not passed or max(chosen) < min(passed)
+
+
 @given(st.lists(st.integers(-1, 4), max_size=30))
 def test_ranks_count_within_domains(drawn: list[int]) -> None:
     found = ranks(np.array(drawn, dtype=np.int32))

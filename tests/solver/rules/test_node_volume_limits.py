@@ -145,3 +145,14 @@ def test_a_claim_that_a_pod_has_bound_counts_under_its_volume_for_the_next() -> 
     assert verify(snapshot, result) == []
     assert sorted(a.node for a in result.assignments) == ["bare", "full", "full"]
     assert result.assignments[0].node == "bare"
+
+
+@pytest.mark.parametrize(("version", "placed"), [("1.35", 1), ("1.36", 1), ("1.37", 0)])
+def test_by_default_the_driver_has_to_be_there_from_1_37_on(version: str, placed: int) -> None:
+    """The field's input: a node of 1.37 without the driver that a claim to be provisioned needs."""
+    objects = [node("bare"), csi_node("bare"), csi_driver(DISK), storage_class("fast", DISK), claim("c", "fast"), mounting("p", "c")]
+    snapshot = from_objects(objects)
+    snapshot.gates = FeatureGates(version)
+    result = place(snapshot, Options(time_limit=5))
+    assert len(result.assignments) == placed
+    assert verify(snapshot, result) == []

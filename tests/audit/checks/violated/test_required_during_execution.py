@@ -8,17 +8,20 @@ from typing import Any
 import pytest
 
 from audit.checks.violated import check, required_during_execution
+from audit.checks.violated.execution import grace_notes
 from audit.view.view import ClusterView
 from checker.plan.execution_violators import violators as checked
 from checker.plan.state import Board
 from models.documents.findings.audit import Finding
 from models.documents.rebalance_plan import Limits
+from models.execution.execution_grace import History
 from models.kube.objects import pod_key
 from models.snapshot.snapshot import from_objects
 from solver.rebalance.problem.execution_violators import violators
 from solver.rebalance.problem.options import PlanOptions
 from solver.rebalance.rebalance import rebalance
 from tests.checker.plan.plans import apart, running, together
+from tests.histories import snapshot as snapshot_of
 from tests.objects import node, pod
 from tests.plans import tiny
 
@@ -225,3 +228,87 @@ def test_who_is_named_is_who_a_plan_evicts() -> None:
         if len(names) == len(plan.evictions):
             named += len(names)
     assert named > 20
+
+
+# --- within the grace -----------------------------------------------------------------------------------------------------
+
+
+def judged(now: list[Object], before: list[Object], ago: int = 10, grace: int = 300) -> tuple[list[str], list[str]]:
+    """Codes of rules that are broken, those of scheduling alone included, and what is said of the grace."""
+    view = ClusterView(snapshot_of(now), history=History(grace, (snapshot_of(before, ago),)))
+    codes = [finding.code for each in (required_during_execution, check) for finding in each.check(view)]
+    return codes, grace_notes(view)
+
+
+def test_affinity_within_its_grace_is_no_finding_and_is_noted() -> None:
+    nodes = [node("n0"), node("n1")]
+    alone = [*nodes, running("a-0", "n0", affinity=enforced(together("b")))]
+    both = [*alone, running("b-0", "n0")]
+    assert judged(alone, both) == (
+        [],
+        ["default/a-0 breaks podAffinity that holds during execution, within its grace of 300 s: it does not count yet"],
+    )
+    assert judged(alone, alone, 300) == (["KS122"], [])
+    assert judged(alone, both, 301) == (["KS122"], [])
+
+
+def test_a_plain_rule_beside_a_forgiven_one_is_still_found() -> None:
+    nodes = [node("n0"), node("n1")]
+    terms = {"podAffinity": {**together("b")["podAffinity"], **enforced(together("c"))["podAffinity"]}}
+    mine = running("a-0", "n0", affinity=terms)
+    good = running("x-0", "n0", labels={"app": "b"})
+    bad = running("x-0", "n1", labels={"app": "b"})
+    c = running("c-0", "n0")
+    assert judged([*nodes, mine, bad], [*nodes, mine, bad, c])[0] == ["KS106"]
+    assert judged([*nodes, mine, good], [*nodes, mine, good, c])[0] == []
+
+
+def test_node_affinity_within_its_grace_is_no_finding_of_scheduling_either() -> None:
+    mine = running("a-0", "n0", affinity=enforced(on_disk("ssd")))
+    now, before = [node("n0", labels={"disk": "hdd"}), mine], [node("n0", labels={"disk": "ssd"}), mine]
+    assert judged(now, before)[0] == []
+    assert judged(now, now)[0] == ["KS121"]
+
+
+def test_who_has_to_be_near_a_pod_that_is_forgiven_stays() -> None:
+    owner = running("a-0", "n0", affinity=enforced(apart("b")))
+    now = [node("n0"), owner, running("b-0", "n0"), running("c-0", "n0", affinity=enforced(together("a")))]
+    assert judged(now, [node("n0"), owner])[0] == []
+    assert judged(now, now)[0] == ["KS123"]
+
+
+def wants(app: str, *, away: bool = False) -> Object:
+    term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": app}}}
+    return {"podAntiAffinity" if away else "podAffinity": {ENFORCED: [term]}}
+
+
+def test_a_pod_that_goes_for_another_one_is_named() -> None:
+    """`x` needs `y` and would go before it; then `y` and `not-x`, which are to be away from x, may both stay."""
+    things = [
+        node("n1", labels={"kubernetes.io/hostname": "n1"}),
+        pod("x", node_name="n1", labels={"app": "x"}, affinity=wants("y")),
+        pod("not-x", node_name="n1", labels={"app": "o"}, affinity=wants("x", away=True)),
+        pod("y", node_name="n1", labels={"app": "y"}, affinity=wants("x", away=True)),
+    ]
+    assert going(*things) == ["x"]
+
+
+@pytest.mark.full
+def test_no_finding_names_nobody() -> None:
+    """Small clusters full of broken rules: each finding says who would have to go, and without them nothing is broken."""
+    named = 0
+    for seed in range(400):
+        rng = random.Random(f"nobody-{seed}")
+        things = [node(f"n{i}", labels={"kubernetes.io/hostname": f"n{i}"}) for i in range(2)]
+        for i in range(rng.randint(2, 5)):
+            affinity: Object = {}
+            for away in (False, True):
+                if rng.random() < 0.5:
+                    affinity |= wants(rng.choice("xyz"), away=away)
+            where, app, priority = f"n{rng.choice((0, 0, 1))}", rng.choice("xyz"), rng.choice((0, 0, 1))
+            things.append(pod(f"p{i}", node_name=where, labels={"app": app}, priority=priority, affinity=affinity))
+        gone = {key.partition("/")[2] for finding in found(*things) for key in finding.pods}
+        assert all(finding.pods for finding in found(*things)), f"seed {seed}"
+        assert not found(*(thing for thing in things if thing["metadata"]["name"] not in gone)), f"seed {seed}"
+        named += len(gone)
+    assert named > 200

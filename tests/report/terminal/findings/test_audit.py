@@ -8,7 +8,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.documents.findings.audit import SEVERITIES, Audit, ComponentSpread, ControlPlane, Finding, Severity, Stage
+from models.documents.findings.audit import (
+    SEVERITIES,
+    Audit,
+    ClosedCapacity,
+    ComponentSpread,
+    ControlPlane,
+    Finding,
+    OpportunityCost,
+    Requirement,
+    Severity,
+    Stage,
+)  # fmt: skip
 from models.documents.placement import SnapshotRef, Unmodelled
 from report.findings.junit import junit
 from report.findings.outcomes import FitRule, of_audit
@@ -52,6 +63,25 @@ def test_many_findings_of_a_kind_are_cut_short_and_counted() -> None:
     assert "web-009" in text
     assert "web-010" not in text
     assert "and 15 more" in text
+
+
+def test_opportunity_cost_is_shown_for_namespaces_and_workloads() -> None:
+    found, some = document(), ClosedCapacity(1.5, 3500, 7 * 2**30)
+    found.opportunityCosts = [
+        OpportunityCost("namespace", "Namespace team", "team", 2, some, some, ClosedCapacity(0, 0, 0)),
+        OpportunityCost("workload", "Deployment team/a", "team", 2, some, some, some),
+        OpportunityCost("pod", "Pod team/a-1", "team", 1, some, some),
+    ]
+    text = table(found)
+    assert "Namespace team        2  none" in text
+    assert "1.5 nodes, 3500m CPU, 7Gi" in text
+    assert "Pod team/a-1" not in text
+
+
+def test_requirements_are_shown_with_their_status() -> None:
+    found = document()
+    found.requirements = [Requirement("scs-0214-v2", "MUST", "every node carries a zone", "broken", "1 of 2 nodes lacks it: w0")]
+    assert "scs-0214-v2  MUST  every node carries a zone  broken  1 of 2 nodes lacks it: w0" in table(found)
 
 
 def test_the_control_plane_is_shown_with_its_stages() -> None:

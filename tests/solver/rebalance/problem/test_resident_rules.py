@@ -10,7 +10,7 @@ import pytest
 from solver.rebalance.problem.problem import Step
 from solver.rebalance.problem.state import PlanState
 from tests.objects import node, pod
-from tests.solver.rebalance.problem.test_problem import case_of, class_of, even, near, running
+from tests.solver.rebalance.problem.test_problem import apart, case_of, class_of, even, near, running
 
 Object = dict[str, Any]
 ZONE = "zone"
@@ -53,6 +53,26 @@ def test_who_is_wanted_with_others_may_leave() -> None:
     assert (_landing(state, "db", 0), _gone(state, "db", 0)) == ([1, 2], True)
     state.apply(Step(class_of(state.problem, "db"), 0, 2))
     assert (_landing(state, "db2", 1), _gone(state, "db2", 1)) == ([0], False)
+
+
+def test_who_breaks_anti_affinity_does_not_hold_whom_it_needs() -> None:
+    """InterPodAffinity is one filter, whichever of its terms is broken."""
+    both = {**near("db", ZONE), **apart("foe", ZONE)}
+    things = [*_zones("z", "y"), _web("web", "n0", affinity=both), _db("db", "n0"), running("foe", "n0", labels={"app": "foe"})]
+    state = _state(*things)
+    assert state.broken() == {"InterPodAffinity": 2}
+    assert (_landing(state, "db", 0), _gone(state, "db", 0)) == ([1], True)
+    things[-1] = running("foe", "n1", labels={"app": "foe"})
+    assert (_landing(_state(*things), "db", 0), _gone(_state(*things), "db", 0)) == ([], False)
+
+
+def test_who_moved_holds_whom_it_needs_again() -> None:
+    both = {**near("db", ZONE), **apart("foe", ZONE)}
+    state = _state(
+        *_zones("z", "y"), _web("web", "n0", affinity=both), _db("db", "n0"), _db("db2", "n1"), running("foe", "n0", labels={"app": "foe"})
+    )
+    state.apply(Step(class_of(state.problem, "web"), 0, 1))
+    assert _landing(state, "db2", 1) == []
 
 
 def test_who_missed_others_before_does_not_hold_them_now() -> None:

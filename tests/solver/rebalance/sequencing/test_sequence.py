@@ -16,7 +16,7 @@ from models.snapshot.snapshot import from_objects
 from solver.rebalance.problem.options import PlanOptions
 from solver.rebalance.problem.problem import RebalanceProblem, Step, read_problem
 from solver.rebalance.problem.state import PlanState
-from solver.rebalance.sequencing import astar
+from solver.rebalance.sequencing import astar, confinement
 from solver.rebalance.sequencing.deadlocks import waiting_in_circle
 from solver.rebalance.sequencing.sequence import Ordered, count_pods, order
 from solver.rebalance.waves.within import fits
@@ -313,6 +313,7 @@ def test_a_stopped_search_proves_nothing() -> None:
 
 def test_a_search_cut_short_proves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(astar, "STATES", 1)
+    monkeypatch.setattr(confinement, "MAX_STATES", 0)
     problem = case_of([node("a"), node("b"), pod("p", "a"), pod("q", "b", cpu="900m"), pod("r", "a", cpu="0"), pod("s", "b", cpu="0")])
     found = run(problem, target_of(problem, {"p": "b", "q": "a", "r": "b"}))
     assert found.steps is None

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from audit.checks import domain_blocking
+from audit.checks.anti_affinity import domain_blocking
 from audit.view.view import ClusterView
 from models.documents.findings.audit import Finding
 from models.snapshot.snapshot import from_objects, load
@@ -15,7 +15,7 @@ from tests.audit.checks.unsatisfiable.test_check import affinity, deployment, to
 from tests.objects import Object, node, pod
 from tests.tiny import HOST
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[4]
 INSTANCES = ROOT / "instances" / "audit"
 OWN = [code.code for code in domain_blocking.CODES]
 

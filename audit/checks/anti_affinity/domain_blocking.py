@@ -50,6 +50,7 @@ CODES: Final[tuple[Code, ...]] = (_ALL, _CLAIMS, _HOLDS, _NODES)
 def check(view: ClusterView) -> Iterator[Finding]:
     matches = view.once(LabelMatches)
     spaces = len({s.namespace for s in view.subjects} | {p.metadata.namespace or "default" for p in view.snapshot.pods})
+    refuse = view.policy.refuseAllNamespacesAntiAffinity
     for s, subject in enumerate(view.subjects):
         for term in matches.terms[s]:
             if not (term.required and term.kind == "anti-affinity") or term.selector is None:
@@ -66,7 +67,7 @@ def check(view: ClusterView) -> Iterator[Finding]:
                     yield _found(_NODES, matches, subject, term, others, pods, None)
                 continue
             if everywhere:
-                yield _found(_ALL, matches, subject, term, others, pods, "error" if others or pods else "warning")
+                yield _found(_ALL, matches, subject, term, others, pods, "error" if refuse or others or pods else "warning")
             elif not others and not pods:
                 continue
             else:

@@ -1,0 +1,55 @@
+"""Options about rules that hold during execution: how long they are forgiven, and earlier snapshots."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from commands.common.options import READ, in_order
+
+if TYPE_CHECKING:
+    from commands.common.options import Streams
+    from models.documents.policy import Policy
+    from models.execution.execution_grace import History
+    from models.snapshot.snapshot import Snapshot
+
+_MAX_SECONDS: Final = 10**9
+
+since: Callable[..., Any] = click.option(
+    "--since",
+    multiple=True,
+    metavar="FILE",
+    type=READ,
+    help="An earlier snapshot of the cluster (a file, or a directory of one); repeatable.",
+)
+options = in_order(
+    click.option(
+        "--execution-grace",
+        type=click.IntRange(0, _MAX_SECONDS),
+        metavar="SECONDS",
+        help="How long rules that hold during execution may be broken before they count.  [default: the policy's, else 0]",
+    ),
+    since,
+)
+
+
+def history(snapshot: Snapshot, paths: tuple[str, ...], seconds: int | None, policy: Policy, streams: Streams) -> History:
+    """Return what is known of the time before a snapshot; what is wrong with it ends the command.
+
+    Args:
+        snapshot: The snapshot that is judged.
+        paths: Earlier snapshots, each a file or a directory.
+        seconds: The grace of the command line, None for that of the policy.
+        policy: The policy.
+        streams: The inputs, for messages.
+    """
+    from commands.common import inputs
+    from commands.core import reading
+    from models.execution.execution_grace import History, warnings
+
+    name = reading.labels(streams.snapshots) or "the snapshot"
+    found = inputs.checked(lambda: reading.earlier(snapshot, name, paths))
+    inputs.warn(list(warnings(snapshot.pods)), streams)
+    return History(policy.executionGraceSeconds if seconds is None else seconds, found)

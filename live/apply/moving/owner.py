@@ -1,0 +1,99 @@
+"""Controllers that make no replacement: scaled down, ended, suspended or deleted while a run waits for a pod of theirs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, Protocol
+
+from live.api.answers import Object
+from live.apply.moving.work import Work
+from live.apply.steps import Origin, Step
+from live.apply.whereabouts import is_leaving, is_over
+
+#: Kinds whose controller keeps ``spec.replicas`` pods and gives no pod an identity.
+_COUNTED: Final = ("ReplicaSet", "ReplicationController")
+#: Conditions of a Job that makes no further pod.
+_ENDED: Final = ("Complete", "Failed", "SuccessCriteriaMet", "FailureTarget")
+
+
+class Owners(Protocol):
+    """The part of a cluster that is read here, which :class:`live.api.live_cluster.LiveCluster` has."""
+
+    def objects(self, kind: str) -> Mapping[str, Object]: ...
+    def pods_of(self, owner_uid: str) -> list[Object]: ...
+
+
+def is_known(cluster: Owners, origin: Origin) -> bool:
+    """Return True if the cluster has the controller of a pod, so that it can be missed later."""
+    return origin.owner is not None and origin.owner[2] in cluster.objects(origin.owner[0])
+
+
+def why_none(cluster: Owners, origin: Origin, *, known: bool = False) -> str:
+    """Return why the controller of a pod makes no other pod in its place, empty if it does or if that is not known.
+
+    ``known`` says that the controller existed when the run began with the pod.
+    """
+    if origin.owner is None:
+        return ""
+    kind, name, uid = origin.owner
+    found = cluster.objects(kind).get(uid)
+    if found is None:
+        return f"{kind} {name} is gone" if known else ""
+    called = _called(cluster, found, f"{kind} {name}")
+    if is_leaving(found):
+        return f"{called} is being deleted"
+    rule = _RULES.get(kind)
+    said = rule(cluster, found, origin) if rule is not None else ""
+    return f"{called} {said}" if said else ""
+
+
+def gone_because(steps: Iterable[Step], work: Work) -> str:
+    """Return the end of a sentence that names the controllers of pods that are gone, if these make no pods any more."""
+    gone = [step for step in steps if work.cluster.pod(work.where.of[step.pod].uid) is None]
+    return "".join(f"; {why}" for why in dict.fromkeys(why_none(work.cluster, step.origin) for step in gone) if why)
+
+
+def _called(cluster: Owners, found: Object, name: str) -> str:
+    """Return how sentences name a controller: with the one above it, which users scale."""
+    above = next((each for each in found["metadata"].get("ownerReferences") or () if each.get("controller")), None)
+    return name if above is None else f"{name} of {above.get('kind')} {above.get('name')}"
+
+
+def _replicas(found: Object) -> int:
+    stated = (found.get("spec") or {}).get("replicas")
+    return stated if isinstance(stated, int) else 1
+
+
+def _counted(cluster: Owners, found: Object, origin: Origin) -> str:
+    """Judge a controller that counts its pods. Its own status must agree: it may have more pods for a moment."""
+    wanted = _replicas(found)
+    if wanted == 0:
+        return "was scaled to 0"
+    living = sum(not is_leaving(pod) and not is_over(pod) for pod in cluster.pods_of(found["metadata"]["uid"]))
+    status: Mapping[str, Any] = found.get("status") or {}
+    current = status.get("observedGeneration") == found["metadata"].get("generation", -1)
+    return f"has the {wanted} pods that it is to have" if current and status.get("replicas") == wanted <= living else ""
+
+
+def _numbered(cluster: Owners, found: Object, origin: Origin) -> str:
+    """Judge a StatefulSet: it makes the pods of its ordinals, whatever others there are."""
+    wanted = _replicas(found)
+    ordinal = origin.key.rpartition("-")[2]
+    first = ((found.get("spec") or {}).get("ordinals") or {}).get("start") or 0
+    return f"was scaled to {wanted}" if ordinal.isdecimal() and not first <= int(ordinal) < first + wanted else ""
+
+
+def _job(cluster: Owners, found: Object, origin: Origin) -> str:
+    spec, status = found.get("spec") or {}, found.get("status") or {}
+    if any(each.get("type") in _ENDED and each.get("status") == "True" for each in status.get("conditions") or ()):
+        return "has ended"
+    if spec.get("suspend"):
+        return "was suspended"
+    return "was scaled to 0" if spec.get("parallelism") == 0 else ""
+
+
+_RULES: Final[Mapping[str, Callable[[Owners, Object, Origin], str]]] = {
+    **dict.fromkeys(_COUNTED, _counted),
+    "StatefulSet": _numbered,
+    "Job": _job,
+}

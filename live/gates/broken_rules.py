@@ -1,0 +1,78 @@
+"""Rules that hold during execution in a cluster that is followed: reported once each has been broken for its whole grace.
+
+Nobody is evicted here: ``kubestow rebalance --goal repair`` plans that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from live.api.answers import Object
+from live.gates.crews import Cluster
+from models.execution.execution_grace import Rule, stated
+from models.kube.objects import pod_key
+from models.snapshot.snapshot import InputError
+
+_FIELD: Final = "requiredDuringSchedulingRequiredDuringExecution"
+_PARTS: Final = ("nodeAffinity", "podAffinity", "podAntiAffinity")
+#: Seconds between two readings of the cluster.
+_PAUSE: Final = 5.0
+
+
+@dataclass
+class BrokenRules:
+    """What is known of broken rules over time.
+
+    Attributes:
+        cluster: The cluster that is followed.
+        grace: Seconds of pods that state none of their own.
+        exempt: Namespaces without hard anti-affinity.
+        say: Takes a sentence that a user should read.
+        pause: Seconds between two readings.
+    """
+
+    cluster: Cluster
+    grace: int
+    exempt: tuple[str, ...]
+    say: Callable[[str], None]
+    pause: float = _PAUSE
+    _since: dict[tuple[str, Rule], float] = field(default_factory=dict)
+    _told: dict[tuple[str, Rule], str] = field(default_factory=dict)
+    _next: float = 0.0
+
+    async def look(self, now: float) -> None:
+        """Read the cluster, at most once in a pause, and report rules that count from now on, and those that hold again.
+
+        ``now``: seconds of a monotonic clock.
+        """
+        if now < self._next:
+            return
+        self._next = now + self.pause
+        if not self._since and not any(_has_rule(pod) for pod in self.cluster.objects("Pod").values()):
+            return
+        from solver.rebalance.problem.execution_violators import Enforced
+
+        try:
+            snapshot = await self.cluster.read_snapshot()
+        except InputError:
+            return  # what no snapshot may hold is reported where pods are let go
+        broken: dict[tuple[str, Rule], Any] = {}
+        for i, rule in sorted(Enforced(snapshot, self.exempt).broken()):
+            pod = snapshot.pods[i]
+            broken[pod.metadata.uid or pod_key(pod), rule] = pod
+        self._since = {key: self._since.get(key, now) for key in broken}
+        for key in [key for key in self._told if key not in broken]:
+            self.say(f"{self._told.pop(key)} holds again, or the pod is gone")
+        for key, pod in broken.items():
+            own = stated(pod)
+            grace = self.grace if own is None else own
+            if key not in self._told and now - self._since[key] >= grace:
+                name = self._told[key] = f"Pod {pod_key(pod)} on {pod.spec.nodeName}: {key[1][0]} that holds during execution"
+                self.say(f"{name} is broken for {grace} s or longer: plan with kubestow rebalance --goal repair")
+
+
+def _has_rule(pod: Object) -> bool:
+    affinity = pod.get("spec", {}).get("affinity") or {}
+    return any((affinity.get(part) or {}).get(_FIELD) for part in _PARTS)

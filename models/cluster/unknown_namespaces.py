@@ -1,0 +1,106 @@
+"""Namespaces whose labels decide what a pod affinity term matches, and that the snapshot has no object for.
+
+Every namespace has the label kubernetes.io/metadata.name. Other labels are known only from the Namespace object. Where it is missing, such
+a namespace counts as one without other labels, and nothing that depends on them is proved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from models.cluster.pod_terms import NAME_LABEL
+from models.kube.objects import Pod, PodAffinityTerm, is_terminal, pod_key
+from models.kube.pod_spec import affinity_terms
+from models.kube.selectors import Selector, canonical, requirement_holds, selector_matches
+from models.snapshot.snapshot import Snapshot
+
+_PARTS: Final = ("podAffinity", "podAntiAffinity")
+#: How the sentence about them begins.
+SENTENCE: Final = "the labels of namespace"
+#: Namespaces and pods named in a sentence.
+_NAMED: Final = 3
+
+
+@dataclass(frozen=True)
+class Undecided:
+    """Terms whose matches depend on labels that are not known.
+
+    Attributes:
+        namespaces: Names of the namespaces without an object, sorted.
+        owners: Indices of the pods that carry such terms.
+        required: Indices of the pods that a required one of these terms may concern: its owners, and the pods that it may match.
+    """
+
+    namespaces: tuple[str, ...]
+    owners: tuple[int, ...]
+    required: frozenset[int]
+
+    def sentence(self, snapshot: Snapshot) -> str:
+        """Return what is not known, what it decides, and what to capture."""
+        spaces = f"{'s' * (len(self.namespaces) > 1)} {_some(self.namespaces)}"
+        pods = f"pod{'s' * (len(self.owners) > 1)} {_some([pod_key(snapshot.pods[i]) for i in self.owners])}"
+        return (
+            f"{SENTENCE}{spaces} are not known, since the snapshot has no such Namespace objects: what the namespaceSelector of {pods} "
+            "decides is not proved; add the output of `kubectl get namespaces -o json`, or capture the whole cluster (kubestow capture)"
+        )
+
+
+def labels_decide(selector: Selector | None, name: str) -> bool:
+    """Return whether labels beside its name decide if a selector matches a namespace."""
+    named = [r for r in selector or () if r.key == NAME_LABEL]
+    return len(named) < len(selector or ()) and all(requirement_holds(r, {NAME_LABEL: name}) for r in named)
+
+
+def undecided_namespaces(term: PodAffinityTerm, unknown: Iterable[str]) -> frozenset[str]:
+    """Return those namespaces without objects that a term may or may not look at."""
+    selector = canonical(term.namespaceSelector)
+    return frozenset(name for name in unknown if name not in (term.namespaces or ()) and labels_decide(selector, name))
+
+
+def undecided(snapshot: Snapshot) -> Undecided | None:
+    """Return which terms of pods depend on labels of namespaces that are not known; None if none does."""
+    living = [i for i, pod in enumerate(snapshot.pods) if not is_terminal(pod)]
+    unknown = {snapshot.pods[i].metadata.namespace or "default" for i in living} - snapshot.namespaces.keys()
+    if not unknown:
+        return None
+    there: dict[str, list[int]] = {name: [] for name in unknown}
+    for i in living:
+        if (name := snapshot.pods[i].metadata.namespace or "default") in there:
+            there[name].append(i)
+    memo: dict[object, tuple[frozenset[str], frozenset[int]]] = {}
+    spaces: set[str] = set()
+    owners: list[int] = []
+    required: set[int] = set()
+    for i in living:
+        for term, hard in _terms(snapshot.pods[i]):
+            key = canonical(term.labelSelector), canonical(term.namespaceSelector), tuple(term.namespaces or ())
+            if key not in memo:
+                memo[key] = _hits(snapshot, term, there)
+            where, hits = memo[key]
+            if hits:
+                spaces |= where
+                owners.append(i)
+                required |= {i, *hits} if hard else set()
+    return Undecided(tuple(sorted(spaces)), tuple(dict.fromkeys(owners)), frozenset(required)) if owners else None
+
+
+def _terms(pod: Pod) -> list[tuple[PodAffinityTerm, bool]]:
+    """Return the terms of a pod that select namespaces, each with whether it is required."""
+    if pod.spec.affinity is None:
+        return []
+    return [each for part in _PARTS for each in affinity_terms(pod, part) if each[0].namespaceSelector is not None]
+
+
+def _hits(snapshot: Snapshot, term: PodAffinityTerm, there: Mapping[str, Sequence[int]]) -> tuple[frozenset[str], frozenset[int]]:
+    """Return the namespaces that decide what a term matches, and the pods there that it may match. What matchLabelKeys add is left out,
+    which makes them more rather than fewer."""
+    selector = canonical(term.labelSelector)
+    spaces = undecided_namespaces(term, there)
+    hits = [i for name in spaces for i in there[name] if selector_matches(selector, snapshot.pods[i].metadata.labels or {})]
+    return frozenset(snapshot.pods[i].metadata.namespace or "default" for i in hits), frozenset(hits)
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else "")

@@ -1,0 +1,130 @@
+"""Which nodes create the containers of a pod, by the BalloonsPolicy that governs them.
+
+A node takes the policy ``node.NAME``, else that of its group, else ``default``. A container gets the type of balloon that its annotation
+names, else the first type whose namespaces fit. Its creation fails where there is no such type, or where no balloon of the type can have
+as many CPUs as it asks for. Types that are chosen by expressions and the room in balloons are not judged.
+
+Source: nri-plugins cmd/plugins/balloons/policy/balloons-policy.go (chooseBalloonDef, fillableBalloonInstances), pkg/agent/agent.go.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Final
+
+import numpy as np
+
+from models.kube import quantity
+from models.kube.lenient_decode import shorten
+from models.kube.objects import Container, Node, Pod
+from models.kube.selectors import Bools
+from models.kube.topology_objects import BalloonsPolicy, BalloonType
+from models.numa.container_expressions import glob
+from models.numa.nri_annotations import BALLOON, POLICY, PRESERVE, effective
+
+#: Labels with the group of a node; the current one first.
+_GROUPS: Final = ("config.nri/group", "group.config.nri", f"{POLICY}/group")
+#: Types that every policy has, and the namespaces of the first.
+_RESERVED, _DEFAULT, _SYSTEM = "reserved", "default", "kube-system"
+#: Where the policies of a cluster are by default.
+_HOME: Final = "kube-system"
+
+
+class Balloons:
+    """The policies of nodes, and the verdict on a pod under each. ``governed``: the numbers of the nodes that have one."""
+
+    def __init__(self, nodes: Sequence[Node], policies: Mapping[str, BalloonsPolicy]) -> None:
+        self._policies: list[tuple[list[BalloonType], bool]] = []
+        named: dict[str, int] = {}
+        for key in sorted(policies, key=lambda key: (not key.startswith(f"{_HOME}/"), key)):
+            if named.setdefault(key.partition("/")[2], len(self._policies)) == len(self._policies):
+                self._policies.append(_types(policies[key]))
+        self._of = np.array([named.get(_governing(node, named), -1) for node in nodes], dtype=np.int64)
+        self.governed = np.flatnonzero(self._of >= 0).tolist()
+
+    def key(self, pod: Pod) -> list[object]:
+        """Return all that a policy reads of a pod, but for its namespace."""
+        found: list[object] = []
+        for each in (*(pod.spec.initContainers or ()), *(pod.spec.containers or ())):
+            name = each.name or ""
+            found.append((name, effective(pod, BALLOON, name), effective(pod, PRESERVE, name) == "true", _millis(each)))
+        return found
+
+    def allowed(self, pod: Pod) -> Bools | None:
+        """Return the nodes whose policy creates all containers of a pod (bool[N]); None for all nodes."""
+        refused = [i for i in range(len(self._policies)) if self.refusal(pod, i) is not None]
+        return None if not refused else ~np.isin(self._of, refused)
+
+    def reasons(self, pod: Pod, rejected: Bools) -> list[str]:
+        """Return why the policies of some nodes refuse a pod, each reason once."""
+        found = (self.refusal(pod, int(i)) for i in np.unique(self._of[rejected]) if i >= 0)
+        return list(dict.fromkeys(reason for reason in found if reason is not None))
+
+    def refusal(self, pod: Pod, policy: int) -> str | None:
+        """Return why a policy creates no container of a pod, or None."""
+        types, preserves = self._policies[policy]
+        if preserves:
+            return None
+        for container in (*(pod.spec.initContainers or ()), *(pod.spec.containers or ())):
+            reason = _refusal(pod, container, types)
+            if reason is not None:
+                return reason
+        return None
+
+
+def _governing(node: Node, named: Mapping[str, int]) -> str:
+    own = f"node.{node.metadata.name}"
+    labels = node.metadata.labels or {}
+    group = next((labels[label] for label in _GROUPS if labels.get(label)), None)
+    return own if own in named else f"group.{group}" if group else "default"
+
+
+def _types(policy: BalloonsPolicy) -> tuple[list[BalloonType], bool]:
+    """Return the types in the order in which containers are matched, and whether some containers are left alone, in an unknown way."""
+    spec = policy.spec
+    listed = list((spec.balloonTypes if spec is not None else None) or ())
+    names = {each.name for each in listed}
+    more = [_SYSTEM, *((spec.reservedPoolNamespaces if spec is not None else None) or ())]
+    found = [] if _RESERVED in names else [BalloonType(_RESERVED, more)]
+    for each in listed:
+        spaces = [*(each.namespaces or ()), *more] if each.name == _RESERVED else each.namespaces
+        found.append(BalloonType(each.name, spaces, each.matchExpressions, each.maxCPUs))
+    return found + ([] if _DEFAULT in names else [BalloonType(_DEFAULT)]), spec is not None and spec.preserve is not None
+
+
+def _refusal(pod: Pod, container: Container, types: Sequence[BalloonType]) -> str | None:
+    if effective(pod, PRESERVE, container.name or "") == "true":
+        return None
+    asked = effective(pod, BALLOON, container.name or "")
+    if asked is not None:
+        chosen = next((each for each in types if each.name == asked), None)
+        if chosen is None:
+            return f"the node's BalloonsPolicy has no type {shorten(asked)} for container {container.name}"
+    else:
+        space = pod.metadata.namespace or "default"
+        chosen = next((each for each in types if each.matchExpressions or _fits(space, each.namespaces)), None)
+        if chosen is None:
+            chosen = next(each for each in types if each.name == _DEFAULT)
+        elif chosen.matchExpressions:
+            return None
+    most, wanted = chosen.maxCPUs or 0, _millis(container)
+    if most and wanted > 1000 * most:
+        return f"balloons of type {shorten(chosen.name)} have at most {max(most, 0)} CPUs, container {container.name} asks for {wanted}m"
+    return None
+
+
+def _millis(container: Container) -> int:
+    resources = container.resources
+    raw = None if resources is None else (resources.requests or {}).get("cpu")
+    return 0 if raw is None else quantity.ceil(1000 * quantity.parse(raw))
+
+
+def _fits(space: str, patterns: Sequence[str] | None) -> bool:
+    return any(pattern is not None and pattern.fullmatch(space) is not None for pattern in map(_pattern, patterns or ()))
+
+
+@cache
+def _pattern(text: str) -> re.Pattern[str] | None:
+    return glob(text)

@@ -1,0 +1,117 @@
+"""Annotations of nri-plugins and its predecessor: which there are, and what not honouring each of them means.
+
+A key is ``NAME.DOMAIN``, with a scope behind it: ``/pod``, ``/container.C`` or none. Container affinity is read elsewhere
+(:mod:`models.numa.container_affinity`), and so is the type of balloon where the policy is in the snapshot.
+
+Source: nri-plugins pkg/resmgr/cache/cache.go, cmd/plugins/*/ (docs/sources.md#container-affinity).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from models.kube.lenient_decode import did_you_mean, shorten
+from models.kube.objects import Pod
+from models.numa.annotations import AFFINITY, ANTI_AFFINITY
+from models.snapshot.interning import is_of_node_policy
+
+POLICY: Final = "resource-policy.nri.io"
+_OLD_POLICY: Final = "cri-resource-manager.intel.com"
+#: Type of balloon of a pod or container.
+BALLOON: Final = f"balloon.balloons.{POLICY}"
+#: Keeps a policy's hands off a container's CPUs.
+PRESERVE: Final = f"cpu.preserve.{POLICY}"
+
+_CHOICE: Final = "ignored: the CPUs and memory zones on the node are chosen without it"
+_HINTS: Final = "not checked: the container is not created where its CPUs or memory do not match the hints of its devices"
+_ISOLATED: Final = "not checked: the container is not created where the node has too few isolated CPUs left"
+_BALLOON: Final = "not checked: the container is not created where the node's policy has no such type of balloon, or no room in it"
+_ROOM: Final = "not checked: the container is not created where its balloon has no room; its type is checked where the policy is given"
+_VALUE: Final = "not checked: the container is not created where the plugin refuses the value"
+#: Nothing that depends on it decides where a pod can run.
+_NOTHING: Final = ""
+
+#: Effects of requirements, which a value of false takes back.
+_IF_TRUE: Final = (_HINTS, _ISOLATED)
+#: The words for truth values of Go's strconv.ParseBool.
+FALSE: Final = ("0", "f", "F", "false", "False", "FALSE")
+TRUE: Final = ("1", "t", "T", "true", "True", "TRUE")
+
+#: Names below ``resource-policy.nri.io`` -> effect of not honouring them.
+_NAMES: Final = {
+    "balloon.balloons": _BALLOON,
+    "blockioclass": _NOTHING,
+    "cold-start": _CHOICE,
+    "cpu-class": _VALUE,
+    "cpu.preserve": _CHOICE,
+    "hide-hyperthreads": _CHOICE,
+    "irq-affinity": _VALUE,
+    "memory-type": _CHOICE,
+    "memory.preserve": _CHOICE,
+    "pick-resources-by-hints": _CHOICE,
+    "prefer-cpu-priority": _CHOICE,
+    "prefer-isolated-cpus": _CHOICE,
+    "prefer-reserved-cpus": _CHOICE,
+    "prefer-shared-cpus": _CHOICE,
+    "rdtclass": _NOTHING,
+    "require-isolated-cpus": _ISOLATED,
+    "scheduling-class": _NOTHING,
+    "topologyhints": _CHOICE,
+    "allow.topologyhints": _CHOICE,
+    "deny.topologyhints": _CHOICE,
+    "strict.topologyhints": _HINTS,
+    "test.topologyhints": _CHOICE,
+    "toptierlimit": _NOTHING,
+    "unlimited-burstable": _CHOICE,
+}
+#: Plugins of their own: domain -> names, and whether a container is written ``/container.C`` or ``/C``.
+_PLUGINS: Final[dict[str, tuple[dict[str, str], bool]]] = {
+    POLICY: (_NAMES, True),
+    _OLD_POLICY: (_NAMES, True),
+    "memory-policy.nri.io": ({"class": _VALUE, "policy": _VALUE}, True),
+    "memory-qos.nri.io": (
+        {"class": _VALUE, "memory.high": _NOTHING, "memory.low": _NOTHING, "memory.max": _NOTHING, "memory.min": _NOTHING,
+         "memory.oom.group": _NOTHING, "memory.swap.high": _NOTHING, "memory.swap.max": _NOTHING},
+        False,
+    ),
+    "memtierd.nri.io": ({"class": _NOTHING}, False),
+    "nri.io": ({"epc-limit": _VALUE}, True),
+}  # fmt: skip
+_AFFINITIES: Final = tuple(f"{domain}/{kind}" for domain in (POLICY, _OLD_POLICY) for kind in (AFFINITY, ANTI_AFFINITY))
+#: Every key without a scope, for suggestions.
+_KNOWN: Final = (*_AFFINITIES, *(f"{name}.{domain}" for domain, (names, _) in _PLUGINS.items() for name in names))
+
+
+def not_honoured(pod: Pod, *, balloons: bool) -> Iterator[tuple[str, str]]:
+    """Yield field and effect of each annotation of these plugins that is not honoured. ``balloons``: BalloonsPolicies are given."""
+    for key, value in (pod.metadata.annotations or {}).items():
+        if is_of_node_policy(key) and key not in _AFFINITIES:
+            effect = _effect(key, pod)
+            if effect and not (effect in _IF_TRUE and value in FALSE):
+                yield f"metadata.annotations[{key}]", _ROOM if balloons and effect == _BALLOON else effect
+
+
+def effective(pod: Pod, key: str, container: str) -> str | None:
+    """Return the value of an annotation for a container: its own, else the pod's, else the one without a scope."""
+    given = pod.metadata.annotations or {}
+    return next((given[each] for each in (f"{key}/container.{container}", f"{key}/pod", key) if each in given), None)
+
+
+def _effect(key: str, pod: Pod) -> str:
+    name, _, scope = key.partition("/")
+    domain = max((each for each in _PLUGINS if name.endswith(f".{each}")), key=len, default=None)
+    names, prefixed = _PLUGINS[domain] if domain is not None else ({}, True)
+    effect = names.get(name.removesuffix(f".{domain}"))
+    if effect is None:
+        near = did_you_mean(key, _AFFINITIES) if scope else ""
+        return f"unknown annotation of nri-plugins, ignored{near or did_you_mean(name, _KNOWN)}"
+    if not scope or (scope == "pod" and prefixed):
+        return effect
+    container = scope.removeprefix("container.") if prefixed else scope
+    if prefixed and container == scope:
+        return f"got the scope {shorten(scope)}, expected pod or container.NAME: ignored"
+    listed = [each.name for each in (*(pod.spec.containers or ()), *(pod.spec.initContainers or ()))]
+    if container not in listed:
+        return f"the pod has no container {shorten(container)}: ignored{did_you_mean(container, listed)}"
+    return effect

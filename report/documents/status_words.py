@@ -1,0 +1,33 @@
+"""The status of a result in words. A tier that keeps a gap and that the status leaves out is named apart."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from models.documents.placement import Placement, TierResult
+from models.documents.rebalance_plan import RebalancePlan
+from report.documents.tier_words import gap_text
+
+#: Tiers with a gap that a placement with the status `optimal` may have, because nobody asked for them by name.
+_APART: Final = {"topologySpread": "evenness of the domains", "strategy": "evenness of the nodes"}
+
+
+def open_tiers(result: Placement | RebalancePlan) -> list[TierResult]:
+    """Return the tiers with a gap that the status `optimal` leaves out; none where the status is another one."""
+    return [tier for tier in result.objective if tier.value != tier.bound] if result.status == "optimal" else []
+
+
+def tier_apart(name: str) -> str:
+    """Return what a tier that the status leaves out is about."""
+    return _APART.get(name, name)
+
+
+def status_words(result: Placement | RebalancePlan) -> list[str]:
+    """Return ``optimal``, or ``placed and preferences: optimal`` and then one part for each tier that the status leaves out:
+    ``evenness of the nodes: gap 66.6 %``."""
+    left_out = open_tiers(result)
+    if not left_out:
+        return [result.status]
+    proved = "placed and preferences" if any(tier.tier == "soft" for tier in result.objective) else "placed"
+    parts = [f"{tier_apart(tier.tier)}: gap {gap_text(tier.value, tier.bound)}" for tier in left_out]
+    return [f"{proved}: {result.status}", *parts]

@@ -1,0 +1,78 @@
+"""Why pods that the rules allow together cannot be bound one after the other.
+
+First-fit decides: the scheduler gives a claim the first of its alternatives that is free, whatever comes after. A set of rules alone
+cannot show that. So the most pods that can be bound are bound, and the others are asked why they are rejected then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from models.cluster.cluster import Cluster
+from models.documents.placement import Cause, Fact
+from models.kube.objects import pod_key
+from solver import rules
+from solver.bind_order.order import Sequence_
+from solver.explain.conflict.placement_question import PlacementQuestion, in_some_order
+from solver.explain.conflict.wording import listed
+from solver.rules.base import Rule
+from solver.rules.dynamic_resources import DynamicResources
+from solver.rules.placement_model import build_model
+from solver.runtime.run_context import RunContext
+
+#: Pods to bind at most before the cause is left open.
+MAX_PODS = 64
+
+
+def order_cause(question: PlacementQuestion, context: RunContext) -> Cause | None:
+    """Return why the needed pods have no bind order; None if they have one, or if that is not known in time."""
+    if not question.needed <= len(question.pods) <= MAX_PODS or question.feasible(context) is not False:
+        return None
+    cluster = question.cluster()
+    # The pods of a gang are bound one by one here, as many as there is a way for.
+    alone = replace(cluster, gangs=[], classes=[replace(c, gang=None) for c in cluster.classes])
+    for k in range(question.needed - 1, -1, -1):
+        encoding = build_model(alone, rules.build(alone))
+        encoding.model.add(sum(encoding.fits) - encoding.sum(list(encoding.left.values())) == k)
+        found = in_some_order(alone, encoding, context)
+        if found.placed is not None:
+            facts = list(_facts(alone, found.placed[1], question.needed))
+            pods = [pod_key(question.snapshot.pods[i]) for i in question.pods]
+            return Cause(pods=pods, facts=facts, minimal=len(facts) == 1) if facts else None
+        if not found.refuted:
+            return None
+    return None
+
+
+def _facts(cluster: Cluster, sequence: Sequence_, needed: int) -> Iterator[Fact]:
+    """Yield a fact for each rule that rejects the pods that are left when those of ``sequence`` are bound."""
+    active = rules.build(cluster)
+    dealt = [0] * cluster.n_classes
+    bound: list[str] = []
+    for g, n, k in sequence:
+        for rule in active:
+            rule.place(g, n, k)
+        bound += [f"{name} on {cluster.nodes.names[n]}" for name in _names(cluster, g, dealt[g])[:k]]
+        dealt[g] += k
+    lead = f"at most {len(bound)} of {int(cluster.count.sum())} pods can be bound in any order, and {needed} are needed: "
+    lead = f"{lead}with {listed(bound)}, " if bound else "" if needed == 1 else lead
+    left = [g for g in range(cluster.n_classes) if dealt[g] < cluster.count[g]]
+    for rule in active:
+        hit = [g for g in left if rule.rejects(g).any()]
+        if hit:
+            whom = listed(name for h in hit for name in _names(cluster, h, dealt[h]))
+            why = rule.message(hit[0], rule.rejects(hit[0]))
+            yield Fact(rule.name, f"Pod {whom}", f"{lead}{whom} cannot be placed: {why}{_first_fit(cluster, rule, hit)}")
+
+
+def _names(cluster: Cluster, g: int, first: int) -> list[str]:
+    """Return the pods of a class from position ``first`` on."""
+    return [pod_key(cluster.snapshot.pods[i]) for i in cluster.classes[g].pods[first:]]
+
+
+def _first_fit(cluster: Cluster, rule: Rule, classes: list[int]) -> str:
+    """Return a clause about alternatives, if requests of the classes have several."""
+    demands = [cluster.classes[g].devices for g in classes] if isinstance(rule, DynamicResources) else []
+    several = any(len(ways) > 1 for demand in demands if demand is not None for claim in demand.claims for ways in claim.requests)
+    return "; a claim gets the first of its alternatives that is free, whoever comes after" if several else ""

@@ -1,0 +1,98 @@
+"""Which filters a running pod breaks by rules alone that are forgiven: they do not count for the goal repair.
+
+A pod that breaks the same filter by another rule as well is not excused of it. The cluster is compiled twice, with all rules and without
+the forgiven ones.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+
+from models.documents.rebalance_plan import EarlierSnapshot, ExecutionGrace, ForgivenRule, RebalancePlan
+from models.execution.execution_grace import History, Rule, time_of, warnings, without
+from models.kube.objects import pod_key
+from models.snapshot.snapshot import Snapshot
+from solver.rebalance.problem.forgiveness import Forgiveness, forgive
+from solver.rebalance.problem.options import PlanOptions
+from solver.rebalance.problem.problem import read_problem
+from solver.rebalance.problem.state import PlanState
+from solver.rules.inter_pod_affinity import InterPodAffinity
+from solver.rules.node_static import NodeAffinity
+
+#: The fields whose rules each filter judges.
+FIELDS: Final = {NodeAffinity.name: ("nodeAffinity",), InterPodAffinity.name: ("podAffinity", "podAntiAffinity")}
+#: Rules that are named in a note.
+_NAMED: Final = 5
+
+
+def excuse(snapshot: Snapshot, asked: PlanOptions) -> tuple[PlanOptions, Forgiveness]:
+    """Return the options of a plan with what its history forgives, and that.
+
+    Raises:
+        InputError: snapshots without a time, or as for :func:`solver.rebalance.problem.problem.read_problem`.
+    """
+    if "repair" not in asked.goals:
+        return asked, Forgiveness()
+    found = forgive(snapshot, asked.history, asked.options.exempt)
+    if not found.rules:
+        return asked, found
+    before = _broken(snapshot, asked)
+    excused: dict[int, frozenset[str]] = {}
+    for name, fields in FIELDS.items():
+        rules: list[tuple[int, Rule]] = [each for each in found.rules if each[1][0] in fields]
+        if rules:
+            after = _broken(without(snapshot, rules), replace(asked, anchors=frozenset(i for i, _ in rules)))
+            for i, broken in before.items():
+                if name in broken and name not in after.get(i, ()):
+                    excused[i] = excused.get(i, frozenset()) | {name}
+    return replace(asked, forgiven=frozenset(found.rules), excused=excused), found
+
+
+def account(plan: RebalancePlan, snapshot: Snapshot, asked: PlanOptions, found: Forgiveness) -> None:
+    """Note in a plan what is forgiven, and what a reader must know of that."""
+    history = asked.history
+    if "repair" not in asked.goals:
+        return
+    if history.grace or history.earlier or found.rules:
+        earlier = [
+            EarlierSnapshot(each.sha256, each.capture.time if each.capture is not None else "")
+            for each in sorted(history.earlier, key=time_of)
+        ]
+        names = sorted((pod_key(snapshot.pods[i]), name) for i, excused in asked.excused.items() for name in excused)
+        plan.executionGrace = ExecutionGrace(history.grace, earlier, [ForgivenRule(*each) for each in names])
+    plan.notes += [*warnings(snapshot.pods), *sentences(snapshot, history, found)]
+
+
+def sentences(snapshot: Snapshot, history: History, found: Forgiveness) -> list[str]:
+    """Return what a reader must know of rules that are forgiven, and of those that are not for want of earlier snapshots."""
+    said = [
+        f"{pod_key(snapshot.pods[i])} breaks {field} that holds during execution, within its grace of {grace} s: it does not count yet"
+        for (i, (field, _)), grace in found.rules.items()
+    ]
+    said = list(dict.fromkeys(said))
+    texts = said[:_NAMED]
+    if len(said) > _NAMED:
+        texts.append(f"{len(said) - _NAMED} more rules that hold during execution are within their grace")
+    if found.uncovered:
+        rules = f"{found.uncovered} broken rule{'s' * (found.uncovered > 1)} that hold{'s' * (found.uncovered == 1)} during execution"
+        why = "the earlier snapshots do not reach back so far" if history.earlier else "no earlier snapshot is given (--since)"
+        texts.append(f"{rules} may be broken for less than the grace: {why}, and what is broken counts")
+    return texts
+
+
+def _broken(snapshot: Snapshot, asked: PlanOptions) -> dict[int, frozenset[str]]:
+    """Return the filters that running pods break, by index of the pod."""
+    problem = read_problem(snapshot, replace(asked, goals=(), forgiven=(), excused={}))
+    state = PlanState(problem)
+    found: dict[int, frozenset[str]] = {}
+    for g in np.flatnonzero(problem.subjects).tolist():
+        nodes = np.flatnonzero(problem.start[g])
+        for name, mask in state.breaks(g, nodes).items():
+            names = {problem.cluster.nodes.names[n] for n in nodes[mask].tolist()}
+            for i in problem.cluster.classes[g].pods:
+                if snapshot.pods[i].spec.nodeName in names:
+                    found[i] = found.get(i, frozenset()) | {name}
+    return found

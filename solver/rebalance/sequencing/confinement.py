@@ -1,0 +1,294 @@
+"""Few pod classes that no order of steps brings where an end state has them, wherever all other movable pods are.
+
+A deadlock is refuted once, not once for each place of the pods that have no part in it. Those pods, the *bystanders*, are taken out of
+the cluster. The remainder is a relaxation: nodes have more room and fewer pods keep others away. Rules that need other pods to be present
+are checked only if no bystander matches them. So where the remaining classes cannot get without bystanders, they cannot get with them. The
+search lists all that they can reach, with the fewest moves. The model of end states takes the list as a combinatorial Benders cut (Codato
+and Fischetti 2006, doi:10.1287/opre.1060.0286): it excludes what is out of reach, and counts stopovers as moves.
+
+Room is not given away: during a step the bystanders rest, so all of them fit into what the remaining classes leave free both before and
+after the step, summed over the nodes.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+
+from models.cluster.cluster import Ints
+from models.kube.selectors import Bools
+from solver.rebalance.problem.problem import RebalanceProblem, Step
+from solver.rebalance.problem.state import PlanState
+from solver.rebalance.sequencing.deadlocks import waiting_in_circle
+from solver.rules.inter_pod_affinity import InterPodAffinity
+from solver.rules.node_ports import NodePorts
+from solver.rules.node_resources_fit import NodeResourcesFit
+from solver.rules.pod_topology_spread import PodTopologySpread
+
+#: Classes that are searched together. The states grow exponentially with them.
+MAX_CLASSES: Final = 12
+#: States of all searches for one end state. A circle of three classes over ten nodes has no more.
+MAX_STATES: Final = 4_000
+#: Of these, states of groups that are larger than a circle: most end states that have no order by then have one after all.
+MAX_EXTENDED_STATES: Final = 1_500
+
+
+@dataclass(frozen=True)
+class Confinement:
+    """All that steps can do with a few classes.
+
+    Attributes:
+        classes: The pod classes, ascending.
+        reachable: int64[len(classes), N] each, the pods of each class on each node, for all that steps lead to.
+        moves: For each of these the fewest moves that lead there.
+    """
+
+    classes: tuple[int, ...]
+    reachable: tuple[Ints, ...]
+    moves: tuple[int, ...]
+
+    def detours(self, problem: RebalanceProblem, counts: Ints) -> int | None:
+        """Return the moves beyond those that an end state int64[G, N] asks for by its counts; None if no steps lead there."""
+        rows = list(self.classes)
+        for each, moves in zip(self.reachable, self.moves, strict=True):
+            if np.array_equal(each, counts[rows]):
+                return moves - arrivals(problem, rows, each)
+        return None
+
+
+def arrivals(problem: RebalanceProblem, classes: Sequence[int], counts: Ints) -> int:
+    """Return the moves that some classes need at least to be as in ``counts``, int64[len(classes), N]."""
+    rows = np.array(classes, dtype=np.int64)
+    return int(np.maximum(counts - problem.start[rows], 0)[problem.movable[rows]].sum())
+
+
+class DeadlockStudy:
+    """What few classes prove of one end state.
+
+    Attributes:
+        found: Confinements. If one of them excludes the end state it is the only one; otherwise no two share a class.
+        excluded: True if no order of steps leads to the end state.
+        detours: Moves that any order needs beyond those that the counts ask for.
+    """
+
+    def __init__(self, problem: RebalanceProblem, state: PlanState, target: Ints, over: Callable[[], bool]) -> None:
+        self.problem, self.state, self.target, self.over = problem, state, target, over
+        self.found: list[Confinement] = []
+        self.excluded = False
+        self.detours = 0
+        self._tried: set[tuple[int, ...]] = set()
+        self._left = MAX_STATES
+
+    def run(self, waiting: Sequence[Step]) -> None:
+        """Search circles of moves that remain when no direct one is accepted any more."""
+        for group in _circles(waiting):
+            self._search(group)
+
+    def extend(self, waiting: Sequence[Step], needed: Sequence[Step]) -> None:
+        """Search larger groups. ``needed``: all moves that lead from the start to the end state."""
+        circles = _circles(waiting)
+        self._left = min(self._left, MAX_EXTENDED_STATES)
+        for group in self._larger(circles[0], waiting, needed) if circles else ():
+            self._search(group, detours=False)
+
+    def _search(self, group: Collection[int], *, detours: bool = True) -> None:
+        """Search a group, with the classes that its rules count and alone."""
+        if self.excluded:
+            return
+        for chosen in dict.fromkeys((_closed(self.problem, self.state, group), tuple(sorted(group)))):
+            found = self._reach(chosen)
+            extra = 0 if found is None else found.detours(self.problem, self.target)
+            if found is not None and extra is None:
+                self.found, self.excluded, self.detours = [found], True, 0
+                return
+            if found is not None and extra and detours and not any({*each.classes} & {*chosen} for each in self.found):
+                self.found.append(found)
+                self.detours += extra
+                return
+
+    def _reach(self, chosen: tuple[int, ...]) -> Confinement | None:
+        problem = self.problem
+        if not chosen or len(chosen) > MAX_CLASSES or chosen in self._tried or self._left <= 0 or self.over():
+            return None
+        self._tried.add(chosen)
+        if any(problem.pending[g] and problem.cluster.classes[g].gang is not None for g in chosen):
+            return None  # members of a gang bind as a unit
+        search = _Search(problem, self.state, chosen, self.over)
+        found = search.run(self._left)
+        self._left -= search.states
+        return found
+
+    def _larger(self, circle: set[int], waiting: Sequence[Step], needed: Sequence[Step]) -> list[set[int]]:
+        """Return groups with more classes than the circle, the smaller ones first: the largest pods on its nodes come first."""
+        problem, cluster = self.problem, self.problem.cluster
+        nodes = sorted({n for step in waiting if step.g in circle for n in (step.a, step.b) if n >= 0})
+        size = (cluster.demand * 1000 // np.maximum(cluster.allocatable.max(axis=0, initial=1), 1)).max(axis=1, initial=0)
+        near = problem.start[:, nodes].sum(axis=1)
+        others = [g for g in np.flatnonzero(problem.movable).tolist() if g not in circle]
+        others.sort(key=lambda g: (near[g] == 0, -int(size[g]), g))
+        most = MAX_CLASSES - len(circle)
+        with_others = [circle | set(others[:extra]) for extra in (1, 2, 4, most) if 0 < extra <= most]
+        return [{step.g for step in waiting}, {step.g for step in needed}, *with_others]
+
+
+def _circles(waiting: Sequence[Step]) -> list[set[int]]:
+    """Return the classes of moves that wait for each other, circle by circle; no two circles share a class."""
+    found, left = list[set[int]](), list(waiting)
+    while left:
+        circle = {step.g for step in waiting_in_circle(left)}
+        found.append(circle)
+        left = [step for step in left if step.g not in circle]
+    return found
+
+
+def _matched(state: PlanState, g: int) -> Bools:
+    """Return bool[G]: the classes whose pods a rule of class g counts, whether they help or hinder: required affinity and spread."""
+    found = np.zeros(len(state.counts), dtype=bool)
+    affinity, spread = InterPodAffinity.of(state.rules), PodTopologySpread.of(state.rules)
+    index = affinity.attraction(g)
+    if index is not None:
+        found |= affinity.attractions[index].matches
+    for _, tally in spread.own(g):
+        if tally is not None:
+            found |= spread.tallies[tally].matches
+    return found
+
+
+def _closed(problem: RebalanceProblem, state: PlanState, group: Collection[int]) -> tuple[int, ...]:
+    """Return the group with all classes that its required affinity and spread count, and theirs in turn; nothing if these are too many."""
+    able = problem.movable | problem.pending
+    found, queue = set(group), list(group)
+    while queue:
+        fresh = set(np.flatnonzero(_matched(state, queue.pop()) & able).tolist()) - found
+        found |= fresh
+        queue += sorted(fresh)
+        if len(found) > MAX_CLASSES:
+            return ()
+    return tuple(sorted(found))
+
+
+class _Search:
+    """All states that accepted steps of some classes lead to when the bystanders are out of the way."""
+
+    def __init__(self, problem: RebalanceProblem, full: PlanState, classes: Sequence[int], over: Callable[[], bool]) -> None:
+        self.problem, self.classes, self.over = problem, tuple(classes), over
+        self.states = 0  # that were visited
+        self._path: list[Step] = []
+        self._rows = np.array(self.classes, dtype=np.int64)
+        chosen = np.zeros(len(problem.start), dtype=bool)
+        chosen[self._rows] = True
+        away = (problem.movable | problem.pending) & ~chosen & ~_stuck(problem, full)
+        start = problem.start.copy()
+        start[away] = 0
+        self.state = _without(replace(problem, start=start, movable=problem.movable & chosen, pending=problem.pending & chosen), full, away)
+        self._demand = np.concatenate([problem.cluster.demand, np.ones((len(start), 1), dtype=np.int64)], axis=1)
+        self._bystanders = problem.start[away & ~problem.evictable].sum(axis=1) @ self._demand[away & ~problem.evictable]
+        self._room = self._room_of(problem, away)
+
+    def _room_of(self, problem: RebalanceProblem, away: Bools) -> Ints:
+        """Return int64[N, R + 1]: what bystanders and classes that move may ask for in all on each node; pods are the last column."""
+        free = np.concatenate([problem.room, problem.cluster.slots[:, None]], axis=1)
+        room = np.maximum(free, problem.start.T @ self._demand)
+        stays = ~away
+        stays[self._rows] = False
+        return np.asarray(room - self.state.problem.start[stays].T @ self._demand[stays], dtype=np.int64)
+
+    def run(self, most: int) -> Confinement | None:
+        """Return all that can be reached, by fewest moves first; None if that takes more states than ``most``, or time is up."""
+        state, seen = self.state, set[tuple[bytes, bytes]]()
+        ends: dict[bytes, tuple[Ints, int]] = {}
+        queue: deque[tuple[int, tuple[Step, ...]]] = deque([(0, ())])
+        while queue:
+            moves, steps = queue.popleft()
+            self._go(steps)
+            if (key := self._key()) in seen:
+                continue
+            seen.add(key)
+            self.states = len(seen)
+            if self.states > most or self.over():
+                return None
+            ends.setdefault(key[0], (self._counts(), moves))
+            before = self._left()
+            for step in list(self._successors()):
+                state.apply(step)
+                if self._key() not in seen and self._fits(before):
+                    if step.a >= 0 and step.b >= 0:
+                        queue.append((moves + 1, (*steps, step)))
+                    else:  # bindings and evictions are no moves
+                        queue.appendleft((moves, (*steps, step)))
+                state.undo(step)
+        return Confinement(self.classes, tuple(counts for counts, _ in ends.values()), tuple(moves for _, moves in ends.values()))
+
+    def _go(self, steps: tuple[Step, ...]) -> None:
+        """Bring the state to where some steps lead, from where it is."""
+        same = 0
+        while same < min(len(steps), len(self._path)) and steps[same] == self._path[same]:
+            same += 1
+        while len(self._path) > same:
+            self.state.undo(self._path.pop())
+        for step in steps[same:]:
+            self.state.apply(step)
+            self._path.append(step)
+
+    def _counts(self) -> Ints:
+        return np.asarray(self.state.counts[self._rows], dtype=np.int64)
+
+    def _key(self) -> tuple[bytes, bytes]:
+        return self._counts().tobytes(), self.state.arrived[self._rows].tobytes()
+
+    def _left(self) -> Ints:
+        """Return int64[N, R + 1]: what the classes leave to bystanders."""
+        return np.asarray(np.maximum(self._room - self._counts().T @ self._demand[self._rows], 0), dtype=np.int64)
+
+    def _fits(self, before: Ints) -> bool:
+        """Return True if bystanders can rest somewhere during a step. ``before``: what was left to them before it."""
+        return bool((np.minimum(before, self._left()).sum(axis=0) >= self._bystanders).all())
+
+    def _successors(self) -> Iterator[Step]:
+        problem, state = self.problem, self.state
+        for g in self.classes:
+            if problem.pending[g]:
+                if int(state.counts[g].sum()) < problem.cluster.classes[g].count:
+                    yield from (Step(g, -1, b) for b in np.flatnonzero(state.landing(g, -1)).tolist())
+                continue
+            for a in np.flatnonzero(state.counts[g]).tolist():
+                if problem.evictable[g] and state.may_go(g, a):
+                    yield Step(g, a, -1)
+                yield from (Step(g, a, b) for b in np.flatnonzero(state.landing(g, a)).tolist())
+
+
+def _stuck(problem: RebalanceProblem, state: PlanState) -> Bools:
+    """Return bool[G]: classes that no step can move from where they are, whatever the others do."""
+    found = np.zeros(len(problem.start), dtype=bool)
+    for g in np.flatnonzero(problem.movable & ~problem.evictable).tolist():
+        homes = np.flatnonzero(problem.start[g])
+        targets = np.flatnonzero(~state.never(g))
+        found[g] = len(targets) == 0 or (len(targets) == 1 and len(homes) == 1 and homes[0] == targets[0])
+    return found
+
+
+def _without(problem: RebalanceProblem, full: PlanState, away: Bools) -> PlanState:
+    """Return the state at the start without the classes ``away``, bool[G]. No verdict of it is stricter than with them there.
+
+    ``problem``: without these classes; ``full``: the state with them, at the start.
+    """
+    state = PlanState(problem)
+    state.providers.broken = full.providers.broken
+    state.keep_waiting(full, ~away)
+    affinity, spread = InterPodAffinity.of(state.rules), PodTopologySpread.of(state.rules)
+    for index, attraction in enumerate(affinity.attractions):
+        if (attraction.matches & away).any():
+            state.providers.holders[index] = []
+    for index, tally in enumerate(spread.tallies):
+        if (tally.matches & away).any():
+            state.skews.release(index)
+    for g in np.flatnonzero(problem.movable | problem.pending).tolist():
+        exact = (NodeResourcesFit, NodePorts) if (_matched(state, g) & away).any() else (
+            NodeResourcesFit, NodePorts, InterPodAffinity, PodTopologySpread,
+        )  # fmt: skip
+        state.ask_only(g, exact)
+    return state

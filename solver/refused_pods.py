@@ -1,0 +1,27 @@
+"""Pods to be placed that the policy refuses: those with required anti-affinity which is not for them."""
+
+from __future__ import annotations
+
+from models.cluster.anti_affinity_users import AntiAffinityUsers
+from models.documents.policy import Policy
+from models.kube.objects import pod_key
+from models.snapshot.scope import Scope
+from models.snapshot.snapshot import InputError, Snapshot
+
+
+def refuse_domain_blocking(snapshot: Snapshot, scope: Scope, policy: Policy) -> None:
+    """Refuse bad input under the policy: pods to be placed whose required anti-affinity is not granted to them.
+
+    Raises:
+        InputError: a line for each pod and term.
+    """
+    users = AntiAffinityUsers(snapshot, policy)
+    if users.silent:
+        return
+    problems = [
+        f"Pod {pod_key(pod)}: spec.affinity.podAntiAffinity: {refused.text}"
+        for pod in (snapshot.pods[i] for i in scope.pending)
+        for refused in users.refused(pod)
+    ]
+    if problems:
+        raise InputError(list(dict.fromkeys(problems)))
