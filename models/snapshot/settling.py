@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -17,9 +17,6 @@ from models.kube.namespace_limits import RuntimeClass
 from models.kube.storage_objects import PersistentVolumeClaim, StorageClass
 from models.snapshot.api_types import Unread
 from models.snapshot.capture_info import Capture
-
-if TYPE_CHECKING:
-    from models.snapshot.snapshot import Snapshot
 
 #: Lists of containers in a pod spec; ``steps``: those of Tekton's tasks.
 _CONTAINER_LISTS: Final = ("containers", "initContainers", "steps")
@@ -223,7 +220,7 @@ def some_of(names: Sequence[str], noun: str) -> str:
     return f"{len(names)} {noun}{'s' if len(names) > 1 else ''} ({some(names)})"
 
 
-def set_hooks_aside(snapshot: Snapshot) -> Iterator[str]:
+def set_hooks_aside(pods: list[objects.Pod], workloads: Mapping[str, list[Any]]) -> Iterator[str]:
     """Leave out the pods and workloads of manifests that Helm creates at another time than the release's own; yield a sentence about them.
 
     Helm runs hooks that come before the release to their end before it creates the rest (https://helm.sh/docs/topics/charts_hooks/). Hooks
@@ -241,8 +238,9 @@ def set_hooks_aside(snapshot: Snapshot) -> Iterator[str]:
         aside.setdefault(when, []).append(name)
         return False
 
-    snapshot.pods = [pod for pod in snapshot.pods if stays(pod)]
-    snapshot.workloads = {kind: [obj for obj in found if stays(obj)] for kind, found in snapshot.workloads.items()}
+    pods[:] = [pod for pod in pods if stays(pod)]
+    for found in workloads.values():
+        found[:] = [obj for obj in found if stays(obj)]
     for when, names in aside.items():
         yield f"Helm hooks that {when} are not placed: {', '.join(names)}"
 

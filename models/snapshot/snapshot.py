@@ -358,7 +358,7 @@ class _Intake:
         """
         if self._taken_by is not None:
             self._snapshot.gates = self._taken_by
-            hooks = settling.set_hooks_aside(self._snapshot)
+            hooks = settling.set_hooks_aside(self._snapshot.pods, self._snapshot.workloads)
             for sentence in (*hooks, *settling.without_pods(self._foreign, self._snapshot.ignored)):
                 self.omit(sentence)
             self._snapshot.sources = {identity_of(kinds.KINDS[n], o): s for n, seen in self._seen.items() for o, s in seen.values()}

@@ -83,7 +83,6 @@ def test_requests_and_limits(resources: Object, reason: str | None) -> None:
     ({"tolerations": [{"key": "k", "operator": "Exists", "tolerationSeconds": 5}]}, "effect must be 'NoExecute'"),
     ({"tolerations": [{"operator": "Exists"}]}, None),
     ({"restartPolicy": "Sometimes"}, 'restartPolicy: Unsupported value: "Sometimes": supported values: "Always", "OnFailure", "Never"'),
-    ({"overhead": {"cpu": "100m"}}, "overhead: Forbidden: Pod Overhead set without corresponding RuntimeClass defined Overhead"),
     ({"nodeSelector": {"disk": "ssd!"}}, "nodeSelector: Invalid value: \"ssd!\": a valid label must be an empty string or consist of"),
     ({"container": {"volumeMounts": [{"name": "v", "mountPath": "/v"}]}}, 'volumeMounts[0].name: Not found: "v"'),
 ])  # fmt: skip
