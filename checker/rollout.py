@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from checker.attachments import Attachments
 from checker.claims.document import count_faults
 from checker.devices import start as devices
 from checker.placement import Judge
@@ -69,11 +70,14 @@ class _Replay:
     waiting: list[str] = field(default_factory=list)
     granted: dict[str, Sequence[Grant]] = field(default_factory=dict)
     books: Books = field(init=False)
+    attached: Attachments = field(init=False)
 
     def __post_init__(self) -> None:
         self.alive = set(self.old)
         exempt, policy = self.placement.snapshot.daemonNamespaces, self.placement.policy or DEFAULT
         self.books = Books(self.snapshot, self.gone, policy=policy, exempt=exempt)
+        self.attached = Attachments(self.snapshot)
+        self.attached.begin([pod for pod in self.snapshot.pods if objects.pod_key(pod) not in self.gone])
 
     def fault(self, why: str, pod: str = "", node: str = "", rule: str = DOCUMENT) -> None:
         self.faults.append(Violation(pod, node, rule, why))
@@ -174,25 +178,33 @@ class _Replay:
                 for why in judge.device_faults(pod, node, entry.devices):
                     self.fault(why, key, node, devices.RULE)
                 self.placed[key], self.granted[key] = node, judge.grants(pod)
+                self.attached.come(pod, node)
 
     def _delete(self, number: int, names: Sequence[str]) -> None:
-        lost = 0
+        lost, started = 0, len(self._started())  # a volume that old pods leave is not attached elsewhere yet
         for key in names:
             if key not in self.alive:
                 self.fault("no pod of an old revision that is there", key)
                 continue
             self.alive.remove(key)
             self.books.remove(self.snapshot.pods[self.old[key].index])
+            self.attached.go(self.snapshot.pods[self.old[key].index])
             lost += self.old[key].available
-        if lost and not self.pace.recreate and self._available() < self.pace.least:
-            self.fault(f"{self._available()} pods are available after wave {number}, at least {self.pace.least} have to be")
+        available = started + sum(self.old[key].available for key in self.alive)
+        if lost and not self.pace.recreate and available < self.pace.least:
+            self.fault(f"{available} pods are available after wave {number}, at least {self.pace.least} have to be")
 
     def _available(self) -> int:
-        return len(self.placed) + sum(self.old[key].available for key in self.alive)
+        return len(self._started()) + sum(self.old[key].available for key in self.alive)
+
+    def _started(self) -> set[str]:
+        """New pods whose node has all of their volumes."""
+        return {key for key, node in self.placed.items() if self.attached.starts(self.new[key], node)}
 
     def end(self, found: Rollout) -> None:
         """Check that it is complete, or that it can indeed go no further."""
-        complete = not self.alive and len(self.placed) == len(self.new)
+        held = self.placed.keys() - self._started()
+        complete = not self.alive and len(self.placed) == len(self.new) and not held
         if found.complete != complete:
             self.fault(
                 f"rollout.complete is {str(found.complete).lower()}, {len(self.alive)} old pods are left, {len(self.placed)} new ones run"
@@ -201,7 +213,7 @@ class _Replay:
             if found.stuck or found.waysOut or found.refused:
                 self.fault("a complete rollout has pods that are stuck or refused, or remedies")
             return
-        if sorted(entry.pod for entry in found.stuck) != sorted(self.waiting):
+        if sorted(entry.pod for entry in found.stuck) != sorted([*self.waiting, *held]):
             self.fault("the pods that are stuck are not those that wait in the end")
         refused = self.books.fault(next(iter(self.new.values()))) if self._due() else None
         if (found.refused.rule if found.refused is not None else None) != (refused[0] if refused is not None else None):
@@ -218,7 +230,7 @@ class _Replay:
         """A halt that is said to be one for certain: the controller cannot create or delete, and the scheduler cannot place."""
         if self._due() and not refused:
             self.fault("the rollout is said to halt, and another new pod could be created")
-        spare = len(self.alive) + len(self.placed) - self.pace.least
+        spare = len(self.alive) + len(self._started()) - self.pace.least
         ailing = any(not self.old[key].available for key in self.alive)
         if self.alive and (self.pace.recreate or self._available() > self.pace.least or (ailing and spare > 0)):
             self.fault("the rollout is said to halt, and another old pod could go")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from models.cluster.anti_affinity_users import AntiAffinityUsers
+from models.cluster.anti_affinity.users import AntiAffinityUsers
 from models.documents.policy import Policy
 from models.kube.objects import pod_key
 from models.snapshot.scope import Scope

@@ -26,6 +26,7 @@ from models.workloads.view import view
 from solver.rollout.quota_flow import halts, raised
 from solver.runtime.options import Options
 
+MULTI_ATTACH = "MultiAttach"
 Blame = tuple[str, str]  # a rule, and its sentence
 
 
@@ -89,6 +90,8 @@ def rejected(rollout: Rollout) -> tuple[str, list[Reason]]:
     reasons = [reason for left in rollout.stuck[:1] for reason in left.reasons]
     nodes = ", ".join(f"{r.rule} on {r.nodes} node{'s' * (r.nodes != 1)} ({r.message})" for r in reasons)
     words = f"the next one is rejected by {nodes}" if nodes else ""
+    if reasons and reasons[0].rule == MULTI_ATTACH:
+        words = f"pod {rollout.stuck[0].pod} never starts: {reasons[0].message}"
     if rollout.refused is None:
         return words, reasons
     refused = f"{'another' if words else 'the next'} one {rollout.refused.message}"

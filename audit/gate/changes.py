@@ -52,17 +52,41 @@ class Change:
     @property
     def rolls(self) -> bool:
         """Return whether a Deployment's rollout brings it about."""
-        return self.kind == "Deployment" and self.action in ("rolling update", "recreated")
+        return self.kind == "Deployment" and self.action in ("rolling update", "recreated") and not self.rests
 
     @property
     def steps(self) -> bool:
         """Return whether a StatefulSet's pods are replaced one by one."""
-        return self.kind == "StatefulSet" and self.action == "rolling update"
+        return self.kind == "StatefulSet" and self.action == "rolling update" and not self.rests
+
+    @property
+    def rests(self) -> str:
+        """Return why the controller replaces no pod although the template changes; empty if it does."""
+        spec = self.obj.spec if self.kind in _ROLLING else None
+        if spec is None or self.action not in ("rolling update", "recreated"):
+            return ""
+        if self.kind == "Deployment":
+            return "it is paused, and its pods are replaced only when it is resumed" if spec.paused else ""
+        waits = spec.updateStrategy is not None and spec.updateStrategy.type == "OnDelete"
+        return "its strategy is OnDelete, and each pod is replaced only when it is deleted" if waits else ""
+
+    @property
+    def start(self) -> int:
+        """Return the first ordinal of a StatefulSet."""
+        ordinals = self.obj.spec.ordinals if self.kind == "StatefulSet" else None
+        return (ordinals.start or 0) if ordinals is not None else 0
+
+    @property
+    def first_updated(self) -> int:
+        """Return the least ordinal of a StatefulSet that its update replaces (spec.updateStrategy.rollingUpdate.partition)."""
+        strategy = self.obj.spec.updateStrategy if self.kind == "StatefulSet" else None
+        rolling = strategy.rollingUpdate if strategy is not None else None
+        return self.start + ((rolling.partition or 0) if rolling is not None else 0)
 
     @property
     def replaces(self) -> bool:
         """Return whether all of its pods are made anew otherwise."""
-        return not self.rolls and not self.steps and self.action in ("rolling update", "recreated", "changed")
+        return not self.rolls and not self.steps and not self.rests and self.action in ("rolling update", "recreated", "changed")
 
     @property
     def renews(self) -> bool:

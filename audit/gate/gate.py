@@ -16,7 +16,8 @@ from audit.checks.rollouts import DEADLOCK, HALT, PREEMPTS
 from audit.gate.admission import waiting as sorted_waiting
 from audit.gate.changes import Change, as_applied, changes, not_compared, put_in_place
 from audit.gate.fields import blamed, in_template, without_places
-from audit.gate.placing import Outcome, Placing, Verdict
+from audit.gate.placing import Outcome, Placing
+from audit.gate.stepping import Verdict
 from audit.run import AuditOptions, examine
 from audit.selection import Chosen, Names
 from models.documents.findings.audit import SEVERITIES, Audit, Finding

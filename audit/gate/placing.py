@@ -10,9 +10,11 @@ from typing import Final
 
 import msgspec
 
-from audit.gate.admission import Blame, Clusters, Waiting, rejected, remaining
+from audit.gate.admission import Clusters, Waiting, rejected, remaining
 from audit.gate.changes import Change, placeable
-from audit.gate.states import bound, mounted, ordinal, without
+from audit.gate.states import bound, mounted, without
+from audit.gate.stepping import TOO_LATE, Course, Ordinals, Rolled, Verdict, surging, without_a_pod
+from audit.view.finding import some
 from audit.view.usable_nodes import INDIFFERENT
 from models.devices.shared_gpus import adapter
 from models.documents.findings.check import Fit
@@ -34,25 +36,13 @@ from solver.solve import place
 
 #: The share of the time that is left which one search may take.
 _SHARE: Final = 0.5
-_TOO_LATE: Final = "its rolling update was not judged to its end: the time was up (--time-limit)"
 _NO_ORDER: Final = (
     "there is an end state in which everything is placed, but no order was found in which rollouts and new pods come to it without "
     "being in each other's way"
 )
+#: The term of the node affinity by which each pod of a DaemonSet has its node.
+_OWN_NODE: Final = "metadata.name In"
 _OPEN_ORDER: Final = ": the controller may delete its old pods in another order, as it ranks some alike"
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """What becomes of a workload. ``blame``: the rules of the cause, each with its sentence; ``fix``: what would help, proved."""
-
-    change: Change
-    fit: Fit
-    replicas: int
-    placed: int
-    cause: str | None = None
-    blame: tuple[Blame, ...] = ()
-    fix: str | None = None
 
 
 @dataclass
@@ -66,34 +56,6 @@ class Outcome:
     unmodelled: list[Unmodelled]
     notes: list[str]
     warnings: list[str]
-
-
-@dataclass
-class _Rolled:
-    """A rollout that came to a halt, or could not be asked about."""
-
-    placed: int
-    proved: bool
-    cause: str
-    blame: tuple[Blame, ...] = ()
-    fix: str | None = None
-
-
-@dataclass
-class _Course:
-    """One order of events: what was found of each rollout that did not complete, and the placement of the rest.
-
-    ``settled``: workloads of which no pod waits any more that waited in the cluster.
-    """
-
-    halts: dict[str, _Rolled] = field(default_factory=dict)
-    before: Snapshot = field(default_factory=Snapshot)
-    placement: Placement | None = None
-    settled: set[str] = field(default_factory=set)
-
-    @property
-    def whole(self) -> bool:
-        return not self.halts and (self.placement is None or not self.placement.unplaced)
 
 
 @dataclass
@@ -121,15 +83,16 @@ class Placing:
             InputError: manifests that an API server would refuse, quantities that cannot be summed.
         """
         good = [change for change in self.changes if not change.refused]
+        self.notes += [f"{change.ref} keeps its pods: {change.rests}" for change in good if change.rests]
         rolling = [change for change in good if change.rolls]
         course = self._rollouts_first(good, rolling)
         end = None
-        if not course.whole and any(change.renews for change in good) and not self._over():
+        if not course.whole and any(change.renews for change in good) and not self.over():
             end = self._end_state(good)
             if end.whole and rolling and not any(halt.proved for halt in course.halts.values()):
                 other = self._newcomers_first(good, rolling)
                 course = other if other.whole else course
-        after = self._after(course)
+        after = self.after(course)
         clusters = Clusters(self.start, after, self.changes, self.options)
         verdicts = [_halted(self._verdict(change, course, end), clusters) for change in self.changes]
         self.notes += clusters.notes()
@@ -138,29 +101,29 @@ class Placing:
 
     # --- orders of events -------------------------------------------------------------------------------------------------
 
-    def _rollouts_first(self, good: Sequence[Change], rolling: Sequence[Change]) -> _Course:
-        course = _Course()
+    def _rollouts_first(self, good: Sequence[Change], rolling: Sequence[Change]) -> Course:
+        course = Course()
         state = self._step(self._roll(self.start, rolling, course), good, course)
-        state = without(state, [change for change in good if change.replaces])
+        state = without(state, [change for change in good if change.replaces and change.ref not in course.halts])
         told = not any(change.renews for change in good)  # else the end state tells
-        self._place(state, [change for change in good if change.ref not in course.halts], course, causes=told)
+        self.place(state, [change for change in good if change.ref not in course.halts], course, causes=told)
         return course
 
-    def _newcomers_first(self, good: Sequence[Change], rolling: Sequence[Change]) -> _Course:
+    def _newcomers_first(self, good: Sequence[Change], rolling: Sequence[Change]) -> Course:
         """Place what is new beside the pods that rollouts will replace; then the rollouts."""
-        course = _Course()
+        course = Course()
         state = without(self.start, [change for change in good if change.replaces])
-        self._place(state, [change for change in good if not change.rolls and not change.steps], course, causes=False)
+        self.place(state, [change for change in good if not change.rolls and not change.steps], course, causes=False)
         if course.whole:
             course.settled.update(change.ref for change in good if not change.rolls and not change.steps)
-            course.before = self._step(self._roll(self._after(course), rolling, course), good, course)
+            course.before = self._step(self._roll(self.after(course), rolling, course), good, course)
             course.placement = None
         return course
 
-    def _end_state(self, good: Sequence[Change]) -> _Course:
+    def _end_state(self, good: Sequence[Change]) -> Course:
         """Place everything beside what no change of the manifests touches: what has no room there has none in any order."""
-        course = _Course()
-        self._place(without(self.start, [change for change in good if change.renews]), good, course)
+        course = Course()
+        self.place(without(self.start, [change for change in good if change.renews]), good, course)
         return course
 
     # --- steps ------------------------------------------------------------------------------------------------------------
@@ -175,29 +138,29 @@ class Placing:
             return options
         return replace(options, time_limit=max(0.5, (self.until - time.monotonic()) * _SHARE))
 
-    def _over(self) -> bool:
+    def over(self) -> bool:
         """Return whether no more searches are to begin."""
         late = not self.options.deterministic and self.options.time_limit is not None and time.monotonic() > self.until
         return late or self.stop.is_set()
 
-    def _roll(self, state: Snapshot, rolling: Sequence[Change], course: _Course) -> Snapshot:
+    def _roll(self, state: Snapshot, rolling: Sequence[Change], course: Course) -> Snapshot:
         """Return the cluster after those rollouts that complete."""
         for change in rolling:
-            if self._over():
-                course.halts[change.ref] = _Rolled(0, False, _TOO_LATE)
+            if self.over():
+                course.halts[change.ref] = Rolled(0, False, TOO_LATE)
                 continue
             name = f"{change.namespace}/{change.name}"
             try:
                 begun = self.waiting.beside(state, change, course.settled)
                 found = roll_out(begun, name, None, self._limited(), on_progress=self.on_progress, stop=self.stop)
             except InputError as error:
-                course.halts[change.ref] = _Rolled(0, True, "; ".join(error.problems))
+                course.halts[change.ref] = Rolled(0, True, "; ".join(error.problems))
                 continue
             self._note(found)
             rollout = found.rollout
             assert rollout is not None
             if rollout.complete and OVERTAKEN in found.notes:
-                course.halts[change.ref] = _Rolled(0, False, OVERTAKEN)
+                course.halts[change.ref] = Rolled(0, False, OVERTAKEN)
                 continue
             if rollout.complete:
                 state = replace(self._rolled(begun, name, found), left_out=state.left_out)
@@ -206,8 +169,8 @@ class Placing:
             told, reasons = rejected(rollout)
             halted = f"its rollout comes to a halt with {len(found.assignments)} of {rollout.replicas} new pods placed"
             open_order = self._order_matters(found, begun, name)
-            proved = rollout.proved and not open_order and (self._alone(change, state) or self._halts_anyway(change))
-            course.halts[change.ref] = _Rolled(
+            proved = rollout.proved and not open_order and (self.alone(change, state) or self._halts_anyway(change))
+            course.halts[change.ref] = Rolled(
                 len(found.assignments),
                 proved,
                 f"{halted} (maxSurge {rollout.maxSurge}, maxUnavailable {rollout.maxUnavailable})"
@@ -222,7 +185,7 @@ class Placing:
         """Return the other workloads of which pods go, so that where they were, and where theirs come to be, may matter."""
         return [each for each in self.changes if each is not change and not each.refused and (each.renews or each.action == "scaled")]
 
-    def _alone(self, change: Change, state: Snapshot) -> bool:
+    def alone(self, change: Change, state: Snapshot) -> bool:
         """Return whether no other change had, or will have, a part in what holds for a workload in a state."""
         return state is self.start and not self._others(change)
 
@@ -254,28 +217,21 @@ class Placing:
         problem = problem_of(read(state, name, None), self._limited())
         return not (problem.admission.uniform and halts(problem.admission, problem.pace, problem.old))
 
-    def _step(self, state: Snapshot, good: Sequence[Change], course: _Course) -> Snapshot:
-        """Return the cluster after StatefulSets have replaced their pods, from the highest ordinal down, one by one."""
-        for change in (each for each in good if each.steps):
-            begun, pods = state, owned(state, change.kind, change.namespace, change.name)
-            order = sorted((state.pods[i].metadata.name or "" for i in pods), key=ordinal, reverse=True)
-            for number, name in enumerate(order):
-                if self._over():
-                    course.halts[change.ref], state = _Rolled(number, False, _TOO_LATE), begun
-                    break
-                part = _Course()
-                rest = [pod for pod in state.pods if (pod.metadata.namespace or "default", pod.metadata.name) != (change.namespace, name)]
-                self._place(replace(state, pods=rest), [change], part)
-                if part.whole:
-                    state = self._after(part, claimed=True)
-                    continue
-                found = self._unplaced(change, part)
-                first = number == 0 and found.fit == "does not fit" and self._alone(change, begun)
-                text = f"its rolling update comes to a halt at pod {name}, {number} of {len(order)} replaced: {found.cause}"
-                course.halts[change.ref] = _Rolled(number, first, text if first else f"{text}; not proved", found.blame, found.fix)
-                state = begun
-                break
+    def _step(self, state: Snapshot, good: Sequence[Change], course: Course) -> Snapshot:
+        """Return the cluster after StatefulSets have replaced their pods, one by one. DaemonSets may stick on the way."""
+        for change in good:
+            if change.steps or (change.kind == "StatefulSet" and change.rests):
+                state = Ordinals(self, change).after(state, course)
+            halt = surging(self, change, state) if change.kind == "DaemonSet" and change.replaces else None
+            if halt is not None:
+                course.halts[change.ref] = halt
         return state
+
+    def taken(self, state: Snapshot, pod: objects.Pod) -> Snapshot | None:
+        """Return the cluster with a pod that waits in it running where it finds a place; None if no node takes it."""
+        found = place(replace(state, pods=[*state.pods, pod]), self._limited(), stop=self.stop)
+        at = next((entry.node for entry in found.assignments if entry.pod == objects.pod_key(pod)), None)
+        return None if at is None else replace(state, pods=[*state.pods, bound(pod, at)])
 
     def _rolled(self, state: Snapshot, name: str, found: Placement) -> Snapshot:
         revision = read(state, name, None)
@@ -285,7 +241,7 @@ class Placing:
         self.newcomers.update(at)
         return replace(revision.snapshot, pods=pods + [bound(pod, at[objects.pod_key(pod)]) for pod in revision.new])
 
-    def _place(self, state: Snapshot, wanted: Sequence[Change], course: _Course, *, causes: bool = True) -> None:
+    def place(self, state: Snapshot, wanted: Sequence[Change], course: Course, *, causes: bool = True) -> None:
         """Place what these workloads lack. ``causes``: say why not, where there is no place."""
         names = {change.ref for change in wanted}
         manifests = placeable(self.manifests, [change for change in self.changes if change.ref not in names])
@@ -308,7 +264,7 @@ class Placing:
         self.unmodelled += [entry for entry in found.unmodelled if entry not in self.unmodelled]
         self.notes += [note for note in found.notes if note not in self.notes and "NUMA" in note]
 
-    def _after(self, course: _Course, *, claimed: bool = False) -> Snapshot:
+    def after(self, course: Course, *, claimed: bool = False) -> Snapshot:
         """``claimed``: claims without a volume are taken as served where their pods are."""
         at = {entry.pod: entry.node for entry in course.placement.assignments} if course.placement is not None else {}
         self.newcomers.update(at)
@@ -320,7 +276,7 @@ class Placing:
 
     # --- verdicts ---------------------------------------------------------------------------------------------------------
 
-    def _verdict(self, change: Change, course: _Course, end: _Course | None) -> Verdict:
+    def _verdict(self, change: Change, course: Course, end: Course | None) -> Verdict:
         """``end``: the end state, where an order of events did not lead to one."""
         if change.refused:
             return Verdict(change, "does not fit", _asked(change, ()), 0, "; ".join(change.refused), (("", change.refused[0]),))
@@ -329,17 +285,17 @@ class Placing:
             fit: Fit = "does not fit" if halt.proved else "unproved"
             found = Verdict(change, fit, _asked(change, _pods(course.before, change)), halt.placed, halt.cause, halt.blame, halt.fix)
         else:
-            found = self._unplaced(change, course)
+            found = self.unplaced(change, course)
         if end is None or found.fit == "fits" or (halt is not None and halt.proved):
             return found
         if end.whole:
             return found if halt is not None else replace(found, fit="unproved", cause=_NO_ORDER, blame=(), fix=None)
-        last = self._unplaced(change, end)
+        last = self.unplaced(change, end)
         if last.fit != "fits":
             return last
         return replace(found, fit="does not fit" if halt is None and _most(end.placement) else "unproved")
 
-    def _unplaced(self, change: Change, course: _Course) -> Verdict:
+    def unplaced(self, change: Change, course: Course) -> Verdict:
         """The verdict by the placement of a course."""
         pods, placement = _pods(course.before, change), course.placement
         asked = _asked(change, pods)
@@ -351,8 +307,13 @@ class Placing:
         cause = next((cause for cause in placement.causes if mine.intersection(cause.pods)), None)
         fit: Fit = "does not fit" if _most(placement) or (cause is not None and cause.alone and cause.proved) else "unproved"
         if cause is not None and cause.facts:
-            text, blame = "; ".join(fact.message for fact in cause.facts), tuple((fact.rule, fact.message) for fact in cause.facts)
-            return Verdict(change, fit, asked, placed, text, blame, "; or ".join(way.message for way in cause.waysOut) or None)
+            facts, ways, nodes = cause.facts, [way.message for way in cause.waysOut], ""
+            if change.kind == "DaemonSet":  # each of its pods is for one node, which is no news
+                facts = [fact for fact in facts if _OWN_NODE not in fact.message] or facts
+                ways = [way for way in ways if _OWN_NODE not in way]
+                nodes = f"without a pod: {some([f'node {name}' for name in without_a_pod(course, mine)])}: "
+            text, blame = nodes + "; ".join(fact.message for fact in facts), tuple((fact.rule, fact.message) for fact in facts)
+            return Verdict(change, fit, asked, placed, text, blame, "; or ".join(ways) or None)
         reasons = unplaced[waiting[0]].reasons
         text = "; ".join(f"{r.rule} on {r.nodes} node{'s' * (r.nodes != 1)}: {r.message}" for r in reasons) or "no place was found for it"
         text = text if fit != "unproved" else f"{text}; not proved: the time was up (--time-limit)"

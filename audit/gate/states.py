@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from typing import Final
 
@@ -19,8 +19,30 @@ _RUNNING: Final = objects.PodStatus(phase="Running", conditions=[objects.PodCond
 
 def without(state: Snapshot, gone: Iterable[Change]) -> Snapshot:
     """Return the cluster without the pods of some workloads."""
-    leave = {i for change in gone for i in owned(state, change.kind, change.namespace, change.name)}
+    leave = {i for change in gone for i in owned(state, change.kind, change.namespace, change.name) if _renewed(change, state.pods[i])}
     return replace(state, pods=[pod for i, pod in enumerate(state.pods) if i not in leave])
+
+
+def _renewed(change: Change, pod: objects.Pod) -> bool:
+    """Return whether a pod of a workload that changes is replaced: a StatefulSet's partition keeps those of lower ordinals."""
+    return not change.steps or ordinal(pod.metadata.name or "") >= change.first_updated
+
+
+def without_pods(state: Snapshot, change: Change, names: Collection[str]) -> Snapshot:
+    """Return the cluster without pods of a workload, by their names."""
+    mine = set(owned(state, change.kind, change.namespace, change.name))
+    return replace(state, pods=[pod for i, pod in enumerate(state.pods) if i not in mine or pod.metadata.name not in names])
+
+
+def orphaned(state: Snapshot, change: Change, names: Collection[str]) -> Snapshot:
+    """Return the cluster in which pods of a workload, by their names, have another owner, so that the workload lacks them."""
+    mine = set(owned(state, change.kind, change.namespace, change.name))
+    owner = [objects.OwnerReference("ReplicaSet", f"{change.name}-before", "apps/v1", f"{change.name}-before", True)]
+    pods = list(state.pods)
+    for i in mine:
+        if pods[i].metadata.name in names:
+            pods[i] = msgspec.structs.replace(pods[i], metadata=msgspec.structs.replace(pods[i].metadata, ownerReferences=owner))
+    return replace(state, pods=pods)
 
 
 def mounted(pod: objects.Pod, snapshot: Snapshot) -> bool:

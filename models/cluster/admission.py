@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
 
-from models.cluster.opportunity_cost import OpportunityCosts
+from models.cluster.anti_affinity.opportunity_cost import OpportunityCosts
 from models.documents.policy import DEFAULT as DEFAULT_POLICY
 from models.documents.policy import Policy
 from models.kube import objects, quantity

@@ -243,7 +243,7 @@ class Rollout(Doc):
     complete: Annotated[bool, Meta(description="Whether it completes, or comes to a halt.")]
     proved: Annotated[bool, Meta(description="Whether it comes to a halt whatever earlier waves choose.")]
     waves: Annotated[list[Wave], Meta(description="The waves, in their order.")] = []
-    stuck: Annotated[list[Unplaced], Meta(description="New pods that fit nowhere when it halts.")] = []
+    stuck: Annotated[list[Unplaced], Meta(description="New pods that fit nowhere when it halts, or lack a volume on their node.")] = []
     waysOut: Annotated[list[Remedy], Meta(description="Single changes with which it completes.")] = []
     refused: Annotated[
         Reason | None, Meta(description="The ResourceQuota or LimitRange that keeps the next new pod from being created when it halts.")

@@ -95,6 +95,7 @@ class CSINode(Struct):
 
 
 class CSIDriverSpec(Struct):
+    attachRequired: bool | None = None
     preventPodSchedulingIfMissing: bool | None = None
 
 

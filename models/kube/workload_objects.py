@@ -22,6 +22,7 @@ class PodTemplateSpec(Struct):
 class RollingUpdate(Struct):
     maxSurge: int | str | None = None
     maxUnavailable: int | str | None = None
+    partition: int | None = None
 
 
 class DeploymentStrategy(Struct):

@@ -109,7 +109,7 @@ def _seconds(timestamp: str | None) -> int | None:
         return None
 
 
-def _ready(pod: objects.Pod) -> bool:
+def is_ready(pod: objects.Pod) -> bool:
     """Return whether a pod serves: its Ready condition; without one, whether it runs."""
     status = pod.status or objects.PodStatus()
     for condition in status.conditions or ():
@@ -142,7 +142,7 @@ def old_pods(snapshot: Snapshot, indices: Sequence[int]) -> tuple[list[Old], lis
     found = []
     for i in active:
         pod = snapshot.pods[i]
-        assigned, ready = bool(pod.spec.nodeName), _ready(pod)
+        assigned, ready = bool(pod.spec.nodeName), is_ready(pod)
         phase = _PHASES.get((pod.status.phase if pod.status else None) or "Running", 2)
         born = _seconds(pod.metadata.creationTimestamp)
         found.append(

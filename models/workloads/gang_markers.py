@@ -29,8 +29,11 @@ def elsewhere(workload: Workload) -> bool:
 
 
 def default_names(workloads: Iterable[Workload]) -> dict[str, str]:
-    """Return the gang of each workload that states none, by ``Workload.ref``: its name, with the kind where two of a namespace share it."""
-    open_ = [w for w in workloads if GANG not in stated(w) and not elsewhere(w)]
+    """Return the gang of each workload that states none, by ``Workload.ref``: its name, with the kind where two of a namespace share it.
+
+    A DaemonSet is no gang: it runs on each node that takes its pod.
+    """
+    open_ = [w for w in workloads if w.kind != "DaemonSet" and GANG not in stated(w) and not elsewhere(w)]
     counts = Counter((w.namespace, w.name) for w in open_)
     return {w.ref: w.name if counts[w.namespace, w.name] == 1 else f"{w.name}-{w.kind.lower()}" for w in open_}
 

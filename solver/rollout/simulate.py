@@ -140,6 +140,7 @@ def _document(snapshot: Snapshot, name: str, revision: Revision, search: Rollout
         waves.append(doc.Wave(number, create, [keys[i] for i in step.waiting], [problem.old[k].key for k in step.deletes]))
     waiting = state.waiting()
     stuck = [doc.Unplaced(keys[i], _reasons(state, i)) for i in waiting]
+    held = [doc.Unplaced(keys[i], _not_attached(volumes)) for i, volumes in sorted(state.held().items())]
     refused = state.refusal() if not course.complete else None
     refusal = doc.Reason(refused[0], 0, f"cannot be created: {refused[1]}") if refused is not None else None
     why = refusal or _not_created(problem.pace, stopped=search.context.stop.is_set())
@@ -169,7 +170,7 @@ def _document(snapshot: Snapshot, name: str, revision: Revision, search: Rollout
             complete=course.complete,
             proved=course.proved,
             waves=waves,
-            stuck=stuck,
+            stuck=held + stuck,
             refused=refusal,
         ),
         unmodelled=[
@@ -215,6 +216,12 @@ def _reasons(state: RolloutState, i: int) -> list[doc.Reason]:
     if not state.cluster.n_nodes:
         found.append(doc.Reason("NoNodes", 0, "the snapshot has no nodes"))
     return sorted(found, key=lambda r: (-r.nodes, r.rule))
+
+
+def _not_attached(volumes: Sequence[tuple[str, str]]) -> list[doc.Reason]:
+    """Why a new pod does not start on its node, although the scheduler bound it there."""
+    tail = "it can be attached to one node only (ReadWriteOnce)"
+    return [doc.Reason("MultiAttach", 1, f"volume {volume} is attached to node {node}: {tail}") for volume, node in volumes]
 
 
 def _not_created(steps: Pace, *, stopped: bool) -> doc.Reason:

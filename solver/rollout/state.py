@@ -22,6 +22,7 @@ from models.snapshot.scope import Scope
 from models.snapshot.snapshot import Snapshot
 from models.workloads.deployment_rollout import Old, Pace, creations, deletions
 from solver import rules
+from solver.rollout.attachments import Attachments
 from solver.rules.pod_topology_spread import PodTopologySpread
 
 Binds = list[tuple[int, int]]  # places in ``RolloutProblem.new`` with nodes, in bind order
@@ -136,6 +137,9 @@ class RolloutState:
         self.created = 0
         self._book = rollout_admission.Book(problem.admission)
         self._kinds: list[int] = [self._class[i] for i in problem.new]
+        old = [entry.index for entry in problem.old]
+        self._attached = Attachments(problem.snapshot, [*problem.new, *old], problem.others)
+        self._attached.begin([(i, problem.snapshot.pods[i]) for i in old])
         for k in self.alive:
             self._old(k, 1)
 
@@ -173,7 +177,7 @@ class RolloutState:
         """Return the old pods that the controller would delete now, as places in ``problem.old``."""
         places = {entry.index: k for k, entry in enumerate(self.problem.old)}
         alive = [self.problem.old[k] for k in sorted(self.alive)]
-        found = deletions(self.problem.pace, alive, self._together, len(self.placed))
+        found = deletions(self.problem.pace, alive, self._together, len(self.placed) - len(self.held()))
         return [places[entry.index] for entry in found]
 
     def _together(self, node: str) -> int:
@@ -185,16 +189,25 @@ class RolloutState:
             self.alive.remove(k)
             self._book.old(k, -1)
             self._old(k, -1)
+            self._attached.leave(self.problem.old[k].index, self.problem.old[k].node or "")
 
     def undelete(self, places: Sequence[int]) -> None:
         for k in reversed(places):
             self.alive.add(k)
             self._book.old(k, 1)
             self._old(k, 1)
+            self._attached.back(self.problem.old[k].index, self.problem.old[k].node or "", 1)
 
     @property
     def complete(self) -> bool:
-        return not self.alive and len(self.placed) == self.problem.pace.replicas
+        return not self.alive and len(self.placed) == self.problem.pace.replicas and not self.held()
+
+    def held(self) -> dict[int, list[tuple[str, str]]]:
+        """Return new pods whose nodes lack a volume that another node has, by their place, with these volumes and nodes."""
+        if not self._attached.volumes:
+            return {}
+        lacking = ((i, self._attached.lacking(self.problem.new[i], self.cluster.nodes.names[n])) for i, n in self.placed.items())
+        return {i: volumes for i, volumes in lacking if volumes}
 
     # --- what the scheduler does --------------------------------------------------------------------------------------------
 
@@ -231,9 +244,11 @@ class RolloutState:
             rule.place(self._kinds[i], n)
         self._on[n] += 1
         self.placed[i] = n
+        self._attached.arrive(self.problem.new[i], self.cluster.nodes.names[n])
 
     def unbind(self, i: int) -> None:
         n = self.placed.pop(i)
+        self._attached.back(self.problem.new[i], self.cluster.nodes.names[n], -1)
         for rule in self.rules:
             rule.remove(self._kinds[i], n)
         self._on[n] -= 1
@@ -261,4 +276,4 @@ class RolloutState:
         """Return a key that is equal for states from which the same can happen."""
         where = tuple(sorted((self._kinds[i], n) for i, n in self.placed.items()))
         paths = tuple(path for rule in self.rules if (path := rule.path()) is not None)
-        return frozenset(self.alive), self.created, where, paths
+        return frozenset(self.alive), self.created, where, paths, self._attached.key()

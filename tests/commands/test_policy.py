@@ -55,7 +55,7 @@ class Bench:
         assert result.exit_code == 1, result.stderr
         assert result.stdout == ""
         assert not self.result.exists()
-        (line,) = result.stderr.splitlines()
+        (line,) = (line for line in result.stderr.splitlines() if not line.startswith("note: "))
         assert line.startswith("kubestow: ")
         return line.removeprefix("kubestow: ")
 

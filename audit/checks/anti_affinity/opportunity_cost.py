@@ -13,7 +13,7 @@ from audit.view.finding import Code, some
 from audit.view.headroom import RESOURCES, Headroom, words
 from audit.view.label_matches import LabelMatches
 from audit.view.view import ClusterView, Subject
-from models.cluster.opportunity_cost import Estimate, OpportunityCosts
+from models.cluster.anti_affinity.opportunity_cost import Estimate, OpportunityCosts
 from models.documents.findings.audit import ClosedCapacity, Finding, OpportunityCost
 from models.kube.objects import Pod, pod_key
 

@@ -8,7 +8,7 @@ from typing import Final
 from audit.view.finding import Code
 from audit.view.pod_terms import PLUGINS
 from audit.view.view import ClusterView
-from models.cluster.anti_affinity_users import AntiAffinityUsers
+from models.cluster.anti_affinity.users import AntiAffinityUsers
 from models.documents.findings.audit import Finding
 
 _NOT_GRANTED: Final = Code(

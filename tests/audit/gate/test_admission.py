@@ -122,8 +122,8 @@ def test_a_stateful_set_needs_room_for_the_pod_that_comes_again() -> None:
         ({"maxSurge": 1, "maxUnavailable": 0}, {"pods": "4"}, "does not fit", 0),
         ({"maxSurge": 1, "maxUnavailable": 0}, {"pods": "5"}, "fits", 4),
         ({"maxUnavailable": 1}, {"pods": "4"}, "fits", 4),
-        ({"maxUnavailable": 1}, {"pods": "3"}, "does not fit", 0),
-        ({"maxUnavailable": "50%"}, {"pods": "3"}, "does not fit", 0),
+        ({"maxUnavailable": 1}, {"pods": "3"}, "does not fit", 3),
+        ({"maxUnavailable": "50%"}, {"pods": "3"}, "does not fit", 3),
     ],
 )
 def test_a_daemon_set_replaces_its_pods_node_by_node(strategy: Object, hard: dict[str, str], fit: str, placed: int) -> None:

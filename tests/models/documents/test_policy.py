@@ -64,6 +64,7 @@ FULL: Object = {
     "colocateNamespaces": True,
     "daemonNamespaces": ["kube-system", "monitoring"],
     "refuseAllNamespacesAntiAffinity": True,
+    "quotaCharge": "opportunityCost",
     "antiAffinityUsers": [
         {"namespaces": ["db"], "serviceAccounts": ["db/main"], "priorityClasses": ["critical"], "keys": "hostname"},
         {"keys": "none"},

@@ -13,6 +13,7 @@ from models.documents.policy import Policy
 from models.documents.rebalance_plan import (
     Eviction,
     Excluded,
+    ExecutionGrace,
     Limits,
     Move,
     NodeUse,
@@ -49,6 +50,7 @@ def _full() -> RebalancePlan:
         obstacles=[Obstacle("drain", "default/r stays", "default/r", "n1", proved=True)],
         excluded=[Excluded("bare", ["default/r"])],
         unmodelled=[Unmodelled("Node/n1", "NodeResourceTopology", "unknown")],
+        executionGrace=ExecutionGrace(60),
         policy=Policy(strategy="pack"),
         notes=["a note"],
         seconds=Seconds(compile=0.5),
@@ -68,7 +70,7 @@ def test_every_field_is_written_in_the_documents_order() -> None:
     assert set(plain) == {field.encode_name for field in msgspec.structs.fields(RebalancePlan)}
     assert list(plain)[:4] == ["apiVersion", "kind", "snapshot", "goals"]
     assert list(plain)[-4:] == ["policy", "notes", "seconds", "search"]
-    assert set(to_builtins(_least())) == set(plain) - {"policy", "seconds", "search"}
+    assert set(to_builtins(_least())) == set(plain) - {"executionGrace", "policy", "seconds", "search"}
 
 
 def test_what_a_move_does_not_have_is_left_out() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from checker.rules import admission as checked
 from models.cluster.admission import refusals
-from models.cluster.opportunity_cost import OpportunityCosts
+from models.cluster.anti_affinity.opportunity_cost import OpportunityCosts
 from models.documents.policy import Policy
 from models.kube.objects import pod_key
 from models.snapshot.snapshot import Snapshot, from_objects

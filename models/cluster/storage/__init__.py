@@ -1,0 +1,1 @@
+"""What decides about volumes besides binding: to which node they are attached."""

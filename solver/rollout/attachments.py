@@ -1,0 +1,78 @@
+"""Which node has each exclusive volume attached in the course of a rollout: a pod on another node does not start (Multi-Attach error)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from models.cluster.storage.attachments import exclusive_volumes
+from models.kube.objects import Pod
+from models.snapshot.snapshot import Snapshot
+from models.workloads.deployment_rollout import is_ready
+
+
+class Attachments:
+    """Volumes with their nodes. The first node keeps a volume until its last pod with it has gone.
+
+    Then another node with a pod that waits for it gets it: that of most pods, then the first by name, as upstream leaves this open. Every
+    change can be taken back, the last one first.
+    """
+
+    def __init__(self, snapshot: Snapshot, moving: Iterable[int], others: Iterable[int]) -> None:
+        """``moving``: pods that come or go; ``others``: pods that stay, which have their volumes from the start if they are ready."""
+        self.volumes = {i: found for i in moving if (found := exclusive_volumes(snapshot.pods[i], snapshot))}
+        self._holders: dict[str, str] = {}
+        self._users: dict[str, Counter[str]] = {}
+        self._before: list[dict[str, str]] = []
+        read = frozenset().union(*self.volumes.values()) if self.volumes else frozenset()
+        there = [(snapshot.pods[i], exclusive_volumes(snapshot.pods[i], snapshot) & read) for i in (others if read else ())]
+        for pod, volumes in sorted(there, key=lambda each: not is_ready(each[0])):
+            self._arrive(volumes, pod.spec.nodeName or "")
+
+    def begin(self, pods: Sequence[tuple[int, Pod]]) -> None:
+        """Attach the volumes of old pods: those that are ready have theirs first."""
+        for i, pod in sorted(pods, key=lambda each: not is_ready(each[1])):
+            if pod.spec.nodeName:
+                self._arrive(self.volumes.get(i, frozenset()), pod.spec.nodeName)
+
+    def _arrive(self, volumes: frozenset[str], node: str) -> None:
+        for volume in volumes:
+            self._users.setdefault(volume, Counter())[node] += 1
+            self._holders.setdefault(volume, node)
+
+    def arrive(self, i: int, node: str) -> None:
+        """Let a pod come to a node."""
+        if i in self.volumes:
+            self._before.append(dict(self._holders))
+            self._arrive(self.volumes[i], node)
+
+    def leave(self, i: int, node: str) -> None:
+        """Let a pod leave its node."""
+        if i not in self.volumes or not node:
+            return
+        self._before.append(dict(self._holders))
+        for volume in self.volumes[i]:
+            users = self._users[volume]
+            users[node] -= 1
+            if self._holders[volume] == node and not users[node]:
+                waiting = sorted((-number, name) for name, number in users.items() if number)
+                if waiting:
+                    self._holders[volume] = waiting[0][1]
+                else:
+                    del self._holders[volume]
+
+    def back(self, i: int, node: str, by: int) -> None:
+        """Take back the last change: ``by`` is -1 if the pod came, 1 if it left."""
+        if i in self.volumes and node:
+            self._holders = self._before.pop()
+            for volume in self.volumes[i]:
+                self._users[volume][node] += by
+
+    def lacking(self, i: int, node: str) -> list[tuple[str, str]]:
+        """Return the volumes of a pod on a node that other nodes have, with these nodes."""
+        found = ((volume, self._holders.get(volume, node)) for volume in sorted(self.volumes.get(i, ())))
+        return [(volume, at) for volume, at in found if at != node]
+
+    def key(self) -> tuple[tuple[str, str], ...]:
+        """Return which node has each volume."""
+        return tuple(sorted(self._holders.items()))
