@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from audit.view.finding import Code, some
+from audit.view.label_matches import custom_maker
 from audit.view.view import ClusterView, Subject
 from models.disruption.pod_disruption_budgets import DisruptionBudget, budgets, ignores_budgets, is_ready
 from models.documents.findings.audit import Finding
@@ -100,7 +101,12 @@ def _one(
         yield UNCLEAR.found(name, f"{both} stated", field="spec")
         return
     if running is None and not chosen:
-        if not view.audience.anyone(selector, [budget.metadata.namespace or "default"]):
+        namespace = budget.metadata.namespace or "default"
+        missed = not view.audience.anyone(selector, [namespace])
+        maker = custom_maker(view.snapshot, namespace, selector or ()) if missed else None
+        if maker is not None:
+            view.not_checked.append(f"whether {name} selects pods that {maker} makes")
+        elif missed:
             what = "without a selector" if selector is None else f"{describe(selector) or 'an empty selector'}"
             yield DEAD.found(name, f"{what} selects no pod of its namespace, nor what a workload there makes", field="spec.selector")
         return

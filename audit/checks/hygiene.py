@@ -9,7 +9,7 @@ from audit.view.finding import Code, some
 from audit.view.view import ClusterView, Subject
 from models.documents.findings.audit import Finding, Severity
 from models.kube import quantity
-from models.kube.objects import Container, Node, NodeStatus, Pod, PodSpec
+from models.kube.objects import Container, Node, NodeStatus, Pod, PodSpec, ResourceList
 from models.kube.pod_spec import BEST_EFFORT, affinity_terms, qos_class
 
 HOST: Final = "kubernetes.io/hostname"
@@ -63,12 +63,21 @@ REGIONS: Final = Code(
     "Rules over zones take zones of different regions for one.",
     "Give zones names that are unique over all regions, such as REGION-1.",
 )  # fmt: skip
-CODES: Final[tuple[Code, ...]] = (REQUESTS, BEST, LABELS, HOSTNAME, ALLOCATABLE, BETA, DEFAULTS, REGIONS)
+UNITS: Final = Code(
+    "KS810", "memory-without-unit", "warning", "Containers that request or are limited to less than a mebibyte of memory or local storage",
+    "The scheduler counts almost nothing, and a container with such a limit is killed at once. The suffix m means thousandths of a byte.",
+    "Write the unit that was meant: 128Mi, not 128m, and 1Gi, not 1024.",
+)  # fmt: skip
+CODES: Final[tuple[Code, ...]] = (REQUESTS, BEST, LABELS, HOSTNAME, ALLOCATABLE, BETA, DEFAULTS, REGIONS, UNITS)
+#: Bytes that no container gets along with: container runtimes refuse limits of memory below 6 MB.
+_SMALLEST: Final = 2**20
+_IN_BYTES: Final = ("memory", "ephemeral-storage")
 
 
 def check(view: ClusterView) -> Iterator[Finding]:
     for subject in view.subjects:
         yield from _requests(view, subject)
+        yield from _units(view, subject)
     nodes = view.snapshot.nodes
     if nodes:
         yield from _labels(view)
@@ -105,6 +114,31 @@ def _without(spec: PodSpec, name: str) -> list[str]:
         return []
     containers: list[Container] = [*(spec.containers or ()), *(c for c in spec.initContainers or () if c.restartPolicy == "Always")]
     return [c.name or "" for c in containers if name not in ((c.resources.requests if c.resources is not None else None) or {})]
+
+
+def _units(view: ClusterView, subject: Subject) -> Iterator[Finding]:
+    """Of pods that run it is they that count, as in :func:`_requests`."""
+    pod = view.snapshot.pods[subject.pods[0]] if subject.pods else subject.pod
+    texts, field = [], ""
+    for path, found in _stated(pod.spec):
+        for name in _IN_BYTES:
+            value = quantity.parse(found[name]) if name in found else 0
+            if 0 < value < _SMALLEST:
+                unit = "thousandths of a byte" if str(found[name]).endswith("m") else "bytes"
+                texts.append(f"{path}.{name} {found[name]} is in {unit}")
+                field = field or f"{subject.path}.{path}.{name}"
+    if texts:
+        yield UNITS.found(subject.name, some(texts), field=field, pods=view.keys(subject.pods))
+
+
+def _stated(spec: PodSpec) -> Iterator[tuple[str, ResourceList]]:
+    """Yield the requests and limits of the pod and its containers, each with its field in the pod spec."""
+    parts = [("resources", spec.resources)]
+    for kind, containers in (("containers", spec.containers), ("initContainers", spec.initContainers)):
+        parts += [(f"{kind}[{i}].resources", container.resources) for i, container in enumerate(containers or ())]
+    for path, found in parts:
+        if found is not None:
+            yield from ((f"{path}.{name}", listed) for name in ("requests", "limits") if (listed := getattr(found, name)))
 
 
 def _bare(spec: PodSpec, container: str) -> str:

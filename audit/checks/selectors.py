@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from audit.view.finding import Code, some
-from audit.view.label_matches import ADDED, LabelMatches
+from audit.view.label_matches import ADDED, LabelMatches, custom_maker
 from audit.view.pod_terms import PodTerm
 from audit.view.usable_nodes import wanted
 from audit.view.view import ClusterView, Subject
@@ -78,6 +78,10 @@ def check(view: ClusterView) -> Iterator[Finding]:
     for service, selector in matches.services if matches.members else ():
         namespace = service.metadata.namespace or "default"
         if not matches.may_hit(selector, frozenset((namespace,))).any():
+            maker = custom_maker(view.snapshot, namespace, selector)
+            if maker is not None:
+                view.not_checked.append(f"whether Service {namespace}/{service.metadata.name} selects pods that {maker} makes")
+                continue
             name, text = (
                 f"Service {namespace}/{service.metadata.name}",
                 f"selects {describe(selector)}, and {where} in its namespace has these",

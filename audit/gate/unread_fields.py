@@ -13,8 +13,8 @@ from typing import Any, Final
 import msgspec
 
 from models.kube import kinds, objects, quantity
+from models.snapshot.bundles import reads_as_json
 from models.snapshot.decode import JSON_ERRORS, MAX_LIST_DEPTH, documents_of, head_of, is_list
-from models.snapshot.snapshot import reads_as_json
 from models.snapshot.yaml_reader import YamlError, documents
 
 #: Fields of pod specs and containers that are read, and compared as such; security contexts are read in part, for notes.

@@ -11,6 +11,7 @@ from audit.view.view import ClusterView, Subject
 from models.cluster.cluster import Matchers
 from models.kube.objects import Service, is_terminal, is_terminating
 from models.kube.selectors import Bools, Requirement, Selector
+from models.snapshot.snapshot import Snapshot
 
 #: Labels that controllers add to the pods of a template, with values that no template tells.
 ADDED: Final = frozenset(
@@ -20,6 +21,20 @@ ADDED: Final = frozenset(
         "batch.kubernetes.io/job-completion-index", "job-name", "controller-uid",
     }
 )  # fmt: skip
+
+
+def custom_maker(snapshot: Snapshot, namespace: str, selector: Selector) -> str | None:
+    """Return the new object of a custom kind whose controller may make the pods that a selector asks for, as ``Kind namespace/name``.
+
+    Controllers label the pods that they make with the name of their object (``prometheus: k8s``, ``app.kubernetes.io/instance: k8s``). An
+    object that an API server has stored has its pods in the snapshot.
+    """
+    for requirement in selector:
+        for value in requirement.values if requirement.operator == "In" else ():
+            kind = snapshot.custom_objects.get((namespace, value))
+            if kind is not None:
+                return f"{kind} {namespace}/{value}"
+    return None
 
 
 class LabelMatches:

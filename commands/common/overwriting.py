@@ -101,8 +101,8 @@ def _is_read(found: Identity, each: Named) -> bool:
 def _is_result(path: str) -> bool:
     """Return True if a file holds no Kubernetes objects: a former result, values of a chart."""
     from models.snapshot import bundles, sources
+    from models.snapshot.bundles import reads_as_json
     from models.snapshot.decode import JSON_ERRORS, head_of
-    from models.snapshot.snapshot import reads_as_json
     from models.snapshot.yaml_reader import YamlError, documents
 
     try:

@@ -59,6 +59,7 @@ _TABLE: Final = {
 _CHANGES: Final = {
     "incomplete pools yield no devices": "1.35",
     "taint rules have a gate of their own": "1.35",
+    "containers have restart policies": "1.35",
     "resize footprint is a maximum of sums": "1.37",
     "stored selectors may call includes": "1.36",
 }

@@ -13,8 +13,8 @@ from models.positions import json_nodes, yaml_nodes
 from models.positions.field_path import place
 from models.positions.nodes import Lines, Node
 from models.snapshot import sources
+from models.snapshot.bundles import reads_as_json
 from models.snapshot.decode import MAX_LIST_DEPTH, is_list
-from models.snapshot.snapshot import reads_as_json
 
 #: What Helm writes above each object that it renders.
 _TEMPLATE: Final = re.compile(r"^# Source: (\S.*?)[ \t\r]*$", re.MULTILINE)

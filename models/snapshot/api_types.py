@@ -51,6 +51,19 @@ _ANSWERS: Final = {
     "Table": "a table as kubectl prints it",
 }
 
+#: Documents of kubestow, and the options that take them.
+_OWN_DOCUMENTS: Final = {"Placement": "--result", "RebalancePlan": "--result", "Policy": "--policy"}
+#: Groups of configuration files, which no API server has, and the programs that read them.
+_CONFIGURATIONS: Final = {
+    "kubescheduler.config.k8s.io": "kube-scheduler",
+    "kubelet.config.k8s.io": "the kubelet",
+    "kubeadm.k8s.io": "kubeadm",
+    "kubecontrollermanager.config.k8s.io": "kube-controller-manager",
+    "kubeproxy.config.k8s.io": "kube-proxy",
+    "apiserver.config.k8s.io": "kube-apiserver",
+    "kind.x-k8s.io": "kind",
+}
+
 
 class Unread(NamedTuple):
     """An object of a kind that is not read. ``value``: gives it as plain data; ``namespace``: that of objects which name none."""
@@ -77,6 +90,11 @@ def is_kubernetes(api_version: str | None, kind: str) -> bool:
     return kind in _OWN.get(group_of(api_version), ())
 
 
+def is_list_kind(kind: str) -> bool:
+    """Return whether a kind is the list of a kind of Kubernetes, such as IngressList; an empty one may write ``items: null``."""
+    return kind.endswith("List") and kind.removesuffix("List") in _GROUP
+
+
 def misnamed(api_version: str | None, kind: str, value: Callable[[], Any], *, strict: bool) -> str | None:
     """Return what is wrong with the name of a kind that is not read; None for kinds that may be left out.
 
@@ -100,6 +118,19 @@ def misnamed(api_version: str | None, kind: str, value: Callable[[], Any], *, st
     if not api_version:
         return f"kind: unknown kind {shorten(kind)}{near}" if near else None
     return f"kind: {api_version} of Kubernetes has no kind {shorten(kind)}{near}"
+
+
+def ignored_document(unread: Unread) -> str | None:
+    """Return the warning about a document that is no object of a cluster, but one that a command takes by an option; else None."""
+    kind, group = unread.kind, group_of(unread.api_version)
+    if group == "kubestow.dev":
+        option = f": it is given with {_OWN_DOCUMENTS[kind]}" if kind in _OWN_DOCUMENTS else ""
+        return f"a {shorten(kind)} of kubestow is no part of a snapshot and was ignored{option}"
+    if kind == "DeschedulerPolicy" and group == "descheduler":
+        return f"{unread.source}: a DeschedulerPolicy is no object of a cluster and was ignored: audit takes it with --descheduler-policy"
+    if group in _CONFIGURATIONS:
+        return f"{unread.source}: a {shorten(kind)} is a configuration file of {_CONFIGURATIONS[group]} and was ignored"
+    return None
 
 
 def _said(value: Any) -> str:

@@ -14,13 +14,15 @@ import msgspec
 
 from models.kube import kinds
 from models.kube.lenient_decode import some
-from models.snapshot.decode import JSON_ERRORS, head_of
+from models.snapshot.decode import JSON_ERRORS, head_of, is_json
 from models.snapshot.yaml_reader import YamlError, documents
 
 #: apiVersion and kind.
 _Type = tuple[str | None, str | None]
 
 _FOLDER: Final = "cluster-resources"
+#: What the API server's /version answered, in the folder ``cluster-info``.
+_VERSION_FILE: Final = "cluster_version.json"
 #: Names of files and folders in it that are not just the plural of a kind.
 _NAMED: Final = {
     "pvs": "PersistentVolume",
@@ -33,6 +35,7 @@ _NAMED: Final = {
 _PLURALS: Final = {f"{name.lower()}s": name for name in kinds.KINDS} | _NAMED
 _VERSIONED: Final = re.compile(rb"^apiVersion:\s*\S", re.MULTILINE)
 _KIND: Final = re.compile(rb"^kind:\s*\S", re.MULTILINE)
+_YAML: Final = (".yaml", ".yml", ".yaml.gz", ".yml.gz")
 #: Files of tools, which say how to make objects.
 _TOOLS: Final = ("kustomize.config.k8s.io/", "troubleshoot.sh/", "troubleshoot.replicated.com/")
 _TOOL: Final = re.compile(rb"^apiVersion:\s*['\"]?(?:kustomize\.config\.k8s\.io|troubleshoot\.(?:sh|replicated\.com))/", re.MULTILINE)
@@ -40,6 +43,26 @@ _TOOL: Final = re.compile(rb"^apiVersion:\s*['\"]?(?:kustomize\.config\.k8s\.io|
 _USUAL: Final = re.compile(rb'\s*\{\s*"(?:kind"\s*:\s*"[A-Za-z]+"\s*,\s*"apiVersion"|apiVersion"\s*:\s*"[a-z0-9./]+"\s*,\s*"kind")\s*:')
 #: Files that are named in one line.
 _LISTED: Final = 20
+
+
+def reads_as_json(data: bytes, path: str) -> bool:
+    """Return whether the content of a file is read as JSON: by its first character, and in files with a name of YAML by its text."""
+    start = data[:4096].lstrip()[:1] or data.lstrip()[:1]
+    return start in (b"{", b"[") and (not path.lower().endswith(_YAML) or is_json(data))
+
+
+_KUSTOMIZATIONS: Final = ("kustomization.yaml", "kustomization.yml", "Kustomization")
+#: Fields of a kustomization that only list files.
+_LISTING: Final = ("apiVersion", "kind", "metadata", "resources")
+
+
+class _VersionInfo(msgspec.Struct):
+    gitVersion: str = ""
+
+
+class _Version(msgspec.Struct):
+    info: _VersionInfo
+    string: str = ""
 
 
 def skipped(directory: str, names: list[str]) -> str:
@@ -75,6 +98,32 @@ def is_stray(data: bytes, path: str, *, as_json: bool) -> bool:
     if implied(path) != (None, None) or not head.items or (head.kind is not None and head.kind != "List"):
         return False
     return all(_is_nothing(item) for item in head.items)
+
+
+def server_version(data: bytes, path: str) -> str | None:
+    """Return the version of the API server that a support bundle's ``cluster_version.json`` states; None for other files."""
+    if PurePath(path).name != _VERSION_FILE:
+        return None
+    try:
+        found = msgspec.json.decode(data, type=_Version)
+    except JSON_ERRORS:
+        return None
+    return found.info.gitVersion or found.string or None
+
+
+def overlay(data: bytes, path: str) -> str | None:
+    """Return why a kustomization cannot be left out: it changes objects, or takes some from elsewhere. None for other files."""
+    if PurePath(path).name not in _KUSTOMIZATIONS:
+        return None
+    try:
+        found = [each for each in documents(data) if isinstance(each, Mapping)]
+    except YamlError:
+        return None
+    changes = [str(key) for each in found for key in each if key not in _LISTING]
+    listed = [each.get("resources") for each in found]
+    far = [str(item) for items in listed if isinstance(items, list) for item in items if not str(item).endswith((".yaml", ".yml", ".json"))]
+    what = f"has {some(changes)}" if changes else f"takes objects from {some(far)}" if far else ""
+    return f"{what}, so that the files beside it are not what is applied: run kustomize build, and give its output" if what else None
 
 
 def _is_nothing(item: msgspec.Raw) -> bool:

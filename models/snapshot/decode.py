@@ -370,7 +370,7 @@ def head_of(data: Buffer) -> _Document:
 
 def is_list(kind: Any, has_items: bool) -> bool:
     """Return whether a document is a list of objects; an empty one may write ``items: null``."""
-    return isinstance(kind, str) and kind.endswith("List") and (has_items or kind == "List" or kind.removesuffix("List") in kinds.KINDS)
+    return isinstance(kind, str) and kind.endswith("List") and (has_items or kind == "List" or api_types.is_list_kind(kind))
 
 
 def _peek(data: Buffer, kind: str) -> str | None:

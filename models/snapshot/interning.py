@@ -21,6 +21,7 @@ _T = TypeVar("_T")
 ANNOTATIONS: Final = (
     "gpu-fraction",
     "gpu-memory",
+    "helm.sh/hook",
     "hami.io/node-nvidia-register",
     "hami.io/vgpu-devices-allocated",
     "nvidia.com/nouse-gpu",

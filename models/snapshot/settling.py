@@ -24,6 +24,10 @@ _CONTAINER_LISTS: Final = ("containers", "initContainers", "steps")
 _SINGLE_CONTAINERS: Final = ("container", "script")
 #: Names of containers (DNS-1123 labels). Patterns of policies, such as ``*``, are none.
 _LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+#: The annotation of Helm's hooks, and their events, without those that belong to neither an installation nor an upgrade.
+_HOOK: Final = "helm.sh/hook"
+_BEFORE: Final = frozenset({"pre-install", "pre-upgrade", "crd-install"})
+_AFTER: Final = frozenset({"post-install", "post-upgrade"})
 #: Parts of an object that no controller makes pods of.
 _NO_PODS: Final = ("metadata", "status")
 
@@ -46,14 +50,28 @@ class UnreadTemplates(NamedTuple):
     stored: bool
 
 
-def unread_templates(unread: Unread) -> UnreadTemplates | None:
-    """Return an object of a kind that is not read if it has pod templates, wherever they are in it."""
+def _plain_value(unread: Unread) -> Mapping[str, Any]:
+    """Return an object of a kind that is not read as plain data, empty if it is no mapping that can be read."""
     try:
         value = unread.value()
     except (msgspec.DecodeError, RecursionError, ValueError):  # numbers of no type, absurd nesting: no pod template of any API
+        return {}
+    return value if isinstance(value, Mapping) else {}
+
+
+def new_custom_object(unread: Unread) -> tuple[str, str] | None:
+    """Return namespace and name of an object of a kind that is not read, if no API server has stored it and it has a name."""
+    given = _plain_value(unread).get("metadata")
+    metadata = given if isinstance(given, Mapping) else {}
+    name, namespace = metadata.get("name"), metadata.get("namespace") or unread.namespace
+    if metadata.get("uid") or not isinstance(name, str) or not isinstance(namespace, str):
         return None
-    if not isinstance(value, Mapping):
-        return None
+    return namespace, name
+
+
+def unread_templates(unread: Unread) -> UnreadTemplates | None:
+    """Return an object of a kind that is not read if it has pod templates, wherever they are in it."""
+    value = _plain_value(unread)
     paths = tuple(path for key, below in value.items() if key not in _NO_PODS for path in _pod_specs(below, plain(str(key))))
     if not paths:
         return None
@@ -200,6 +218,31 @@ def gates_of(
 def some_of(names: Sequence[str], noun: str) -> str:
     """Return how many things of a noun there are, and the first names."""
     return f"{len(names)} {noun}{'s' if len(names) > 1 else ''} ({some(names)})"
+
+
+def set_hooks_aside(pods: list[objects.Pod], workloads: Mapping[str, list[Any]]) -> Iterator[str]:
+    """Leave out the pods and workloads of manifests that Helm creates at another time than the release's own; yield a sentence about them.
+
+    Helm runs hooks that come before the release to their end before it creates the rest (https://helm.sh/docs/topics/charts_hooks/). Hooks
+    that come after it take their place beside it, and stay.
+    """
+    aside: dict[str, list[str]] = {}
+
+    def stays(obj: Any) -> bool:
+        stated = (obj.metadata.annotations or {}).get(_HOOK) or ""
+        events = {event.strip() for event in stated.split(",")}
+        if not stated or events & _AFTER:
+            return True
+        when = "run before the release" if events & _BEFORE else "do not run when the release is installed or upgraded"
+        name = f"{type(obj).__name__} {obj.metadata.namespace}/{obj.metadata.name} ({plain(stated)})"
+        aside.setdefault(when, []).append(name)
+        return False
+
+    pods[:] = [pod for pod in pods if stays(pod)]
+    for found in workloads.values():
+        found[:] = [obj for obj in found if stays(obj)]
+    for when, names in aside.items():
+        yield f"Helm hooks that {when} are not placed: {', '.join(names)}"
 
 
 def without_pods(foreign: Mapping[tuple[str, str], int], ignored: Mapping[str, int]) -> list[str]:

@@ -6,6 +6,7 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from functools import cache
 from typing import Any, Final
 
 from models.kube import (
@@ -27,17 +28,14 @@ from models.kube.validation import stored
 from models.kube.validation.kinds import problems as validation_problems
 from models.snapshot import api_types, bundles, duplicate_keys, interning, settling, sources, workload_status
 from models.snapshot.capture_info import Capture, capture_info
-from models.snapshot.decode import Reader, identity_of, is_json
+from models.snapshot.decode import Reader, identity_of
 from models.snapshot.gc_pause import no_gc
 from models.snapshot.object_names import LABEL_TEXT, NameCheck, is_label, key_of
-from models.snapshot.unknown_fields import FieldCheck, NotUnderstood
+from models.snapshot.unknown_fields import FieldCheck, NotUnderstood, field_check
 from models.snapshot.yaml_reader import YamlError, documents
 
-_YAML: Final = (".yaml", ".yml", ".yaml.gz", ".yml.gz")
 #: YAML beyond this is worth a hint: it reads about a hundred times slower than JSON.
 _LARGE_YAML: Final = 10_000_000
-#: Documents of our own, and the options that take them.
-_OWN: Final = {"Placement": "--result", "RebalancePlan": "--result", "Policy": "--policy"}
 
 
 class InputError(Exception):
@@ -83,6 +81,7 @@ class Snapshot:
     workloads: dict[str, list[Any]] = field(default_factory=dict)  # kind -> objects (Deployment, ReplicaSet, ...)
     ignored: dict[str, int] = field(default_factory=dict)  # other kinds: how many
     unread: list[settling.UnreadTemplates] = field(default_factory=list)  # objects of other kinds with pod templates, if nobody stored them
+    custom_objects: dict[tuple[str, str], str] = field(default_factory=dict)  # new ones: (namespace, name) -> kind
     warnings: list[str] = field(default_factory=list)
     omissions: list[str] = field(default_factory=list)  # what is not taken into account, a sentence each; --strict refuses it
     closed_by: dict[str, closed_nodes.ClosedBy] = field(default_factory=dict)  # nodes with the mark of a run of apply, which count as open
@@ -145,7 +144,7 @@ def load(
     if namespace is not None and not is_label(namespace):
         raise InputError([f"namespace {shorten(namespace)}: {LABEL_TEXT}"])
     intake = _Intake(validate=True, manifests=manifests, gates=gates)
-    fields = None if unknown_fields else FieldCheck(intake.problem if manifests else None, intake.not_understood)
+    fields = field_check(intake.problem if manifests else None, gates, intake.not_understood, lenient=unknown_fields)
     reader = Reader(intake, manifests=manifests, fields=fields)
     reader.namespace = namespace or reader.namespace
     digests: list[bytes] = []
@@ -157,9 +156,15 @@ def load(
             except ValueError as error:
                 intake.problem(label, "", str(error))
                 continue
-            as_json = reads_as_json(data, label)
-            if directory is not None and bundles.is_stray(data, path, as_json=as_json):
+            overlay = bundles.overlay(data, path) if manifests else None
+            as_json = bundles.reads_as_json(data, label)
+            if overlay is None and directory is not None and bundles.is_stray(data, path, as_json=as_json):
+                intake.versioned(bundles.server_version(data, path))
                 intake.stray.setdefault(directory, []).append(os.path.relpath(path, directory))
+                continue
+            refusal = overlay or sources.foreign_text(data)
+            if refusal is not None:
+                intake.problem(label, "", refusal)
                 continue
             intake.gathered, reader.implied = (False, (None, None)) if directory is None else (True, bundles.implied(path))
             with duplicate_keys.looking_through(data, digests, as_json) as twice:
@@ -209,7 +214,7 @@ def from_objects(
         InputError: as for :func:`load`; the place in ``items`` stands for the file.
     """
     intake = _Intake(validate=validate, manifests=manifests, gates=gates)
-    fields = None if unknown_fields else FieldCheck(intake.problem)
+    fields = field_check(intake.problem if (manifests and validate) or not unknown_fields else None, gates, lenient=unknown_fields)
     reader = Reader(intake, names=validate, manifests=manifests and validate, fields=fields)
     digests: list[bytes] = []
     with no_gc():
@@ -219,11 +224,6 @@ def from_objects(
         snapshot = intake.finish()
     snapshot.sha256 = sources.combine(digests)
     return snapshot
-
-
-def reads_as_json(data: bytes, label: str) -> bool:
-    start = data[:4096].lstrip()[:1] or data.lstrip()[:1]
-    return start in (b"{", b"[") and (not label.lower().endswith(_YAML) or is_json(data))
 
 
 def _read(intake: _Intake, reader: Reader, data: bytes, label: str, as_json: bool) -> None:
@@ -275,22 +275,28 @@ class _Intake:
             self._snapshot.omissions.append(message)
 
     def listed(self, metadata: object) -> None:
-        found = capture_info(metadata)
-        if found is None:
-            return
-        for sentence in found.left_out:
+        found, known = capture_info(metadata), self._snapshot.capture
+        for sentence in found.left_out if found is not None else ():
             self.omit(f"the snapshot lacks something: {sentence}")
-        known = self._snapshot.capture
-        if known is None or found.time > known.time:
+        if found is not None and (known is None or found.time > known.time):
             self._snapshot.capture = found
+
+    def versioned(self, server_version: str | None) -> None:
+        """Take the server's version from a file that holds nothing else; a capture's own counts first."""
+        known = self._snapshot.capture or Capture()
+        if server_version and not known.server_version:
+            self._snapshot.capture = replace(known, server_version=server_version)
 
     def ignore(self, unread: api_types.Unread) -> None:
         kind, api_version = unread.kind, unread.api_version
-        if (api_version or "").startswith("kubestow.dev/"):
-            option = f": it is given with {_OWN[kind]}" if kind in _OWN else ""
-            self.warn(f"a {shorten(kind)} of kubestow is no part of a snapshot and was ignored{option}")
+        document = api_types.ignored_document(unread)
+        if document is not None:
+            self.warn(document)
         elif not api_types.is_kubernetes(api_version, kind):
+            unread = unread._replace(value=cache(unread.value))
             self._foreign[api_version or "", kind] += 1
+            key = settling.new_custom_object(unread)
+            self._snapshot.custom_objects |= {key: plain(kind)} if key is not None else {}
             found = settling.unread_templates(unread)
             self._snapshot.unread += [found] if found is not None and (self._manifests or not found.stored) else []
         self._snapshot.ignored[kind] = self._snapshot.ignored.get(kind, 0) + 1
@@ -353,7 +359,8 @@ class _Intake:
         """
         if self._taken_by is not None:
             self._snapshot.gates = self._taken_by
-            for sentence in settling.without_pods(self._foreign, self._snapshot.ignored):
+            hooks = settling.set_hooks_aside(self._snapshot.pods, self._snapshot.workloads)
+            for sentence in (*hooks, *settling.without_pods(self._foreign, self._snapshot.ignored)):
                 self.omit(sentence)
             self._snapshot.sources = {identity_of(kinds.KINDS[n], o): s for n, seen in self._seen.items() for o, s in seen.values()}
             self._snapshot.sources |= {each.ref: each.source for each in self._snapshot.unread}
@@ -382,11 +389,9 @@ class _Intake:
     def _classes(self) -> None:
         """Fill in what pods have of their RuntimeClasses, then of their PriorityClasses. The former looks for pods without a priority."""
         found = self._snapshot
-        settled = [
-            ("RuntimeClass", settling.runtime_classes(found.pods, found.runtime_classes, refuse=self._validate)),
-            ("PriorityClass", settling.priorities(found.pods, found.priority_classes, refuse=self._validate)),
-        ]
-        for kind, (refused, warnings) in settled:
+        runtime = settling.runtime_classes(found.pods, found.runtime_classes, refuse=self._validate)
+        priority = settling.priorities(found.pods, found.priority_classes, refuse=self._validate)
+        for kind, (refused, warnings) in (("RuntimeClass", runtime), ("PriorityClass", priority)):
             found.warnings += warnings
             for pod, why in refused if kind not in self._bad_classes else ():
                 key = objects.pod_key(pod)

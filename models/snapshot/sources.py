@@ -6,6 +6,7 @@ import gzip
 import hashlib
 import io
 import os
+import re
 import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -16,10 +17,18 @@ from typing import BinaryIO, Final, NamedTuple
 
 import msgspec
 
+from models.kube.lenient_decode import shorten
+
 _SUFFIXES: Final = (".json", ".yaml", ".yml", ".json.gz", ".yaml.gz", ".yml.gz")
 _GZIP_MAGIC: Final = b"\x1f\x8b"
 _UTF16: Final = (b"\xff\xfe", b"\xfe\xff")
 _BOM: Final = b"\xef\xbb\xbf"
+#: Bytes at the start of a file that show whether it is UTF-16: every second byte of ASCII text is NUL there.
+_UTF16_SAMPLE: Final = 64
+#: Lines that kubectl, helm and their libraries print on standard error: warnings, and klog's "W1127 10:00:00.000000".
+_MESSAGE: Final = re.compile(rb"\s*(Warning: |WARNING: |[IWEF]\d{4} \d\d:\d\d:\d\d\.)([^\r\n]*)")
+#: How the output of helm install and helm upgrade begins.
+_RELEASE: Final = re.compile(rb"(?:Release [^\n]*\n)?\s*NAME: \S+\r?\n(?:\s*[A-Z][A-Z ]+:[^\n]*\n)*?\s*STATUS: ")
 _CGROUPS: Final = Path("/sys/fs/cgroup")
 _PROC: Final = Path("/proc")
 _CHUNK: Final = 2**20
@@ -230,7 +239,23 @@ def _utf8(data: bytes) -> bytes:
             return data.decode("utf-16").encode()
     except UnicodeError:
         raise ValueError("is not UTF-8 text") from None
+    start = data[:_UTF16_SAMPLE]
+    for name, zeros, others in (("UTF-16LE", start[1::2], start[::2]), ("UTF-16BE", start[::2], start[1::2])):
+        if len(start) > 1 and not any(zeros) and all(others[: len(zeros)]):
+            raise ValueError(f"is {name} without a byte order mark, expected UTF-8 (iconv -f {name} -t UTF-8 converts it)")
     return data.removeprefix(_BOM)
+
+
+def foreign_text(data: bytes) -> str | None:
+    """Return why a text is no JSON or YAML of Kubernetes objects but what a tool printed around them; None if it shows no sign of that."""
+    message = _MESSAGE.match(data)
+    if message is not None:
+        line = (message[1] + message[2]).decode("utf-8", "replace").strip()
+        what = f"line {data[: message.start(1)].count(10) + 1}: {shorten(line)} is a message of the tool that wrote the file"
+        return f"{what}, expected JSON or YAML (redirect standard output only, without 2>&1)"
+    if _RELEASE.match(data):
+        return "is the output of helm install or helm upgrade, expected manifests (helm template prints them)"
+    return None
 
 
 def _reason(error: Exception) -> str:

@@ -8,9 +8,11 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from typing import Any, Final
 
+from models.kube.feature_gates import FeatureGates
 from models.kube.kinds import Kind
 from models.kube.lenient_decode import did_you_mean
 from models.kube.objects import ObjectMeta
+from models.kube.validation import created
 from models.kube.workload_objects import PodGroup, PodGroupSpec
 from models.snapshot.api_types import TABLE
 
@@ -127,6 +129,11 @@ class FieldCheck:
     (one of each controller and revision, and the first ones of those without), and the first ones of the kinds of their claims.
     """
 
+    #: The version and feature gates of the API server that is to take manifests; None: what it would refuse is let through.
+    gates: FeatureGates | None = None
+    #: Whether fields that the types lack are let through in manifests.
+    lenient = False
+
     def __init__(self, problem: Callable[[str, str, str], None] | None, stored: NotUnderstood | None = None) -> None:
         self._problem = problem
         self._looked: Counter[str] = Counter()
@@ -155,7 +162,10 @@ class FieldCheck:
         if self._problem is None and metadata is not None and metadata.uid is not None:
             self._look_at_stored(kind, value, name, metadata)
             return
-        for problem in unknown(value, kind):
+        if self._problem is not None and self.gates is not None:
+            for problem in created.refused(kind.name, value, self.gates):
+                self._problem(source, name, problem)
+        for problem in unknown(value, kind) if not self.lenient else ():
             if self._problem is not None:
                 self._problem(source, name, problem if "?" in problem else f"{problem} (--allow-unknown-fields lets it through)")
             else:
@@ -177,6 +187,21 @@ class FieldCheck:
             first = f" (of the first {_MOST} objects of the kind)" if self._looked[kind] == _MOST else ""
             found.append(f"{_first(names)}{first}: {problem}; the field is ignored")
         return found
+
+
+def field_check(
+    problem: Callable[[str, str, str], None] | None, gates: FeatureGates, stored: NotUnderstood | None = None, *, lenient: bool
+) -> FieldCheck | None:
+    """Return the check of the fields of what is read, None where there is nothing to check.
+
+    ``problem``: of manifests, as in :class:`FieldCheck`; ``gates``: of the API server that is to take them. ``lenient`` lets unknown fields
+    through, and of manifests nothing else that the server refuses.
+    """
+    if lenient and problem is None:
+        return None
+    found = FieldCheck(problem, stored)
+    found.gates, found.lenient = gates, lenient
+    return found
 
 
 def _alike(metadata: ObjectMeta) -> tuple[str, str] | None:

@@ -26,6 +26,7 @@ def merge(snapshot: Snapshot, manifests: Snapshot, problems: list[str]) -> Snaps
     merged.omissions += manifests.omissions
     merged.assumed += manifests.assumed
     merged.unread = list(dict.fromkeys((*merged.unread, *manifests.unread)))  # manifests may be merged twice
+    merged.custom_objects = {**merged.custom_objects, **manifests.custom_objects}
     for kind in kinds.KINDS.values():
         added: list[Any] = list(_objects(manifests, kind.name))
         if not added or kind.name == "Pod":

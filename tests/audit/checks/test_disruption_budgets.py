@@ -99,6 +99,15 @@ def test_selecting_nothing(app: str | None, expected: list[str]) -> None:
     assert codes([workload("Deployment", 3), budget(app=app, maxUnavailable=1)]) == expected
 
 
+@pytest.mark.parametrize(("app", "expected"), [("main", []), ("other", ["KS604"])])
+def test_budgets_of_pods_that_an_operator_makes_of_new_objects(app: str, expected: list[str]) -> None:
+    metadata = {"name": "main", "namespace": "default"}
+    operated: Object = {"apiVersion": "monitoring.coreos.com/v1", "kind": "Alertmanager", "metadata": metadata, "spec": {"replicas": 3}}
+    view = ClusterView(from_objects([operated, workload("Deployment", 3), budget(app=app, maxUnavailable=1)]))
+    assert [finding.code for finding in disruption_budgets.check(view)] == expected
+    assert any("Alertmanager default/main makes" in note for note in view.not_checked) is (expected == [])
+
+
 def test_a_pod_under_two_budgets() -> None:
     two = [budget(maxUnavailable=1), budget("all", app="", maxUnavailable=1)]
     [finding] = disruption_budgets.check(ClusterView(from_objects([*NODES, workload("StatefulSet", 3), *replicas([True] * 3), *two])))

@@ -121,3 +121,14 @@ def test_default_priorities() -> None:
     assert codes(cls("a", 5, True), cls("b", 1, False)) == []
     [finding] = found(cls("a", 5, True), cls("b", 1, True))
     assert (finding.code, finding.object) == ("KS807", "PriorityClass b")
+
+
+@pytest.mark.parametrize(("resources", "message"), [
+    ({"requests": {"cpu": "1", "memory": "128m"}}, "containers[0].resources.requests.memory 128m is in thousandths of a byte"),
+    ({"requests": {"cpu": "1", "memory": "8000m"}}, "containers[0].resources.requests.memory 8000m is in thousandths of a byte"),
+    ({"requests": {"cpu": "1", "memory": "1024"}}, "containers[0].resources.requests.memory 1024 is in bytes"),
+    ({"requests": {"cpu": "1", "memory": "1Mi"}}, None),
+    ({"requests": {"cpu": "1", "memory": "0"}}, None),
+])  # fmt: skip
+def test_memory_in_units_that_nobody_means(resources: Object, message: str | None) -> None:
+    assert [(f.code, f.message) for f in found(asking(resources))] == ([] if message is None else [("KS810", message)])

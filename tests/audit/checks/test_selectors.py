@@ -163,3 +163,18 @@ def test_services() -> None:
     assert codes([{**service(), "spec": {}}]) == []
     other = pod("x", namespace="other", labels={"app": "web"})
     assert codes([service(app="web"), other]) == ["KS206"]
+
+
+@pytest.mark.parametrize(("selector", "uid", "expected"), [
+    ({"app.kubernetes.io/name": "prometheus", "app.kubernetes.io/instance": "k8s"}, None, []),
+    ({"prometheus": "k8s"}, None, []),
+    ({"prometheus": "k9s"}, None, ["KS206"]),
+    ({"prometheus": "k8s"}, "u1", ["KS206"]),
+])  # fmt: skip
+def test_services_of_pods_that_an_operator_makes_of_new_objects(selector: dict[str, str], uid: str | None, expected: list[str]) -> None:
+    metadata = {"name": "k8s", "namespace": "default", **({"uid": uid} if uid else {})}
+    operated: Object = {"apiVersion": "monitoring.coreos.com/v1", "kind": "Prometheus", "metadata": metadata, "spec": {"replicas": 2}}
+    view = ClusterView(from_objects([operated, deployment("x", 1), service(**selector)]))
+    assert [finding.code for finding in selectors.check(view)] == expected
+    said = "whether Service default/s selects pods that Prometheus default/k8s makes"
+    assert (said in view.not_checked) is (expected == [])

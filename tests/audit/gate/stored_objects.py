@@ -187,7 +187,8 @@ def _pod_spec(rng: random.Random, *, job: bool) -> Object:
     spec["containers"] = [_container(rng, f"c{i}") for i in range(rng.choice([1, 2]))]
     if rng.random() < 0.4:
         first = {**_container(rng, "init"), **_some(rng, {"restartPolicy": "Always"})}
-        spec["initContainers"] = [{k: v for k, v in first.items() if k not in ("ports", "readinessProbe")}]
+        apart = ("ports", "readinessProbe") if "restartPolicy" in first else ("ports", "readinessProbe", "lifecycle")
+        spec["initContainers"] = [{k: v for k, v in first.items() if k not in apart}]
     volumes = _volumes(rng)
     if volumes:
         spec["volumes"] = volumes
@@ -222,7 +223,6 @@ def _container(rng: random.Random, name: str) -> Object:
             "readinessProbe": {"httpGet": {"path": "/", "port": "http", "scheme": "HTTP"}, **probe},
             "lifecycle": {"preStop": {"exec": {"command": ["sleep", "5"]}}},
             "securityContext": {"runAsNonRoot": True, "capabilities": {"drop": ["ALL"]}},
-            "volumeMounts": [{"name": "scratch", "mountPath": "/tmp"}],
         },
     )
 

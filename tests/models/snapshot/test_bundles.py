@@ -132,7 +132,7 @@ def test_a_support_bundle_is_read_as_it_comes(tmp_path: Path) -> None:
         {
             "support-bundle-1/version.yaml": "apiVersion: troubleshoot.sh/v1beta1\nkind: SupportBundle\nspec: {versionNumber: v0.120.0}\n",
             "support-bundle-1/analysis.json": [{"name": "node.count", "severity": "debug"}],
-            "support-bundle-1/cluster-info/cluster_version.json": {"info": {"gitVersion": "v1.32.4"}, "string": "v1.32.4"},
+            "support-bundle-1/cluster-info/cluster_version.json": {"info": {"gitVersion": "v1.35.4"}, "string": "v1.35.4"},
             f"{base}/nodes.json": listed("NodeList", node("n1"), bare=True),
             f"{base}/namespaces.json": [{"metadata": {"name": "shop"}}],
             f"{base}/pods/shop.json": {
@@ -152,6 +152,9 @@ def test_a_support_bundle_is_read_as_it_comes(tmp_path: Path) -> None:
     )
     found = load([folder])
     assert found.counts() == {"Node": 1, "Pod": 1, "Namespace": 1, "PersistentVolumeClaim": 1, "Deployment": 1}
+    assert found.capture is not None
+    assert found.capture.server_version == "v1.35.4"
+    assert found.gates.version == "1.35"
     assert [line.partition(": ")[2].partition(": ")[0] for line in found.omissions] == ["8 files without Kubernetes objects skipped"]
     for name in ("version.yaml", "analysis.json", "cluster_version.json", "pod-disruption-budgets-errors.json", "auth-cani-list/shop.json"):
         assert name in found.omissions[0]
@@ -160,3 +163,20 @@ def test_a_support_bundle_is_read_as_it_comes(tmp_path: Path) -> None:
 def test_many_names_are_counted(tmp_path: Path) -> None:
     folder = put(tmp_path, {**_OBJECTS, **{f"v{i:03}.json": {"a": i} for i in range(300)}})
     assert load([folder]).omissions[0].endswith("v018.json, v019.json and 280 more")
+
+
+@pytest.mark.parametrize("text", ["{}", "[]", '{"info": "v1"}', '{"info": {}, "string": ""}', '{"info": {"gitVersion": 7}}', "{"])
+def test_a_version_that_cannot_be_read_is_none(tmp_path: Path, text: str) -> None:
+    folder = put(tmp_path, {"a.json": node("n"), "cluster-info/cluster_version.json": text})
+    if text == "{":
+        with pytest.raises(InputError, match=r"cluster_version\.json: JSON is malformed"):
+            load([folder])
+    else:
+        assert load([folder]).capture is None
+
+
+@pytest.mark.parametrize("items", ["null", "[]"])
+def test_empty_lists_of_kinds_that_are_not_read(tmp_path: Path, items: str) -> None:
+    text = f'{{"kind": "IngressList", "apiVersion": "networking.k8s.io/v1", "metadata": {{"resourceVersion": "7"}}, "items": {items}}}'
+    found = load([put(tmp_path, {"a.json": node("n"), "ingress/a.json": text, "ingress/b.json": text})])
+    assert (found.warnings, found.omissions, found.ignored) == ([], [], {})

@@ -121,3 +121,57 @@ def test_an_empty_name_is_told(options: list[str], tmp_path: Path) -> None:
     path = str(write(tmp_path / "snapshot.json"))
     result = CliRunner().invoke(cli.main, [path if option == "SNAPSHOT" else option for option in options])
     assert (result.exit_code, result.stderr) == (1, "kubestow: (no file name): cannot be read: No such file or directory\n")
+
+
+@pytest.mark.parametrize("codec", ["UTF-16LE", "UTF-16BE"])
+@pytest.mark.parametrize("text", [json.dumps(node("n")), "apiVersion: v1\nkind: Node\nmetadata: {name: n}\n"])
+def test_utf16_without_a_byte_order_mark_is_named(tmp_path: Path, codec: str, text: str) -> None:
+    path = tmp_path / "a.json"
+    path.write_bytes(text.encode(codec))
+    expected = f"is {codec} without a byte order mark, expected UTF-8 (iconv -f {codec} -t UTF-8 converts it)"
+    assert refused("audit", path) == f"kubestow: {path}: {expected}\n"
+
+
+@pytest.mark.parametrize("first", [
+    "Warning: v1 ComponentStatus is deprecated in v1.19+",
+    "W1127 10:00:00.000000   12345 loader.go:222] Config not found",
+    "E1127 10:00:00.000000   12345 memcache.go:265] couldn't get current server API group list",
+])  # fmt: skip
+@pytest.mark.parametrize("text", [json.dumps(node("n")), "apiVersion: v1\nkind: Node\nmetadata: {name: n}\n"])
+def test_messages_of_tools_above_the_objects_are_named(tmp_path: Path, first: str, text: str) -> None:
+    path = tmp_path / "a.yaml"
+    path.write_text(f"{first}\n{text}")
+    error = refused("audit", path)
+    assert error.startswith(f"kubestow: {path}: line 1: ")
+    assert first[:30] in error
+    hint = "expected JSON or YAML (redirect standard output only, without 2>&1)\n"
+    assert error.endswith(f" is a message of the tool that wrote the file, {hint}")
+
+
+@pytest.mark.parametrize("head", ["", 'Release "web" does not exist. Installing it now.\n'])
+def test_output_of_helm_install_is_named(tmp_path: Path, head: str) -> None:
+    path = tmp_path / "a.yaml"
+    told = "NAME: web\nLAST DEPLOYED: Thu May  1 10:00:00 2026\nNAMESPACE: default\nSTATUS: pending-install\nREVISION: 1\n"
+    path.write_text(f"{head}{told}HOOKS:\nMANIFEST:\n---\napiVersion: v1\nkind: Node\nmetadata: {{name: n}}\n")
+    expected = "is the output of helm install or helm upgrade, expected manifests (helm template prints them)"
+    assert refused("solve", path) == f"kubestow: {path}: {expected}\n"
+
+
+def test_files_that_only_look_like_messages_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "a.yaml"
+    path.write_text("# Warning: generated\n# NAME: web\napiVersion: v1\nkind: Node\nmetadata: {name: n}\n")
+    result = CliRunner().invoke(cli.main, ["audit", str(path), "-f", "json"])
+    assert json.loads(result.stdout)["snapshot"]["nodes"] == 1
+
+
+@pytest.mark.parametrize(("document", "expected"), [
+    ({"apiVersion": "descheduler/v1alpha2", "kind": "DeschedulerPolicy", "profiles": []},
+     "a DeschedulerPolicy is no object of a cluster and was ignored: audit takes it with --descheduler-policy"),
+    ({"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration"},
+     "a 'KubeletConfiguration' is a configuration file of the kubelet and was ignored"),
+])  # fmt: skip
+def test_configuration_files_given_for_a_snapshot_are_named(tmp_path: Path, document: dict[str, object], expected: str) -> None:
+    cluster, policy = write(tmp_path / "cluster.json"), tmp_path / "policy.json"
+    policy.write_text(json.dumps(document))
+    result = CliRunner().invoke(cli.main, ["audit", str(cluster), str(policy)])
+    assert f"warning: {policy}: {expected}\n" in result.stderr

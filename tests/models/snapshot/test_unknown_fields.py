@@ -87,7 +87,7 @@ def test_what_nobody_stored_is_a_warning() -> None:
 @pytest.mark.parametrize("uid", [None, "u"])
 def test_in_manifests_they_are_bad_input(tmp_path: Path, uid: str | None) -> None:
     path = tmp_path / "new.json"
-    made = pod("new", tolerations=[{"ky": "a"}], tomorrow=1)
+    made = pod("new", tolerations=[{"ky": "a", "operator": "Exists"}], tomorrow=1)
     path.write_text(json.dumps(stored(made, uid) if uid else made))
     with pytest.raises(InputError) as error:
         load([str(path)], manifests=True)

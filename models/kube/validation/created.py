@@ -1,0 +1,253 @@
+"""What the API server refuses of new objects with pods, in its own words: a table of rules over plain data.
+
+Stored objects are never judged by it, because an older API server may have let them through. Rules that hold for stored objects as well
+(operators, ranges, quantities) are in :mod:`models.kube.validation.pods`; a field that these refuse is not refused twice.
+Sources: pkg/apis/{core,apps,batch}/validation/validation.go of https://github.com/kubernetes/kubernetes/tree/v1.36.2, function by function.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple
+
+from models.kube.feature_gates import FeatureGates
+from models.kube.validation import resources, scheduling
+from models.kube.validation.new_pods import NewPods, Refused, label_selector, listed, mapping, named
+from models.kube.validation.texts import (
+    dns_label,
+    dns_subdomain,
+    duplicate,
+    forbidden,
+    invalid,
+    labels,
+    port_name,
+    qualified_name,
+    required,
+    unsupported,
+)
+
+#: Where the pod template of a kind is; a Pod is its own.
+_TEMPLATES: Final[dict[str, tuple[str, ...]]] = {
+    "Pod": (),
+    "Deployment": ("spec", "template"),
+    "ReplicaSet": ("spec", "template"),
+    "StatefulSet": ("spec", "template"),
+    "DaemonSet": ("spec", "template"),
+    "ReplicationController": ("spec", "template"),
+    "Job": ("spec", "template"),
+    "CronJob": ("spec", "jobTemplate", "spec", "template"),
+    "PodTemplate": ("template",),
+}
+_RESTARTS: Final = ("Always", "OnFailure", "Never")
+#: Kinds whose pods always start again.
+_ALWAYS: Final = ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "ReplicationController")
+#: Kinds whose pods may have no deadline, and what the server calls them.
+_ENDLESS: Final = {kind: "ReplicaSet" if kind == "Deployment" else kind for kind in _ALWAYS}
+#: Kinds whose pods come to an end.
+_ENDING: Final = ("Job", "CronJob")
+#: Fields of containers that init containers may only have with restartPolicy Always.
+_OF_SIDECARS: Final = ("lifecycle", "livenessProbe", "readinessProbe", "startupProbe")
+_INT32: Final = 2**31 - 1
+
+
+# --- metadata and the pod itself --------------------------------------------------------------------------------------
+
+
+def _metadata(pods: NewPods) -> Refused:
+    if pods.path:
+        yield from _of_metadata(mapping(pods.template.get("metadata")), f"{pods.path}.metadata")
+
+
+def _of_metadata(metadata: Mapping[str, Any], path: str) -> Refused:
+    yield from labels(metadata.get("labels"), f"{path}.labels")
+    for key in mapping(metadata.get("annotations")):
+        yield from ((f"{path}.annotations", invalid(key, reason)) for reason in qualified_name(str(key).lower()))
+
+
+def _pod(pods: NewPods) -> Refused:
+    spec, start = pods.spec, pods.start
+    yield from labels(spec.get("nodeSelector"), f"{start}.nodeSelector")
+    for field, check in (("priorityClassName", dns_subdomain), ("runtimeClassName", dns_subdomain), ("serviceAccountName", dns_subdomain),
+                         ("hostname", dns_label), ("subdomain", dns_label)):  # fmt: skip
+        yield from named(spec.get(field), f"{start}.{field}", check)
+    seconds = spec.get("activeDeadlineSeconds")
+    if isinstance(seconds, int) and not 1 <= seconds <= _INT32:
+        yield f"{start}.activeDeadlineSeconds", invalid(seconds, f"must be between 1 and {_INT32}, inclusive")
+    if seconds is not None and pods.kind in _ENDLESS:
+        yield f"{start}.activeDeadlineSeconds", forbidden(f"activeDeadlineSeconds in {_ENDLESS[pods.kind]} is not Supported")
+    policy = spec.get("preemptionPolicy")
+    if isinstance(policy, str) and policy not in ("", "PreemptLowerPriority", "Never"):
+        yield f"{start}.preemptionPolicy", unsupported(policy, ("PreemptLowerPriority", "Never"))
+
+
+def _restart_policy(pods: NewPods) -> Refused:
+    """A Job without a policy, whose default is the one it may not have, is let through."""
+    policy, where = pods.spec.get("restartPolicy"), f"{pods.start}.restartPolicy"
+    if not isinstance(policy, str) or not policy:
+        return
+    if policy not in _RESTARTS:
+        yield where, unsupported(policy, _RESTARTS)
+    if pods.kind in _ALWAYS and policy != "Always":
+        yield where, unsupported(policy, ("Always",))
+    elif pods.kind in _ENDING and policy == "Always":
+        yield where, required('valid values: "OnFailure", "Never"')
+    elif pods.kind in _ENDING and policy not in _RESTARTS:
+        yield where, unsupported(policy, ("OnFailure", "Never"))
+
+
+def _overhead(pods: NewPods) -> Refused:
+    """Whether it is that of the RuntimeClass is checked with the snapshot's classes."""
+    overhead = pods.spec.get("overhead")
+    if not isinstance(overhead, dict) or not overhead:
+        return
+    for where, reason in resources.requirements({"limits": overhead}, f"{pods.start}.overhead"):
+        yield where.replace(".overhead.limits", ".overhead"), reason
+
+
+def _pod_level(pods: NewPods) -> Refused:
+    if pods.gates.enabled("PodLevelResources"):
+        yield from resources.pod_level(pods.spec, pods.start)
+
+
+# --- containers -------------------------------------------------------------------------------------------------------
+
+
+def _container_names(pods: NewPods) -> Refused:
+    for _, where, container in pods.containers():
+        yield from named(container.get("name"), f"{where}.name", dns_label)
+
+
+def _container_resources(pods: NewPods) -> Refused:
+    for _, where, container in pods.containers():
+        yield from resources.requirements(container.get("resources"), f"{where}.resources")
+
+
+def _container_restarts(pods: NewPods) -> Refused:
+    rules = pods.gates.has("containers have restart policies")
+    for field, where, container in pods.containers():
+        policy, path = container.get("restartPolicy"), f"{where}.restartPolicy"
+        if not isinstance(policy, str):
+            if rules and container.get("restartPolicyRules"):
+                yield path, required("must specify restartPolicy when restart rules are used")
+        elif rules and policy not in _RESTARTS:
+            yield path, unsupported(policy, sorted(_RESTARTS))
+        elif not rules and field == "containers":
+            yield path, forbidden("may not be set for non-init containers")
+        elif not rules and policy != "Always":
+            yield path, unsupported(policy, ("Always",))
+
+
+def _init_containers(pods: NewPods) -> Refused:
+    for field, where, container in pods.containers():
+        if field == "initContainers" and container.get("restartPolicy") != "Always":
+            for name in _OF_SIDECARS:
+                if container.get(name) is not None:
+                    yield f"{where}.{name}", forbidden("may not be set for init containers without restartPolicy=Always")
+
+
+def _ports(pods: NewPods) -> Refused:
+    for _, where, container in pods.containers():
+        names: set[str] = set()
+        for index, port in listed(container.get("ports")):
+            at, name = f"{where}.ports[{index}]", port.get("name")
+            if port.get("containerPort") is None:
+                yield f"{at}.containerPort", required()
+            if isinstance(name, str) and name:
+                reasons = list(port_name(name))
+                yield from ((f"{at}.name", invalid(name, reason)) for reason in reasons)
+                if not reasons and name in names:
+                    yield f"{at}.name", duplicate(name)
+                names.add(name)
+
+
+def _host_ports(pods: NewPods) -> Refused:
+    """Containers share the ports of their node. Init containers run one after the other, so that each is judged alone."""
+    shared: set[tuple[str, str, int]] = set()
+    for field, where, container in pods.containers():
+        taken = shared if field == "containers" else set()
+        for index, port in listed(container.get("ports")):
+            number, own = port.get("hostPort"), port.get("containerPort")
+            at = f"{where}.ports[{index}].hostPort"
+            if not isinstance(number, int) or number == 0:
+                continue
+            key = (str(port.get("protocol") or "TCP"), str(port.get("hostIP") or ""), number)
+            if key in taken:
+                yield at, duplicate("/".join(map(str, key)))
+            taken.add(key)
+            if field == "containers" and pods.spec.get("hostNetwork") is True and number != own:
+                yield at, invalid(number, "must match `containerPort` when `hostNetwork` is true")
+
+
+def _volumes(pods: NewPods) -> Refused:
+    names: set[str] = set(pods.claims)
+    for index, volume in listed(pods.spec.get("volumes")):
+        name, where = volume.get("name"), f"{pods.start}.volumes[{index}].name"
+        yield from named(name, where, dns_label)
+        if isinstance(name, str) and name:
+            if name in names and name not in pods.claims:
+                yield where, duplicate(name)
+            names.add(name)
+    for _, where, container in pods.containers():
+        paths: set[str] = set()
+        for index, mount in listed(container.get("volumeMounts")):
+            name, path, at = mount.get("name"), mount.get("mountPath"), f"{where}.volumeMounts[{index}]"
+            if isinstance(name, str) and name and name not in names:
+                yield f"{at}.name", f'Not found: "{name}"'
+            if isinstance(path, str) and path in paths:
+                yield f"{at}.mountPath", invalid(path, "must be unique")
+            paths.add(path if isinstance(path, str) else "")
+
+
+# --- the table --------------------------------------------------------------------------------------------------------
+
+
+class Rule(NamedTuple):
+    """A part of the API server's validation.
+
+    Attributes:
+        source: The function that has the rule, in one of the files that the module names.
+        check: Yields the fields that it refuses, each with the server's reason.
+    """
+
+    source: str
+    check: Callable[[NewPods], Refused]
+
+
+RULES: Final = (
+    Rule("ValidatePodTemplateSpec", _metadata),
+    Rule("validateContainerCommon", _container_names),
+    Rule("ValidateContainerResourceRequirements", _container_resources),
+    Rule("validateContainerPorts", _ports),
+    Rule("checkHostPortConflicts, validatePodHostNetworkDeps", _host_ports),
+    Rule("validateContainerRestartPolicy", _container_restarts),
+    Rule("validateInitContainers", _init_containers),
+    Rule("ValidateVolumes, ValidateVolumeMounts", _volumes),
+    Rule("ValidatePodSpec", _pod),
+    Rule("validatePodResources", _pod_level),
+    Rule("validateOverhead", _overhead),
+    Rule("validateRestartPolicy, ValidateDeploymentSpec, ValidateJobSpec", _restart_policy),
+    Rule("ValidateTolerations", scheduling.tolerations),
+    Rule("validateNodeAffinity", scheduling.node_affinity),
+    Rule("validatePodAffinity", scheduling.pod_affinity),
+    Rule("validateTopologySpreadConstraints", scheduling.spread),
+)
+
+
+def refused(kind: str, value: Any, gates: FeatureGates) -> list[str]:
+    """Return what the API server would refuse of a new object, given as plain data, each as ``path: reason``."""
+    if not isinstance(value, Mapping):
+        return []
+    found = list(_of_metadata(mapping(value.get("metadata")), "metadata"))
+    steps = _TEMPLATES.get(kind)
+    if steps is not None:
+        template = value
+        for step in steps:
+            template = mapping(template.get(step))
+        spec = mapping(value.get("spec"))
+        if kind != "ReplicationController" and steps:
+            found += label_selector(spec.get("selector"), "spec.selector")
+        claims = frozenset(str(mapping(each.get("metadata")).get("name")) for _, each in listed(spec.get("volumeClaimTemplates")))
+        pods = NewPods(kind, template, ".".join(steps), gates, claims)
+        for rule in RULES:
+            found += rule.check(pods)
+    return [f"{path}: {reason}" for path, reason in dict.fromkeys(found)]

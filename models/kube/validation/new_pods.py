@@ -1,0 +1,93 @@
+"""Pods that a new object asks for, as plain data, and how rules read them.
+
+What has another type than the API's is passed over: the typed reading of the object refuses it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from models.kube.feature_gates import FeatureGates
+from models.kube.validation.texts import invalid, label_value, labels, qualified_name
+
+#: Fields that the server refuses, each with its reason.
+Refused = Iterator[tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class NewPods:
+    """The pods that a new object asks for.
+
+    Attributes:
+        kind: The object's kind.
+        template: The pod template, or the Pod itself, as plain data.
+        path: The field of the template, empty for a Pod.
+        gates: The version and feature gates of the server.
+        claims: The names of the object's volumeClaimTemplates.
+    """
+
+    kind: str
+    template: Mapping[str, Any]
+    path: str
+    gates: FeatureGates
+    claims: frozenset[str]
+
+    @property
+    def spec(self) -> Mapping[str, Any]:
+        return mapping(self.template.get("spec"))
+
+    @property
+    def start(self) -> str:
+        """The field of the pod spec."""
+        return f"{self.path}.spec" if self.path else "spec"
+
+    def containers(self) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
+        """Yield the list, the field and the container, of each container."""
+        for field in ("containers", "initContainers"):
+            for index, container in listed(self.spec.get(field)):
+                yield field, f"{self.start}.{field}[{index}]", container
+
+
+def mapping(value: Any) -> Mapping[str, Any]:
+    """Return the value if it is an object, else an empty one."""
+    return value if isinstance(value, Mapping) else {}
+
+
+def listed(value: Any) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    """Yield the objects of a list, each with its index."""
+    for index, each in enumerate(value if isinstance(value, list | tuple) else ()):
+        if isinstance(each, Mapping):
+            yield index, each
+
+
+def texts(value: Any) -> Iterator[tuple[int, str]]:
+    """Yield the texts of a list, each with its index."""
+    for index, each in enumerate(value if isinstance(value, list | tuple) else ()):
+        if isinstance(each, str):
+            yield index, each
+
+
+def named(value: Any, path: str, check: Callable[[str], Iterator[str]]) -> Refused:
+    """Check a text that is given; one that is missing or empty is not judged."""
+    if isinstance(value, str) and value:
+        yield from ((path, invalid(value, reason)) for reason in check(value))
+
+
+def requirements(found: Any, path: str, *, values: bool = True) -> Refused:
+    """Check the keys of match expressions, and their values with ``values``."""
+    for index, each in listed(found):
+        where = f"{path}[{index}]"
+        key = each.get("key")
+        if isinstance(key, str):
+            yield from ((f"{where}.key", invalid(key, reason)) for reason in qualified_name(key))
+        for i, value in texts(each.get("values")) if values else ():
+            yield from ((f"{where}.values[{i}]", invalid(value, reason)) for reason in label_value(value))
+
+
+def label_selector(selector: Any, path: str) -> Refused:
+    """Check the keys and values of a label selector."""
+    found = mapping(selector)
+    yield from labels(found.get("matchLabels"), f"{path}.matchLabels")
+    yield from requirements(found.get("matchExpressions"), f"{path}.matchExpressions")

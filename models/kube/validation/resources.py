@@ -1,0 +1,166 @@
+"""The API server's rules for requests and limits of new pods, on plain data.
+
+Sources: validateResourceRequirements and validatePodResourceConsistency in
+https://github.com/kubernetes/kubernetes/blob/v1.36.2/pkg/apis/core/validation/validation.go, and pkg/apis/core/helper/helpers.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from fractions import Fraction
+from typing import Any, Final
+
+from models.kube import quantity
+from models.kube.quantity import QuantityError
+from models.kube.validation.new_pods import Refused
+from models.kube.validation.texts import forbidden, invalid, qualified_name, required, unsupported
+
+_CONTAINER: Final = ("cpu", "memory", "ephemeral-storage")
+_HUGE: Final = "hugepages-"
+_COUNTED: Final = frozenset(
+    {"configmaps", "persistentvolumeclaims", "pods", "replicationcontrollers", "resourcequotas", "secrets", "services",
+     "services.loadbalancers", "services.nodeports"}
+)  # fmt: skip
+#: Names that are known without a domain, some of them in quotas only.
+_STANDARD: Final = _COUNTED | {
+    prefix + name for prefix in ("", "requests.", "limits.") for name in ("cpu", "memory", "ephemeral-storage")
+} | {"requests.storage", "storage"}  # fmt: skip
+_POD: Final = ("cpu", "memory")
+
+
+def amounts(found: Any) -> dict[str, Fraction]:
+    """Return the amounts of a resource list given as plain data, without those that are no quantity."""
+    read = {}
+    for name, raw in found.items() if isinstance(found, Mapping) else ():
+        try:
+            read[str(name)] = quantity.parse(raw)
+        except QuantityError:
+            continue
+    return read
+
+
+def _shown(raw: Any) -> Any:
+    """Return a quantity as the server shows it: without a decimal point."""
+    return quantity.canonical(quantity.parse(raw)) if "." in str(raw) else raw
+
+
+def _is_native(name: str) -> bool:
+    return "/" not in name or "kubernetes.io/" in name
+
+
+def _is_extended(name: str) -> bool:
+    return not (_is_native(name) or name.startswith("requests.") or any(qualified_name(f"requests.{name}")))
+
+
+def _is_overcommitted(name: str) -> bool:
+    return _is_native(name) and not name.startswith(_HUGE)
+
+
+def _container_name(name: str) -> Iterator[str]:
+    """Yield why a container cannot ask for a resource of this name."""
+    reasons = list(qualified_name(name))
+    yield from reasons
+    if "/" not in name:
+        if not reasons and name not in _STANDARD and not name.startswith((_HUGE, f"requests.{_HUGE}")):
+            yield "must be a standard resource type or fully qualified"
+        if name not in _CONTAINER and not name.startswith(_HUGE):
+            yield "must be a standard resource for containers"
+    elif not _is_native(name) and not _is_extended(name):
+        yield "doesn't follow extended resource name standard"
+
+
+def _pod_name(name: str) -> Iterator[str]:
+    yield from qualified_name(name)
+
+
+def _amount(name: str, amount: Fraction, raw: Any) -> Iterator[str]:
+    """Yield why an amount cannot be asked for. Negative ones are refused by :mod:`models.kube.validation.pods`."""
+    if (name in _COUNTED or _is_extended(name)) and quantity.ceil(amount * 1000) % 1000:
+        yield invalid(_shown(raw), "must be an integer")
+    if name.startswith(_HUGE):
+        try:
+            size = quantity.parse(name.removeprefix(_HUGE))
+        except QuantityError:
+            size = Fraction(0)
+        if size <= 0 or size.denominator != 1 or quantity.ceil(amount) % size:
+            yield invalid(_shown(raw), f"{_shown(raw)} is not positive integer multiple of {name}")
+
+
+def requirements(found: Any, path: str, names: Callable[[str], Iterator[str]] = _container_name) -> Refused:
+    """Yield the fields of ``resources`` that the server refuses, with its reasons."""
+    given: Mapping[str, Any] = found if isinstance(found, Mapping) else {}
+    raw = {field: given[field] if isinstance(given.get(field), Mapping) else {} for field in ("limits", "requests")}
+    read = {field: amounts(listed) for field, listed in raw.items()}
+    for field, listed in read.items():
+        for name, amount in listed.items():
+            where = f"{path}.{field}[{name}]"
+            yield from ((where, invalid(name, reason)) for reason in names(name))
+            yield from ((where, reason) for reason in _amount(name, amount, raw[field][name]))
+    for name, amount in read["requests"].items():
+        limit, shown = read["limits"].get(name), _shown(raw["requests"][name])
+        if limit is None:
+            if not _is_overcommitted(name) and name not in raw["limits"]:
+                yield f"{path}.limits", required("Limit must be set for non overcommitable resources")
+        elif amount != limit and not _is_overcommitted(name):
+            yield f"{path}.requests", invalid(shown, f"must be equal to {name} limit of {_shown(raw['limits'][name])}")
+        elif amount > limit:
+            yield f"{path}.requests", invalid(shown, f"must be less than or equal to {name} limit of {_shown(raw['limits'][name])}")
+    asked = {str(name) for listed in raw.values() for name in listed}
+    if any(name.startswith(_HUGE) for name in asked) and not asked & {"cpu", "memory"}:
+        yield path, forbidden("HugePages require cpu or memory")
+
+
+def pod_level(spec: Mapping[str, Any], path: str) -> Refused:
+    """Yield the fields of a pod's own ``resources`` that the server refuses: other resources, and less than its containers have."""
+    given = spec.get("resources")
+    if not isinstance(given, Mapping):
+        return
+    where = f"{path}.resources"
+    for field in ("limits", "requests"):
+        for name in amounts(given.get(field)):
+            if name not in _POD and not name.startswith(_HUGE):
+                yield f"{where}.{field}[{name}]", unsupported(name, ("cpu", _HUGE, "memory"))
+    yield from requirements(given, where, _pod_name)
+    limits, requests = amounts(given.get("limits")), amounts(given.get("requests"))
+    asked = _sum(spec)
+    for name, amount in requests.items():
+        if asked.get(name, Fraction(0)) > amount:
+            reason = f"must be greater than or equal to aggregate container requests of {quantity.canonical(asked[name])}"
+            yield f"{where}.requests[{name}]", invalid(_shown(given["requests"][name]), reason)
+    for index, container in enumerate(_containers(spec, "containers")):
+        resources = container.get("resources")
+        own = resources.get("limits") if isinstance(resources, Mapping) else None
+        for name, amount in amounts(own).items():
+            if name in limits and amount > limits[name]:
+                reason = f"must be less than or equal to pod limits of {_shown(given['limits'][name])}"
+                yield f"{where}.containers[{index}][{name}].limits", invalid(_shown(own[name]), reason)  # type: ignore[index]
+
+
+def _containers(spec: Mapping[str, Any], field: str) -> list[Mapping[str, Any]]:
+    found = spec.get(field)
+    return [each for each in found if isinstance(each, Mapping)] if isinstance(found, list) else []
+
+
+def _requests(container: Mapping[str, Any]) -> dict[str, Fraction]:
+    resources = container.get("resources")
+    return amounts(resources.get("requests")) if isinstance(resources, Mapping) else {}
+
+
+def _sum(spec: Mapping[str, Any]) -> dict[str, Fraction]:
+    """Return what the containers request together, as AggregateContainerRequests does."""
+    total: dict[str, Fraction] = {}
+    for container in _containers(spec, "containers"):
+        for name, amount in _requests(container).items():
+            total[name] = total.get(name, Fraction(0)) + amount
+    sidecars: dict[str, Fraction] = {}
+    highest: dict[str, Fraction] = {}
+    for container in _containers(spec, "initContainers"):
+        requests, stays = _requests(container), container.get("restartPolicy") == "Always"
+        for name in {*requests, *sidecars}:
+            now = requests.get(name, Fraction(0)) + sidecars.get(name, Fraction(0))
+            highest[name] = max(highest.get(name, Fraction(0)), now)
+            if stays:
+                sidecars[name] = now
+    names = {*total, *sidecars, *highest}
+    zero = Fraction(0)
+    return {name: max(total.get(name, zero) + sidecars.get(name, zero), highest.get(name, zero)) for name in names}
