@@ -94,15 +94,7 @@ def examine(
     pending = select(snapshot).pending
     costs = opportunity_cost.describe(view, options.chosen.namespaces) if options.chosen.has(opportunity_cost.COST.code) else None
     document = Audit(
-        SnapshotRef(
-            snapshot.sha256,
-            len(snapshot.nodes),
-            len(snapshot.pods),
-            len(pending),
-            daemonNamespaces=list(view.exempt),
-            kubernetesVersion=snapshot.gates.version,
-            featureGates=dict(snapshot.gates.given),
-        ),
+        _snapshot_ref(view, len(pending)),
         {severity: sum(f.severity == severity for f in findings) for severity in SEVERITIES},
         findings,
         describe(view),
@@ -114,3 +106,17 @@ def examine(
         opportunityCosts=costs,
     )
     return document, reported
+
+
+def _snapshot_ref(view: ClusterView, pending: int) -> SnapshotRef:
+    """Return which snapshot was judged, and by which rules."""
+    snapshot = view.snapshot
+    return SnapshotRef(
+        snapshot.sha256,
+        len(snapshot.nodes),
+        len(snapshot.pods),
+        pending,
+        daemonNamespaces=list(view.exempt),
+        kubernetesVersion=snapshot.gates.version,
+        featureGates=dict(snapshot.gates.given),
+    )
