@@ -21,6 +21,7 @@ import msgspec
 
 from models.cluster.admission import QUOTA, Admission, Amounts, Ledger, Refusal, Shortage, amount, exceeded, may_refuse
 from models.kube import objects
+from models.kube.namespace_limits import ResourceQuota
 from models.kube.pod_requests import add
 from models.snapshot.snapshot import Snapshot
 
@@ -337,6 +338,5 @@ def arguments(raised: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
     return {key: ",".join(f"{resource}={limit}" for resource, limit in sorted(limits.items())) for key, limits in sorted(raised.items())}
 
 
-def _key(quota: object) -> str:
-    metadata = quota.metadata  # type: ignore[attr-defined]
-    return f"{metadata.namespace or 'default'}/{metadata.name}"
+def _key(quota: ResourceQuota) -> str:
+    return f"{quota.metadata.namespace or 'default'}/{quota.metadata.name}"
