@@ -55,6 +55,7 @@ READ: Final = frozenset(
         "cluster-autoscaler.kubernetes.io/safe-to-evict",
         "cluster-autoscaler.kubernetes.io/scale-down-disabled",
         "karpenter.sh/do-not-disrupt",
+        "helm.sh/hook",
         "kubernetes.io/config.source",
         "openshift.io/node-selector",
         *(f"scheduler.alpha.kubernetes.io/{key}" for key in ("defaultTolerations", "node-selector", "tolerationsWhitelist")),

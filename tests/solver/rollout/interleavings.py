@@ -66,11 +66,12 @@ def case(seed: int, *, scaled: bool = False) -> Case:
     quotas = [_quota(rng, f"q{i}", pods, after, wanted) for i in range(rng.choice((1, 1, 1, 2)))]
     objects += [_deployment(replicas, before[-1], strategy), *pods, *ranges, *quotas]
     if rng.random() < 0.3:
-        objects.append(_running("other", None, {"app": "db"}, _spec(rng), ready=True))
+        objects.append(_running("other", None, {"app": "db"}, _spec(rng, bare=True), ready=True))
     return Case(objects, _deployment(wanted, after, strategy))
 
 
-def _spec(rng: random.Random) -> Object:
+def _spec(rng: random.Random, *, bare: bool = False) -> Object:
+    """Return a pod spec. Only a bare pod may have a deadline: an API server refuses one in the template of a Deployment."""
     resources: Object = {}
     if rng.random() < 0.9:
         cpu = rng.choice((100, 200, 300))
@@ -80,7 +81,7 @@ def _spec(rng: random.Random) -> Object:
     spec: Object = {"containers": [{"name": "c", "image": f"i:{rng.randrange(3)}", "resources": resources}]}
     if rng.random() < 0.2:
         spec["priorityClassName"] = "high"
-    if rng.random() < 0.1:
+    if rng.random() < 0.1 and bare:
         spec["activeDeadlineSeconds"] = 600
     return spec
 

@@ -52,6 +52,9 @@ def deployment(name: str, pod: Object, replicas: int) -> Object:
     """Return a Deployment whose template is a pod's."""
     labels = {**pod["metadata"]["labels"], "deployment": name}
     spec = {key: value for key, value in pod["spec"].items() if key not in ("nodeName", "schedulingGates")}
+    spec["containers"] = [_with_limits(container) for container in spec["containers"]]
+    if "initContainers" in spec:
+        spec["initContainers"] = [_with_limits(container) for container in spec["initContainers"]]
     return {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
@@ -62,6 +65,13 @@ def deployment(name: str, pod: Object, replicas: int) -> Object:
             "template": {"metadata": {"labels": labels}, "spec": spec},
         },
     }
+
+
+def _with_limits(container: Object) -> Object:
+    """Return a container whose extended resources have limits equal to its requests, without which an API server refuses it."""
+    requests = container.get("resources", {}).get("requests", {})
+    limits = {name: amount for name, amount in requests.items() if "/" in name}
+    return {**container, "resources": {**container["resources"], "limits": limits}} if limits else container
 
 
 def all_fit(snapshot: Snapshot, manifests: Snapshot, replicas: list[str], *, partial: bool = True) -> bool:
