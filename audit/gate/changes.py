@@ -18,7 +18,6 @@ from models.snapshot.snapshot import Snapshot
 from models.workloads import checks, replicas
 from models.workloads.expand import made_by_another, owned
 from models.workloads.ownership import named
-from models.workloads.pods import NotAdmitted, admitted
 from models.workloads.view import Workload, labelled, listed, selector, view
 
 #: Kinds whose controllers replace pods when the template changes; those of others stay until something else ends them.
@@ -190,10 +189,7 @@ def _immutable(new: Workload, old: Workload, action: Action) -> Iterator[str]:
 def _pod(pod: Pod, there: bool, merged: Snapshot) -> Change:
     namespace = pod.metadata.namespace or "default"
     refused = [*checks.hints(pod.metadata, pod.spec, "metadata"), *checks.unknown_templates(pod.spec, namespace, "spec", merged)]
-    try:
-        admitted(pod.spec, namespace, merged)
-    except NotAdmitted:
-        refused += checks.refused_classes(pod.spec, "spec", merged)
+    refused += checks.refused_classes(pod.spec, "spec", merged)
     return Change(f"Pod {pod_key(pod)}", pod, "unchanged" if there else "new", tuple(refused))
 
 

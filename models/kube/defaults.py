@@ -20,6 +20,8 @@ from models.kube.pod_requests import Part, at_once, pod_level_resource
 from models.kube.storage_objects import PersistentVolume, PersistentVolumeClaim, PersistentVolumeSpec, StorageClass
 from models.kube.workload_objects import CronJob, Deployment, Job, JobSpec, ReplicaSet, ReplicationController, StatefulSet
 
+#: The preemption policy of pods whose PriorityClass states none.
+PREEMPT_LOWER_PRIORITY: Final = "PreemptLowerPriority"
 #: Priority classes that exist in every cluster (pkg/apis/scheduling/v1/helpers.go).
 SYSTEM_PRIORITIES: Final = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 _DEFAULT_CLASS_ANNOTATIONS: Final = ("storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class")
@@ -131,11 +133,26 @@ def preemption_policy(spec: objects.PodSpec, classes: Mapping[str, objects.Prior
     """Return a pod's preemption policy: its own, else that of its class, of several global defaults that of the lowest."""
     if spec.preemptionPolicy is not None:
         return spec.preemptionPolicy
-    if spec.priorityClassName:
-        named = classes.get(spec.priorityClassName)
-    else:
-        named = min((found for found in classes.values() if found.globalDefault), key=lambda found: found.value, default=None)
+    named = _priority_class(spec, classes)
     return named.preemptionPolicy if named is not None else None
+
+
+def admitted_preemption_policy(spec: objects.PodSpec, classes: Mapping[str, objects.PriorityClass]) -> str | None:
+    """Return the only preemption policy that an API server takes of a new pod; None if it names an unknown class.
+
+    A pod cannot choose one by itself: admission computes it from the class (plugin/pkg/admission/priority).
+    """
+    named = _priority_class(spec, classes)
+    if named is None and spec.priorityClassName and spec.priorityClassName not in SYSTEM_PRIORITIES:
+        return None
+    return (named.preemptionPolicy if named is not None else None) or PREEMPT_LOWER_PRIORITY
+
+
+def _priority_class(spec: objects.PodSpec, classes: Mapping[str, objects.PriorityClass]) -> objects.PriorityClass | None:
+    """Return the class of a pod, of several global defaults the lowest."""
+    if spec.priorityClassName:
+        return classes.get(spec.priorityClassName)
+    return min((found for found in classes.values() if found.globalDefault), key=lambda found: found.value, default=None)
 
 
 def priority(spec: objects.PodSpec, classes: Mapping[str, objects.PriorityClass]) -> int | None:

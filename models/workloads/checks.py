@@ -7,8 +7,9 @@ from typing import Any, Final
 
 from models.kube import defaults, device_objects, objects, workload_objects
 from models.kube.feature_gates import FeatureGates
-from models.kube.lenient_decode import did_you_mean, shorten
+from models.kube.lenient_decode import did_you_mean, plain, shorten
 from models.kube.selectors import Selector, canonical, selector_matches
+from models.kube.validation.texts import forbidden
 from models.numa.annotations import AFFINITY, ANTI_AFFINITY, PREFIXES, TAGS
 from models.snapshot.snapshot import Snapshot
 from models.workloads.ownership import OwnedPods
@@ -67,14 +68,24 @@ def hints(metadata: objects.ObjectMeta | None, spec: objects.PodSpec, path: str)
 
 
 def refused_classes(spec: objects.PodSpec, path: str, snapshot: Snapshot) -> Iterator[str]:
-    """Yield classes that neither input has, and what contradicts a RuntimeClass."""
+    """Yield classes that neither input has, and what contradicts a PriorityClass or a RuntimeClass."""
     if priority_of(spec, snapshot) is None:
         name = shorten(spec.priorityClassName)
         yield f"{path}.priorityClassName: no PriorityClass {name} in the input, expected it or {path}.priority"
+    yield from _stated_by_pods(spec, path, snapshot)
     try:
         defaults.with_runtime_class(spec, snapshot.runtime_classes)
     except defaults.RuntimeClassError as error:
         yield f"{path}.{error}"
+
+
+def _stated_by_pods(spec: objects.PodSpec, path: str, snapshot: Snapshot) -> Iterator[str]:
+    """Yield, in the API server's words, the preemption policy of a new pod that its PriorityClass does not give it."""
+    stated, computed = spec.preemptionPolicy, defaults.admitted_preemption_policy(spec, snapshot.priority_classes)
+    if stated and computed is not None and stated != computed:
+        reason = f"the string value of PreemptionPolicy ({plain(stated)}) must not be provided in pod spec"
+        computes = f"priority admission controller computed {computed} from the given PriorityClass name"
+        yield f"{path}.preemptionPolicy: {forbidden(f'{reason}; {computes}')}"
 
 
 def unknown_templates(spec: objects.PodSpec, namespace: str, path: str, snapshot: Snapshot) -> Iterator[str]:

@@ -220,10 +220,10 @@ def _bare(merged: Snapshot, manifests: Snapshot, problems: list[str], partial: b
                 )
             continue
         problems += [located(manifests, pod, text) for text in checks.hints(pod.metadata, pod.spec, "metadata")]
+        problems += [located(manifests, pod, text) for text in checks.refused_classes(pod.spec, "spec", merged)]
         try:
             spec = admitted(pod.spec, pod.metadata.namespace or "default", merged)
         except NotAdmitted:
-            problems += [located(manifests, pod, text) for text in checks.refused_classes(pod.spec, "spec", merged)]
             continue
         problems += [
             located(manifests, pod, text)
