@@ -55,7 +55,7 @@ READ: Final = frozenset(
         "cluster-autoscaler.kubernetes.io/safe-to-evict",
         "cluster-autoscaler.kubernetes.io/scale-down-disabled",
         "karpenter.sh/do-not-disrupt",
-        "helm.sh/hook",
+        *(f"helm.sh/{key}" for key in ("hook", "hook-weight", "hook-delete-policy")),
         "kubernetes.io/config.source",
         "openshift.io/node-selector",
         *(f"scheduler.alpha.kubernetes.io/{key}" for key in ("defaultTolerations", "node-selector", "tolerationsWhitelist")),

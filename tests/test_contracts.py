@@ -29,6 +29,7 @@ _SHARED = {
     "models.documents",
     "models.edits",
     "models.gangs",
+    "models.helm",
     "models.kube",
     "models.numa.annotation_yaml",
     "models.numa.annotations",

@@ -16,6 +16,7 @@ from audit.checks.rollouts import DEADLOCK, HALT, PREEMPTS
 from audit.gate.admission import waiting as sorted_waiting
 from audit.gate.changes import Change, as_applied, changes, not_compared, put_in_place
 from audit.gate.fields import blamed, in_template, without_places
+from audit.gate.helm_hooks import judge_hooks
 from audit.gate.placing import Outcome, Placing
 from audit.gate.stepping import Verdict
 from audit.run import AuditOptions, examine
@@ -185,19 +186,9 @@ def _side(request: Request, run: _Run, *, compared: bool) -> _Side:
         verdicts = [Verdict(change, "unproved", 0, 0) for change in changes(Snapshot(), manifests, manifests)]
         return _Side(verdicts, [each for each in found if not _of_others(each.finding)], audit, own)
     manifests = as_applied(cluster, manifests)
-    waiting = set(select(cluster, include_gated=True).pending)
-    problems: list[str] = []
-    start = merge(replace(cluster, pods=[pod for i, pod in enumerate(cluster.pods) if i not in waiting]), manifests, problems)
-    if problems:
-        raise InputError(problems)
-    put_in_place(start, manifests)
+    waiting = select(cluster, include_gated=True).pending
     known = _before(cluster, run) if compared else Counter[str]()
-    until = time.monotonic() + run.left() * _PLACING
-    found_changes = changes(cluster, manifests, start, request.differing)
-    aside = sorted_waiting(cluster, waiting, found_changes)
-    start.left_out = aside.others
-    outcome = Placing(start, manifests, found_changes, run.options.search, until, run.stop, run.on_progress, aside).run()
-    outcome.warnings = list(dict.fromkeys([*start.warnings[len(cluster.warnings) :], *outcome.warnings]))
+    start, found_changes, outcome = _placed(cluster, manifests, request, run)
     if waiting:
         outcome.notes.append(f"{len(waiting)} pod{'s' * (len(waiting) > 1)} that wait{'s' * (len(waiting) == 1)} in the cluster: left out")
     outcome.notes += [
@@ -205,13 +196,36 @@ def _side(request: Request, run: _Run, *, compared: bool) -> _Side:
         for name in _no_namespaces(start, manifests)
     ]
     outcome.notes += not_compared(found_changes)
+    hooks = judge_hooks(cluster, manifests, outcome.verdicts, lambda before, there: _placed(before, there, request, run)[-1])
+    outcome.notes += hooks.notes
     there = {pod_key(pod) for pod in cluster.pods}
     created = {key for pod in outcome.after.pods if (key := pod_key(pod)) not in there}
     after = replace(  # without the claims and classes that were supposed, to place pods
         outcome.after, persistent_volume_claims=start.persistent_volume_claims, storage_classes=start.storage_classes
     )
     found, audit = _audited(after, run, outcome.newcomers | created)
-    return _Side(outcome.verdicts, _next_rollouts(found, outcome.verdicts), audit, own, known, outcome)
+    return _Side([*outcome.verdicts, *hooks.verdicts], _next_rollouts(found, outcome.verdicts), audit, own, known, outcome)
+
+
+def _placed(cluster: Snapshot, manifests: Snapshot, request: Request, run: _Run) -> tuple[Snapshot, list[Change], Outcome]:
+    """Place the pods of manifests in a cluster.
+
+    Returns:
+        The cluster with the objects of the manifests and without the pods that wait; the workloads; what becomes of them.
+    """
+    waiting = set(select(cluster, include_gated=True).pending)
+    problems: list[str] = []
+    start = merge(replace(cluster, pods=[pod for i, pod in enumerate(cluster.pods) if i not in waiting]), manifests, problems)
+    if problems:
+        raise InputError(problems)
+    put_in_place(start, manifests)
+    until = time.monotonic() + run.left() * _PLACING
+    found_changes = changes(cluster, manifests, start, request.differing)
+    aside = sorted_waiting(cluster, waiting, found_changes)
+    start.left_out = aside.others
+    outcome = Placing(start, manifests, found_changes, run.options.search, until, run.stop, run.on_progress, aside).run()
+    outcome.warnings = list(dict.fromkeys([*start.warnings[len(cluster.warnings) :], *outcome.warnings]))
+    return start, found_changes, outcome
 
 
 def _next_rollouts(found: Sequence[_Located], verdicts: Sequence[Verdict]) -> list[_Located]:

@@ -24,10 +24,6 @@ _CONTAINER_LISTS: Final = ("containers", "initContainers", "steps")
 _SINGLE_CONTAINERS: Final = ("container", "script")
 #: Names of containers (DNS-1123 labels). Patterns of policies, such as ``*``, are none.
 _LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
-#: The annotation of Helm's hooks, and their events, without those that belong to neither an installation nor an upgrade.
-_HOOK: Final = "helm.sh/hook"
-_BEFORE: Final = frozenset({"pre-install", "pre-upgrade", "crd-install"})
-_AFTER: Final = frozenset({"post-install", "post-upgrade"})
 #: Parts of an object that no controller makes pods of.
 _NO_PODS: Final = ("metadata", "status")
 
@@ -218,31 +214,6 @@ def gates_of(
 def some_of(names: Sequence[str], noun: str) -> str:
     """Return how many things of a noun there are, and the first names."""
     return f"{len(names)} {noun}{'s' if len(names) > 1 else ''} ({some(names)})"
-
-
-def set_hooks_aside(pods: list[objects.Pod], workloads: Mapping[str, list[Any]]) -> Iterator[str]:
-    """Leave out the pods and workloads of manifests that Helm creates at another time than the release's own; yield a sentence about them.
-
-    Helm runs hooks that come before the release to their end before it creates the rest (https://helm.sh/docs/topics/charts_hooks/). Hooks
-    that come after it take their place beside it, and stay.
-    """
-    aside: dict[str, list[str]] = {}
-
-    def stays(obj: Any) -> bool:
-        stated = (obj.metadata.annotations or {}).get(_HOOK) or ""
-        events = {event.strip() for event in stated.split(",")}
-        if not stated or events & _AFTER:
-            return True
-        when = "run before the release" if events & _BEFORE else "do not run when the release is installed or upgraded"
-        name = f"{type(obj).__name__} {obj.metadata.namespace}/{obj.metadata.name} ({plain(stated)})"
-        aside.setdefault(when, []).append(name)
-        return False
-
-    pods[:] = [pod for pod in pods if stays(pod)]
-    for found in workloads.values():
-        found[:] = [obj for obj in found if stays(obj)]
-    for when, names in aside.items():
-        yield f"Helm hooks that {when} are not placed: {', '.join(names)}"
 
 
 def without_pods(foreign: Mapping[tuple[str, str], int], ignored: Mapping[str, int]) -> list[str]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from typing import Any, Final
 
+from models.helm import hooks as helm_hooks
 from models.kube import (
     closed_nodes,
     defaults,
@@ -92,6 +93,7 @@ class Snapshot:
     to_create: list[str] = field(default_factory=list)  # pods that are no objects of the cluster yet, in the order of their creation
     chosen_here: frozenset[str] = frozenset()  # pods whose node is this run's choice: quotas charge for them as for pods without a node
     sources: dict[str, str] = field(default_factory=dict)  # of manifests: "Kind namespace/name" -> file
+    hooks: list[helm_hooks.Hook] = field(default_factory=list)  # of manifests, those of Helm, in the order in which they run
     unscaled: set[str] = field(default_factory=set)  # of manifests: "Kind namespace/name" of those that state no replicas
     not_understood: dict[str, list[tuple[str, str]]] = field(default_factory=dict)  # by pod: fields of later versions, what becomes of them
     shared_gpus: str = "none"  # the system whose shared GPUs are read as devices, as the policy names it
@@ -359,8 +361,8 @@ class _Intake:
         """
         if self._taken_by is not None:
             self._snapshot.gates = self._taken_by
-            hooks = settling.set_hooks_aside(self._snapshot.pods, self._snapshot.workloads)
-            for sentence in (*hooks, *settling.without_pods(self._foreign, self._snapshot.ignored)):
+            self._snapshot.hooks, told = helm_hooks.set_aside(self._snapshot.pods, self._snapshot.workloads)
+            for sentence in (*told, *settling.without_pods(self._foreign, self._snapshot.ignored)):
                 self.omit(sentence)
             self._snapshot.sources = {identity_of(kinds.KINDS[n], o): s for n, seen in self._seen.items() for o, s in seen.values()}
             self._snapshot.sources |= {each.ref: each.source for each in self._snapshot.unread}

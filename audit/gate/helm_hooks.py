@@ -1,0 +1,127 @@
+"""Whether the pods of Helm's hooks find places: one hook after the other, before the release or next to it.
+
+A hook before the release has the cluster without the release. A hook after it has the release's pods beside it. Helm has
+deleted the hook of an earlier release, unless the deletion policy says otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from audit.gate.placing import Outcome
+from audit.gate.stepping import Verdict
+from models.helm.hooks import Hook, is_hook, running_before
+from models.kube import kinds
+from models.kube.objects import pod_key
+from models.snapshot.snapshot import Snapshot
+from models.workloads.expand import owned
+from models.workloads.ownership import named
+
+_THERE: Final = "metadata.annotations: the cluster has this hook already, expected helm.sh/hook-delete-policy before-hook-creation"
+_NOT_RUN: Final = "Helm hooks that run after the release are not judged: the release itself does not fit"
+
+#: What places the pods of manifests in a cluster.
+Judge = Callable[[Snapshot, Snapshot], Outcome]
+
+
+@dataclass
+class Judged:
+    """What becomes of the hooks of manifests."""
+
+    verdicts: list[Verdict]
+    notes: list[str]
+
+
+def judge_hooks(cluster: Snapshot, manifests: Snapshot, release: Sequence[Verdict], judge: Judge) -> Judged:
+    """Judge each hook that does not stay by itself; those that stay are judged with the release.
+
+    Args:
+        cluster: What runs, without the release.
+        manifests: The release, with its hooks.
+        release: The verdicts on the release.
+        judge: Places the pods of manifests in a cluster.
+
+    Raises:
+        InputError: manifests that an API server would refuse.
+    """
+    fits = all(verdict.fit == "fits" for verdict in release)
+    found, verdicts_by_ref = Judged([], []), dict[str, Verdict]()
+    for hook in manifests.hooks:
+        if hook.stays:
+            continue
+        if hook.time == "after" and not fits:
+            found.notes = [_NOT_RUN]
+            continue
+        start = _without(cluster, hook) if hook.replaces else cluster
+        verdicts = judge(start, _with(manifests, hook)).verdicts
+        verdict = _verdict(hook, verdicts)
+        if verdict is None:
+            continue
+        if not hook.replaces and _exists(cluster, hook):
+            verdict = replace(verdict, fit="does not fit", placed=0, cause=_THERE, blame=(("", _THERE),), fix=None)
+        before = verdicts_by_ref.get(hook.ref)
+        if before is None or before.fit == "fits":
+            verdicts_by_ref[hook.ref] = verdict
+    found.verdicts = list(verdicts_by_ref.values())
+    return found
+
+
+def _verdict(hook: Hook, verdicts: Sequence[Verdict]) -> Verdict | None:
+    """Return the verdict on a hook, None if another object of the manifests makes it. A place instead of the release is no place."""
+    mine = next((verdict for verdict in verdicts if verdict.change.ref == hook.ref), None)
+    if mine is None:
+        return None
+    other = next((verdict for verdict in verdicts if verdict.fit != "fits"), mine)
+    if mine.fit != "fits" or other.fit == "fits":
+        return mine
+    return replace(mine, fit=other.fit, placed=0, cause=f"next to the release: {other.change.ref}: {other.cause}", fix=other.fix)
+
+
+def _with(manifests: Snapshot, hook: Hook) -> Snapshot:
+    """Return the manifests that are there when a hook runs: before the release, only its hooks."""
+    found = manifests.copy()
+    running = running_before(manifests.hooks, hook)
+    objects: list[Any] = [hook.obj, *(each.obj for each in running if hook.time == "before" or not each.stays)]
+    if hook.time == "before":
+        found.pods, found.workloads = [], {}
+        for kind in kinds.KINDS.values():
+            if kind.name != "Namespace" and kind.name not in kinds.WORKLOADS:
+                _keep_hooks(found.collection(kind.name))
+    for obj in objects:
+        kind_name = type(obj).__name__
+        listed = found.pods if kind_name == "Pod" else found.workloads.setdefault(kind_name, [])
+        listed.append(obj)
+    return found
+
+
+def _keep_hooks(collection: Any) -> None:
+    if isinstance(collection, dict):
+        for key in [key for key, obj in collection.items() if not is_hook(obj, "before")]:
+            del collection[key]
+    else:
+        collection[:] = [obj for obj in collection if is_hook(obj, "before")]
+
+
+def _exists(cluster: Snapshot, hook: Hook) -> bool:
+    namespace, name = hook.obj.metadata.namespace or "default", hook.obj.metadata.name or ""
+    if hook.kind == "Pod":
+        return any(pod_key(pod) == f"{namespace}/{name}" for pod in cluster.pods)
+    return named(cluster, hook.kind, namespace, name) is not None
+
+
+def _without(cluster: Snapshot, hook: Hook) -> Snapshot:
+    """Return the cluster without the object of a hook's name, and without its pods."""
+    if not _exists(cluster, hook):
+        return cluster
+    namespace, name = hook.obj.metadata.namespace or "default", hook.obj.metadata.name or ""
+    found = cluster.copy()
+    if hook.kind == "Pod":
+        found.pods = [pod for pod in cluster.pods if pod_key(pod) != f"{namespace}/{name}"]
+        return found
+    gone = set(owned(cluster, hook.kind, namespace, name))
+    found.pods = [pod for i, pod in enumerate(cluster.pods) if i not in gone]
+    old = named(cluster, hook.kind, namespace, name)
+    found.workloads[hook.kind] = [obj for obj in cluster.workloads[hook.kind] if obj is not old]
+    return found

@@ -1,0 +1,1 @@
+"""Helm: what its annotations say of the objects of a rendered chart."""
