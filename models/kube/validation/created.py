@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
 from models.kube.feature_gates import FeatureGates
-from models.kube.validation import resources, scheduling
+from models.kube.validation import controllers, resources, scheduling
 from models.kube.validation.new_pods import NewPods, Refused, label_selector, listed, mapping, named
 from models.kube.validation.texts import (
     dns_label,
@@ -95,6 +95,17 @@ def _restart_policy(pods: NewPods) -> Refused:
         yield where, unsupported(policy, ("OnFailure", "Never"))
 
 
+def _gates(pods: NewPods) -> Refused:
+    seen: set[str] = set()
+    for index, gate in listed(pods.spec.get("schedulingGates")):
+        name, where = gate.get("name") or "", f"{pods.start}.schedulingGates[{index}]"
+        if isinstance(name, str):
+            yield from ((where, invalid(name, reason)) for reason in qualified_name(name))
+            if name in seen:
+                yield where, duplicate(name)
+            seen.add(name)
+
+
 def _overhead(pods: NewPods) -> Refused:
     """Whether it is that of the RuntimeClass is checked with the snapshot's classes."""
     overhead = pods.spec.get("overhead")
@@ -114,6 +125,8 @@ def _pod_level(pods: NewPods) -> Refused:
 
 def _container_names(pods: NewPods) -> Refused:
     for _, where, container in pods.containers():
+        if container.get("name") == "":
+            yield f"{where}.name", required()
         yield from named(container.get("name"), f"{where}.name", dns_label)
 
 
@@ -225,6 +238,7 @@ RULES: Final = (
     Rule("ValidatePodSpec", _pod),
     Rule("validatePodResources", _pod_level),
     Rule("validateOverhead", _overhead),
+    Rule("validateSchedulingGates", _gates),
     Rule("validateRestartPolicy, ValidateDeploymentSpec, ValidateJobSpec", _restart_policy),
     Rule("ValidateTolerations", scheduling.tolerations),
     Rule("validateNodeAffinity", scheduling.node_affinity),
@@ -250,4 +264,5 @@ def refused(kind: str, value: Any, gates: FeatureGates) -> list[str]:
         pods = NewPods(kind, template, ".".join(steps), gates, claims)
         for rule in RULES:
             found += rule.check(pods)
+        found += controllers.refused(kind, spec)
     return [f"{path}: {reason}" for path, reason in dict.fromkeys(found)]

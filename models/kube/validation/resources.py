@@ -112,21 +112,30 @@ def requirements(found: Any, path: str, names: Callable[[str], Iterator[str]] = 
 
 def pod_level(spec: Mapping[str, Any], path: str) -> Refused:
     """Yield the fields of a pod's own ``resources`` that the server refuses: other resources, and less than its containers have."""
-    given = spec.get("resources")
+    given, system = spec.get("resources"), spec.get("os")
     if not isinstance(given, Mapping):
         return
     where = f"{path}.resources"
+    if isinstance(system, Mapping) and system.get("name") == "windows":
+        yield where, forbidden("may not be set for a windows pod")
+        return
+    if given.get("claims") is not None:
+        yield f"{where}.claims", forbidden("claims may not be set for Resources at pod-level")
     for field in ("limits", "requests"):
         for name in amounts(given.get(field)):
             if name not in _POD and not name.startswith(_HUGE):
                 yield f"{where}.{field}[{name}]", unsupported(name, ("cpu", _HUGE, "memory"))
     yield from requirements(given, where, _pod_name)
     limits, requests = amounts(given.get("limits")), amounts(given.get("requests"))
-    asked = _sum(spec)
+    asked, most = _sum(spec, "requests"), _sum(spec, "limits")
     for name, amount in requests.items():
         if asked.get(name, Fraction(0)) > amount:
             reason = f"must be greater than or equal to aggregate container requests of {quantity.canonical(asked[name])}"
             yield f"{where}.requests[{name}]", invalid(_shown(given["requests"][name]), reason)
+    for name, amount in most.items():
+        if name.startswith(_HUGE) and name in limits and amount > limits[name]:
+            reason = f"must be greater than or equal to aggregate container limits of {quantity.canonical(amount)}"
+            yield f"{where}.limits[{name}]", invalid(_shown(given["limits"][name]), reason)
     for index, container in enumerate(_containers(spec, "containers")):
         resources = container.get("resources")
         own = resources.get("limits") if isinstance(resources, Mapping) else None
@@ -141,21 +150,21 @@ def _containers(spec: Mapping[str, Any], field: str) -> list[Mapping[str, Any]]:
     return [each for each in found if isinstance(each, Mapping)] if isinstance(found, list) else []
 
 
-def _requests(container: Mapping[str, Any]) -> dict[str, Fraction]:
+def _listed(container: Mapping[str, Any], field: str) -> dict[str, Fraction]:
     resources = container.get("resources")
-    return amounts(resources.get("requests")) if isinstance(resources, Mapping) else {}
+    return amounts(resources.get(field)) if isinstance(resources, Mapping) else {}
 
 
-def _sum(spec: Mapping[str, Any]) -> dict[str, Fraction]:
-    """Return what the containers request together, as AggregateContainerRequests does."""
+def _sum(spec: Mapping[str, Any], field: str) -> dict[str, Fraction]:
+    """Return what the containers request together, or are limited to (AggregateContainerRequests, AggregateContainerLimits)."""
     total: dict[str, Fraction] = {}
     for container in _containers(spec, "containers"):
-        for name, amount in _requests(container).items():
+        for name, amount in _listed(container, field).items():
             total[name] = total.get(name, Fraction(0)) + amount
     sidecars: dict[str, Fraction] = {}
     highest: dict[str, Fraction] = {}
     for container in _containers(spec, "initContainers"):
-        requests, stays = _requests(container), container.get("restartPolicy") == "Always"
+        requests, stays = _listed(container, field), container.get("restartPolicy") == "Always"
         for name in {*requests, *sidecars}:
             now = requests.get(name, Fraction(0)) + sidecars.get(name, Fraction(0))
             highest[name] = max(highest.get(name, Fraction(0)), now)
