@@ -60,7 +60,7 @@ def test_a_new_pod_cannot_choose_its_preemption_policy(
     tmp_path: Path, classes: list[Object], named: str | None, stated: str, computed: str | None
 ) -> None:
     """Admission computes the policy from the class, and refuses another one: of a pod, and of a template's pods."""
-    fields = {"preemptionPolicy": stated, **({"priorityClassName": named} if named else {})}
+    fields: Object = {"preemptionPolicy": stated, **({"priorityClassName": named} if named else {})}
     template = {"metadata": {"labels": {"app": "a"}}, "spec": pod("x", **fields)["spec"]}
     spec = {"replicas": 1, "selector": {"matchLabels": {"app": "a"}}, "template": template}
     workload = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d", "namespace": "default"}, "spec": spec}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 from models.kube.validation.new_pods import Refused, mapping
 from models.kube.validation.texts import forbidden, invalid, required, unsupported
@@ -135,7 +135,7 @@ def _job(spec: Mapping[str, Any], path: str) -> Refused:
         yield f"{path}.template.spec.restartPolicy", invalid(restart, reason)
 
 
-def _is_int(value: Any) -> bool:
+def _is_int(value: Any) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool)
 
 

@@ -267,6 +267,14 @@ def _pod_level() -> list[Fact]:
     return found + _specs(together)
 
 
+_INIT: Final[list[tuple[Object, bool]]] = [
+        ({}, TAKEN), ({"name": "main"}, REFUSED), ({"name": ""}, REFUSED),
+        ({"ports": [{"containerPort": 80, "hostPort": 80}, {"containerPort": 80, "hostPort": 80, "protocol": "UDP"}]}, TAKEN),
+        ({"ports": [{"containerPort": 80, "hostPort": 80}, {"containerPort": 81, "hostPort": 80}]}, REFUSED),
+        *(({probe: {"exec": {"command": ["x"]}}}, REFUSED) for probe in ("livenessProbe", "readinessProbe", "startupProbe")),
+        ({"lifecycle": {"preStop": {"exec": {"command": ["x"]}}}}, REFUSED),
+        ({"restartPolicy": "Always", "livenessProbe": {"exec": {"command": ["x"]}}}, TAKEN), ({"restartPolicy": "Sometimes"}, REFUSED),
+]  # fmt: skip
 #: By subject. Facts of different groups can be combined.
 GROUPS: Final[dict[str, list[Fact]]] = {
     "ports": _PORTS,
@@ -278,7 +286,7 @@ GROUPS: Final[dict[str, list[Fact]]] = {
     "names of containers": _NAMES,
     "tolerations": _tolerations(),
     "spread": _spread(),
-    **{field: [Fact({field: value}, refused) for value, refused in values] for field, values in _OF_THE_POD.items()},
+    **{field: _specs(({field: value}, refused) for value, refused in values) for field, values in _OF_THE_POD.items()},
     "labels": [Fact({}, refused, labels={key: value}) for key, value, refused in (
         ("a", "b", TAKEN), ("example.com/a", "A.b_c", TAKEN), ("a", "b c", REFUSED), ("a", f"{_LONG}n", REFUSED),
         *((key, "x", REFUSED) for key in _BAD_KEYS))],
@@ -292,13 +300,7 @@ ALONE: Final[dict[str, list[Fact]]] = {
         ({"hostNetwork": True, "containers": [{"name": "h", "image": "i", "ports": [{"containerPort": 80, "hostPort": 81}]}]}, REFUSED),
         ({"hostNetwork": True, "containers": [{"name": "h", "image": "i", "ports": [{"containerPort": 80}]}]}, TAKEN),  # filled in
     ]),
-    "init containers": [Fact({"initContainers": [{"name": "first", "image": "i", **part}]}, refused) for part, refused in (
-        ({}, TAKEN), ({"name": "main"}, REFUSED), ({"name": ""}, REFUSED),
-        ({"ports": [{"containerPort": 80, "hostPort": 80}, {"containerPort": 80, "hostPort": 80, "protocol": "UDP"}]}, TAKEN),
-        ({"ports": [{"containerPort": 80, "hostPort": 80}, {"containerPort": 81, "hostPort": 80}]}, REFUSED),
-        *(({probe: {"exec": {"command": ["x"]}}}, REFUSED) for probe in ("livenessProbe", "readinessProbe", "startupProbe")),
-        ({"lifecycle": {"preStop": {"exec": {"command": ["x"]}}}}, REFUSED),
-        ({"restartPolicy": "Always", "livenessProbe": {"exec": {"command": ["x"]}}}, TAKEN), ({"restartPolicy": "Sometimes"}, REFUSED))],
+    "init containers": [Fact({"initContainers": [{"name": "first", "image": "i", **part}]}, refused) for part, refused in _INIT],
     "restart policies of containers": _containers("main", [
         ({"restartPolicy": "Never"}, TAKEN), ({"restartPolicy": "OnFailure"}, TAKEN), ({"restartPolicy": "Sometimes"}, REFUSED),
         ({"restartPolicy": ""}, REFUSED), ({"restartPolicyRules": [{"action": "Restart", "exitCodes": {"operator": "In", "values": [4]}}]},
