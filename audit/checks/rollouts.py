@@ -87,7 +87,7 @@ def _strategies(view: ClusterView) -> Iterator[Finding]:
         field = f"spec.{name}.rollingUpdate"
         default = DEFAULT if subject.kind == "Deployment" else None
         surge = rolling.maxSurge if rolling.maxSurge is not None else default or 0
-        unavailable = rolling.maxUnavailable if rolling.maxUnavailable is not None else default or int(not _number(surge))
+        unavailable = rolling.maxUnavailable if rolling.maxUnavailable is not None else default or 1
         if not _number(surge) and not _number(unavailable):
             yield REFUSED.found(subject.name, f"maxSurge is {surge} and maxUnavailable is {unavailable}", field=field)
         elif subject.kind == "DaemonSet":

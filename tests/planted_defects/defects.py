@@ -264,15 +264,6 @@ DEFECTS: Final = (
     planted("min-domains", "KS401", _DB, (_DB_SPREAD, _DB_SPREAD.replace("- maxSkew: 1", "- @maxSkew: 1\n        minDomains: 4"))),
     planted("spread-key-missing", "KS405", _DB, (_DB_SPREAD, _DB_SPREAD.replace("topologyKey", "@topologyKey").replace(ZONE, "rack"))),
     # Rollouts and redundancy.
-    planted(
-        "strategy-refused",
-        "KS504",
-        _AGENT,
-        (
-            "  selector:\n    matchLabels:\n      app: agent\n",
-            "  updateStrategy:\n    @rollingUpdate: {maxSurge: 1, maxUnavailable: 1}\n  selector:\n    matchLabels:\n      app: agent\n",
-        ),
-    ),
     planted("rounds-to-none", "KS505", _WEB, (_STRATEGY, "      maxSurge: 0\n      @maxUnavailable: 25%\n")),
     planted(
         "pinned",
@@ -323,4 +314,5 @@ DEFECTS: Final = (
             "              @requests:\n                cpu: 200m\n",
         ),
     ),
+    planted("memory-without-unit", "KS810", _NIGHTLY, ("                memory: 128Mi\n", "                @memory: 128m\n")),
 )

@@ -214,7 +214,7 @@ def test_strategies(strategy: Object, expected: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("surge", "unavailable", "expected"), [(1, 1, ["KS504"]), (0, 0, ["KS504"]), (1, 0, []), (None, 1, []), (1, None, [])]
+    ("surge", "unavailable", "expected"), [(1, 1, ["KS504"]), (0, 0, ["KS504"]), (1, 0, []), (None, 1, []), (1, None, ["KS504"])]
 )
 def test_a_daemon_set_surges_or_lacks(surge: int | None, unavailable: int | None, expected: list[str]) -> None:
     template = {"metadata": {"labels": {"app": "a"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
