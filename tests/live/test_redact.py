@@ -42,6 +42,7 @@ _MAPS |= {
     "max",
     "min",
     "maxLimitRequestRatio",
+    "podFixed",
 }
 
 Object = dict[str, Any]
