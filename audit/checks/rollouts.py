@@ -228,8 +228,18 @@ class _Searching:
             snapshot, policy = replace(snapshot, node_topologies={}), msgspec.structs.replace(policy, topologies=())
         left = max(0.1, min(EACH, until - time.monotonic()))
         options = Options(time_limit=left, daemon_namespaces=self.exempt, policy=policy, workers=_WORKERS)
-        result = roll_out(snapshot, subject.name.partition(" ")[2], None, options, stop=self.stop)
+        result = roll_out(_resumed(snapshot, subject), f"Deployment/{subject.name.partition(' ')[2]}", None, options, stop=self.stop)
         return None if result.rollout is None or result.rollout.complete else result
+
+
+def _resumed(snapshot: Snapshot, subject: Subject) -> Snapshot:
+    """Return the snapshot with a Deployment that is not paused: what matters is its rollout once it is resumed."""
+    obj = subject.workload.obj if subject.workload is not None else None
+    if obj is None or obj.spec is None or not obj.spec.paused:
+        return snapshot
+    change = msgspec.structs.replace
+    found = [change(each, spec=change(each.spec, paused=None)) if each is obj else each for each in snapshot.workloads["Deployment"]]
+    return replace(snapshot, workloads={**snapshot.workloads, "Deployment": found})
 
 
 def _elsewhere(snapshot: Snapshot, policy: Policy, exempt: tuple[str, ...]) -> _Searching:

@@ -149,7 +149,7 @@ class Placing:
             if self.over():
                 course.halts[change.ref] = Rolled(0, False, TOO_LATE)
                 continue
-            name = f"{change.namespace}/{change.name}"
+            name = f"Deployment/{change.namespace}/{change.name}"
             try:
                 begun = self.waiting.beside(state, change, course.settled)
                 found = roll_out(begun, name, None, self._limited(), on_progress=self.on_progress, stop=self.stop)
@@ -201,12 +201,12 @@ class Placing:
             freest = self.waiting.beside(without(self.start, others), change, {other.ref for other in self.changes})
             freest.left_out += [pod for other in others for pod in remaining(other, self.start, self.options)]
             found = roll_out(
-                freest, f"{change.namespace}/{change.name}", None, self._limited(), on_progress=self.on_progress, stop=self.stop
+                freest, f"Deployment/{change.namespace}/{change.name}", None, self._limited(), on_progress=self.on_progress, stop=self.stop
             )
         except InputError:
             return False
         halted = found.rollout is not None and not found.rollout.complete and found.rollout.proved
-        return halted and not self._order_matters(found, freest, f"{change.namespace}/{change.name}")
+        return halted and not self._order_matters(found, freest, f"Deployment/{change.namespace}/{change.name}")
 
     def _order_matters(self, found: Placement, state: Snapshot, name: str) -> bool:
         """Return whether a halted rollout may get further if old pods go in another order, which the controller leaves open."""
