@@ -106,11 +106,10 @@ class Pods:
         return old[0] not in self.serving or self._surging() < update.surge
 
     def _surging(self) -> int:
-        """Return the nodes on which a new pod that does not serve is next to an old one."""
+        """Return the nodes on which a new pod that does not serve is next to an old one that does."""
         slots = {pod.slot for pod in self.there.values()}
-        return sum(
-            1 for slot in slots if self.of(slot, new=False) and (new := self.of(slot, new=True)) and not self.serving.intersection(new)
-        )
+        old = {slot for slot in slots if self.serving.intersection(self.of(slot, new=False))}
+        return sum(1 for slot in old if (new := self.of(slot, new=True)) and not self.serving.intersection(new))
 
     def _daemon_deletes(self) -> list[str]:
         update, found = self.update, list[str]()

@@ -193,7 +193,7 @@ def _document(snapshot: Snapshot, name: str, revision: Revision, search: Rollout
             *_replica_set_quotas(problem),
         ],
         policy=options.policy if options.policy != DEFAULT else None,
-        notes=_notes(search, revision.going) + _overtaken(problem, course),
+        notes=_notes(search, revision.going) + _paused(revision) + _overtaken(problem, course),
     )  # fmt: skip
 
 
@@ -208,6 +208,10 @@ def _replica_set_quotas(problem: RolloutProblem) -> list[doc.Unmodelled]:
 
 def _overtaken(problem: RolloutProblem, course: Course) -> list[str]:
     return [OVERTAKEN] if course.complete and quota_flow.overtaken(problem) else []
+
+
+def _paused(revision: Revision) -> list[str]:
+    return ["the Deployment is paused: its controller does nothing until it is resumed"] if revision.paused else []
 
 
 def _tier(problem: RolloutProblem, placed: int, course: Course) -> doc.TierResult:

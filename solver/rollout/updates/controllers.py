@@ -30,8 +30,8 @@ class Controller(Protocol):
     def complete(self, state: UpdateState) -> bool:
         """Return True if the update has reached its end."""
 
-    def refused(self, state: UpdateState) -> bool:
-        """Return True if a pod is due that quotas or LimitRanges refuse."""
+    def refused(self, state: UpdateState) -> int | None:
+        """Return a pod that is due and that quotas or LimitRanges refuse; None if there is none."""
 
     def blocker(self, state: UpdateState) -> int | None:
         """Return the pod that the update waits for; None if there is none."""
@@ -68,8 +68,7 @@ class StatefulSets:
         for slot in range(self.update.replicas):
             pods = state.at(slot)
             if not pods:
-                due = [Event("create", self._fresh[slot])] if slot in self._fresh and state.admits() else []
-                return True, due
+                return True, self._created(state, slot)
             if not state.available(pods[0]):
                 return True, []
         there = [k for slot in self._condemned for k in state.at(slot)]
@@ -80,11 +79,15 @@ class StatefulSets:
             return True, [Event("delete", k)]
         return False, []
 
+    def _created(self, state: UpdateState, slot: int) -> Batch:
+        """Return the pod that a slot lacks, if its template is known and quotas admit it."""
+        return [Event("create", self._fresh[slot])] if slot in self._fresh and state.admits(self._fresh[slot]) else []
+
     def _at_once(self, state: UpdateState) -> tuple[bool, Batch]:
         """Return whether the set cannot go on, and what is done before pods are updated: Parallel."""
         for slot in range(self.update.replicas):
             if not state.at(slot):
-                return True, [Event("create", self._fresh[slot])] if slot in self._fresh and state.admits() else []
+                return True, self._created(state, slot)
         return False, [Event("delete", k) for slot in self._condemned for k in state.at(slot)]
 
     def _one(self, state: UpdateState) -> Batch:
@@ -113,11 +116,12 @@ class StatefulSets:
                 return False
         return True
 
-    def refused(self, state: UpdateState) -> bool:
+    def refused(self, state: UpdateState) -> int | None:
         missing = next((slot for slot in range(self.update.replicas) if not state.at(slot)), None)
-        if missing is None or state.admits():
-            return False
-        return self.update.parallel or all(state.available(state.at(slot)[0]) for slot in range(missing))
+        if missing is None or missing not in self._fresh or state.admits(self._fresh[missing]):
+            return None
+        due = self.update.parallel or all(state.available(state.at(slot)[0]) for slot in range(missing))
+        return self._fresh[missing] if due else None
 
     def blocker(self, state: UpdateState) -> int | None:
         """Return the pod that the update waits for."""
@@ -180,11 +184,11 @@ class DaemonSets:
 
     def _missing_refused(self, state: UpdateState) -> bool:
         """Return True if a node lacks a pod that is refused: then nothing is updated (syncNodes returns an error)."""
-        return not state.admits() and any(not state.at(slot) for slot in self.update.runs)
+        return not state.room() and any(not state.at(slot) for slot in self.update.runs)
 
     def _managed(self, state: UpdateState) -> Iterator[Event]:
         """Yield what is done apart from updates: a pod on each node that is to have one, and no more."""
-        room = state.book.room()
+        room = state.room()
         for slot in self._slots:
             pods = state.at(slot)
             if not pods:
@@ -250,7 +254,7 @@ class DaemonSets:
             else:
                 due.open.append(Event("create", self._fresh[slot]))
         due.most, due.spare = self.update.surge - surging, available - len(self.update.runs)
-        room = state.book.room()
+        room = state.room()
         going = [event for event in due.sure if event.what == "delete"]
         coming = [event for event in due.sure if event.what == "create"][:room]
         due.sure, due.most = going + coming, min(due.most, room - len(coming))
@@ -265,14 +269,14 @@ class DaemonSets:
                 return False
         return True
 
-    def refused(self, state: UpdateState) -> bool:
-        if state.admits():
-            return False
-        if any(not state.at(slot) for slot in self.update.runs):
-            return True
-        return bool(self.update.surge) and any(
-            len(state.at(slot)) == 1 and not state.members[state.at(slot)[0]].new for slot in self.update.runs
-        )
+    def refused(self, state: UpdateState) -> int | None:
+        if state.room():
+            return None
+        missing = [slot for slot in sorted(self.update.runs) if not state.at(slot)]
+        if not missing and self.update.surge and self.update.strategy != "OnDelete":
+            pods = {slot: state.at(slot) for slot in sorted(self.update.runs)}
+            missing = [slot for slot, there in pods.items() if len(there) == 1 and not state.members[there[0]].new]
+        return self._fresh[missing[0]] if missing else None
 
     def blocker(self, state: UpdateState) -> int | None:
         """Return the first pod that waits, or does not serve."""

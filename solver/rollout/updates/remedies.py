@@ -70,12 +70,17 @@ class UpdateRemedies:
 
     def _quotas(self) -> list[Remedy]:
         """Return the quotas raised by what is missing."""
-        problem, admission = self.search.problem, self.search.state.book.admission
-        if not admission.dimensions or admission.never is not None or not self.search.controller.refused(self.search.state):
+        problem, state = self.search.problem, self.search.state
+        refused = self.search.controller.refused(state)
+        if refused is None:
+            return []
+        new = problem.update.members[refused].new
+        admission = state.books[new].admission
+        if not admission.dimensions or admission.never is not None:
             return []
         raising = UpdateSearch(problem, self.context, 1, raising=True)
         raising.run()
-        raised = admission.raised(raising.state.book.limits)
+        raised = admission.raised(raising.state.books[new].limits)
         snapshot = problem.update.snapshot
         if not raised or not self._through(self._changed(snapshot=with_quotas(snapshot, raised))):
             return []

@@ -101,8 +101,9 @@ class UpdateSearch:
                 self.state.apply(event)
             events += due
             if not due and not placed:
-                if self.raising and self.controller.refused(self.state):
-                    self.state.raise_limits()
+                refused = self.controller.refused(self.state) if self.raising else None
+                if refused is not None:
+                    self.state.raise_limits(refused)
                     continue
                 break
         complete = self.controller.complete(self.state)
@@ -129,7 +130,7 @@ class UpdateSearch:
     def _hopeless(self) -> int:
         """Return how many nodes of a DaemonSet can never take their new pods, as far as other pods can only be in the way."""
         update, state = self.problem.update, self.state
-        if update.kind != "DaemonSet" or update.strategy == "OnDelete" or self.controller.refused(state):
+        if update.kind != "DaemonSet" or update.strategy == "OnDelete" or self.controller.refused(state) is not None:
             return 0
         new = [k for k in state.waiting() if state.members[k].new and not state.members[k].there]
         return sum(self._never(k) for k in new[:TRIED] if self._for_itself(k))
@@ -150,11 +151,12 @@ class UpdateSearch:
         return not cls.affinity and not cls.spread and not cls.claims
 
     def _staying(self, k: int) -> int | None:
-        """Return the old pod on the node of a new one that stays until this one serves: with maxSurge, if the old one serves."""
+        """Return the old pod on the node of a new one that stays until this one serves: with maxSurge, one that served from the start."""
         if not self.problem.update.surge:
             return None
-        mates = self.state.at(self.state.members[k].slot)
-        return next((each for each in mates if not self.state.members[each].new and self.state.available(each)), None)
+        members = self.problem.update.members
+        mates = self.state.at(members[k].slot)
+        return next((each for each in mates if not members[each].new and members[each].ready), None)
 
     # --- all courses --------------------------------------------------------------------------------------------------------
 

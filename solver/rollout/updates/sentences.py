@@ -25,14 +25,14 @@ def listed(names: Sequence[str]) -> str:
 def halted(state: UpdateState, controller: Controller) -> str:
     """Return where an update halts and why."""
     update = state.update
-    if update.strategy == "OnDelete" and not state.waiting() and not controller.refused(state):
+    if update.strategy == "OnDelete" and not state.waiting() and controller.refused(state) is None:
         return ON_DELETE
     if update.kind == "DaemonSet":
         return _daemon(state, controller)
-    if controller.refused(state):
-        refusal = state.refusal()
-        slot = next(slot for slot in range(update.replicas) if not state.at(slot))
-        return f"stuck at pod {_pod(state, slot)}: it cannot be created: {refusal[1] if refusal is not None else ''}"
+    refused = controller.refused(state)
+    if refused is not None:
+        refusal = state.refusal(refused)
+        return f"stuck at pod {_pod(state, state.members[refused].slot)}: it cannot be created: {refusal[1] if refusal is not None else ''}"
     k = controller.blocker(state)
     if k is None:
         slot = next((slot for slot in range(update.replicas) if not state.at(slot)), 0)
@@ -70,10 +70,12 @@ def _pod(state: UpdateState, slot: int) -> str:
 def _daemon(state: UpdateState, controller: Controller) -> str:
     update = state.update
     name = {n: node.metadata.name or "" for n, node in enumerate(update.snapshot.nodes)}
-    if controller.refused(state):
-        refusal = state.refusal()
-        slots = [slot for slot in sorted(update.runs) if not any(state.members[k].new for k in state.at(slot))]
-        return f"stuck at node {name[slots[0]]}: its new pod cannot be created: {refusal[1] if refusal is not None else ''}"
+    refused = controller.refused(state)
+    if refused is not None:
+        refusal = state.refusal(refused)
+        return (
+            f"stuck at node {name[state.members[refused].slot]}: its new pod cannot be created: {refusal[1] if refusal is not None else ''}"
+        )
     stuck = [k for k in state.waiting() if state.members[k].new]
     beside = [name[state.members[k].slot] for k in stuck if len(state.at(state.members[k].slot)) > 1]
     alone = without_pod(state)

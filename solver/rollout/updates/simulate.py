@@ -98,7 +98,8 @@ def _doubted(search: UpdateSearch, course: UpdateCourse) -> UpdateCourse:
         return course
     update, state = search.problem.update, search.state
     k = search.controller.blocker(state)
-    ailing = k is not None and update.kind == "StatefulSet" and state.where[k] is not None and state.members[k].node is not None
+    rolls = update.kind == "StatefulSet" and update.strategy != "OnDelete"
+    ailing = k is not None and rolls and state.where[k] is not None and state.members[k].node is not None
     if ailing or is_undecided(update.snapshot, [member.index for member in update.members if member.node is None]):
         return replace(course, proved=False, most=len(update.new))
     return course
@@ -189,7 +190,8 @@ class _Writing:
 
     def _rollout(self) -> doc.Rollout:
         update, course, state, controller = self.update, self.course, self.state, self.search.controller
-        refusal = state.refusal() if not course.complete and controller.refused(state) else None
+        refused = None if course.complete else controller.refused(state)
+        refusal = state.refusal(refused) if refused is not None else None
         stateful = update.kind == "StatefulSet"
         return doc.Rollout(
             workload=f"{update.kind} {update.workload}",

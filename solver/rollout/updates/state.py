@@ -71,22 +71,29 @@ class UpdateState:
         self._attached = Attachments(snapshot, [member.index for member in self.members], problem.others)
         self._attached.begin([(m.index, snapshot.pods[m.index]) for m in self.members if m.there])
         self._undo: list[int | None] = []
-        self._book, self._old = self._quotas()
+        self.books: dict[bool, rollout_admission.Book] = {}
+        self._places: dict[bool, dict[int, int]] = {}
+        for new in sorted({member.new for member in self.members if not member.there}):
+            self._open(new)
         for k, member in enumerate(self.members):
             if member.there:
                 self.slots.setdefault(member.slot, []).append(k)
                 self.where[k] = None if member.node is None else self.node.get(member.node, -1)
                 self._put(k, 1)
 
-    def _quotas(self) -> tuple[rollout_admission.Book, dict[int, int]]:
-        """Return what quotas leave to new pods, and the places there of pods that are there."""
-        old = [k for k, member in enumerate(self.members) if member.there]
-        indices = [self.members[k].index for k in old]
-        new = next((self.update.snapshot.pods[member.index] for member in self.update.new), None)
-        absent = {*(member.index for member in self.members), *self.update.going}
-        admission = Admission(self.update.snapshot, absent, exempt=self.problem.exempt)
-        read = rollout_admission.read(self.update.snapshot, indices, new, admission)
-        return rollout_admission.Book(read), {k: place for place, k in enumerate(old)}
+    def _open(self, new: bool) -> None:
+        """Open the book of what quotas leave to the pods that may come of one revision, next to all others of the workload."""
+        members, snapshot = self.members, self.update.snapshot
+        beside = [k for k, member in enumerate(members) if member.there or member.new != new]
+        example = next(snapshot.pods[member.index] for member in members if not member.there and member.new == new)
+        absent = {*(member.index for member in members), *self.update.going}
+        admission = Admission(snapshot, absent, exempt=self.problem.exempt)
+        read = rollout_admission.read(snapshot, [members[k].index for k in beside], example, admission)
+        book = self.books[new] = rollout_admission.Book(read)
+        self._places[new] = {k: place for place, k in enumerate(beside)}
+        for k in beside:
+            if not members[k].there:
+                book.old(self._places[new][k], -1)
 
     # --- reading ------------------------------------------------------------------------------------------------------------
 
@@ -121,21 +128,21 @@ class UpdateState:
         """Return the class of a pod."""
         return self._class[self.members[k].index]
 
-    def admits(self) -> bool:
-        """Return True if quotas and LimitRanges admit one more new pod."""
-        return self._book.room() > 0
+    def admits(self, k: int) -> bool:
+        """Return True if quotas and LimitRanges admit a pod that is to come."""
+        return self.books[self.members[k].new].room() > 0
 
-    def refusal(self) -> Refusal | None:
-        """Return what refuses one more new pod."""
-        return self._book.refusal()
+    def refusal(self, k: int) -> Refusal | None:
+        """Return what refuses a pod that is to come."""
+        return self.books[self.members[k].new].refusal()
 
-    def raise_limits(self) -> None:
-        """Raise the limits of quotas so that one more pod is admitted."""
-        self._book.admit_one()
+    def room(self) -> int:
+        """Return how many more pods of the new revision are admitted."""
+        return self.books[True].room() if True in self.books else 0
 
-    @property
-    def book(self) -> rollout_admission.Book:
-        return self._book
+    def raise_limits(self, k: int) -> None:
+        """Raise the limits of quotas so that a pod that is to come is admitted."""
+        self.books[self.members[k].new].admit_one()
 
     def placed(self) -> int:
         """Return how many pods of the new revision have a node now."""
@@ -159,7 +166,7 @@ class UpdateState:
         if event.what == "create":
             self.slots.setdefault(self.members[k].slot, []).append(k)
             self.where[k] = None
-            self._book.new(1)
+            self._count(k, 1)
         elif event.what == "bind":
             self.where[k] = event.node
             self._put(k, 1)
@@ -179,7 +186,7 @@ class UpdateState:
         if event.what == "create":
             self.slots[self.members[k].slot].remove(k)
             del self.where[k]
-            self._book.new(-1)
+            self._count(k, -1)
         elif event.what == "bind":
             self._attached.back(self.members[k].index, self.cluster.nodes.names[event.node], -1)
             self._put(k, -1)
@@ -198,10 +205,11 @@ class UpdateState:
         return "" if n is None or n < 0 else self.cluster.nodes.names[n]
 
     def _count(self, k: int, by: int) -> None:
-        if k in self._old:
-            self._book.old(self._old[k], by)
-        else:
-            self._book.new(by)
+        for new, book in self.books.items():
+            if k in self._places[new]:
+                book.old(self._places[new][k], by)
+            else:
+                book.new(by)
 
     def _put(self, k: int, by: int) -> None:
         n = self.where[k]
