@@ -19,10 +19,28 @@ class Pods:
     update: Update
     there: dict[str, Member] = field(default_factory=dict)
     serving: set[str] = field(default_factory=set)
+    _slots: dict[int, list[str]] = field(default_factory=dict)
+
+    def come(self, member: Member) -> None:
+        """Let a pod be there."""
+        self.there[member.key] = member
+        self._slots.setdefault(member.slot, []).append(member.key)
+
+    def go(self, key: str) -> None:
+        """Let a pod be gone."""
+        member = self.there.pop(key)
+        self._slots[member.slot].remove(key)
+        if not self._slots[member.slot]:
+            del self._slots[member.slot]
+        self.serving.discard(key)
 
     def of(self, slot: int, new: bool | None = None) -> list[str]:
         """Return the keys of a slot's pods, of one revision or of both."""
-        return [key for key, pod in self.there.items() if pod.slot == slot and new in (None, pod.new)]
+        return [key for key in self._slots.get(slot, ()) if new in (None, self.there[key].new)]
+
+    def serves(self, slot: int) -> bool:
+        """Return True if a pod of a slot serves."""
+        return any(key in self.serving for key in self._slots.get(slot, ()))
 
     # --- both kinds ---------------------------------------------------------------------------------------------------------
 
@@ -48,14 +66,14 @@ class Pods:
 
     def bare(self) -> list[int]:
         """Return the slots without a pod that serves."""
-        return [slot for slot in sorted(self.update.runs) if not self.serving.intersection(self.of(slot))]
+        return [slot for slot in sorted(self.update.runs) if not self.serves(slot)]
 
     # --- StatefulSets -------------------------------------------------------------------------------------------------------
 
     def _set_creates(self, slot: int) -> bool:
         if slot not in self.update.runs or self.of(slot):
             return False
-        return self.update.parallel or all(self.serving.intersection(self.of(below)) for below in range(slot))
+        return self.update.parallel or all(self.serves(below) for below in range(slot))
 
     def _set_deletes(self) -> list[list[str]]:
         update = self.update
@@ -84,7 +102,7 @@ class Pods:
         order = range(self.update.replicas)
         if not self.update.parallel:
             for slot in order:
-                if not self.serving.intersection(self.of(slot)):
+                if not self.serves(slot):
                     return next(iter(self.of(slot)), None)
             surplus = sorted((-pod.slot, key) for key, pod in self.there.items() if pod.slot not in self.update.runs)
             return next((key for _, key in surplus if key not in self.serving), None)
@@ -107,13 +125,13 @@ class Pods:
 
     def _surging(self) -> int:
         """Return the nodes on which a new pod that does not serve is next to an old one that does."""
-        slots = {pod.slot for pod in self.there.values()}
-        old = {slot for slot in slots if self.serving.intersection(self.of(slot, new=False))}
+        twice = [slot for slot, keys in self._slots.items() if len(keys) > 1]
+        old = {slot for slot in twice if self.serving.intersection(self.of(slot, new=False))}
         return sum(1 for slot in old if (new := self.of(slot, new=True)) and not self.serving.intersection(new))
 
     def _daemon_deletes(self) -> list[str]:
         update, found = self.update, list[str]()
-        slots = sorted({pod.slot for pod in self.there.values()})
+        slots = sorted(self._slots)
         for slot in slots:
             keys, old, new = self.of(slot), self.of(slot, new=False), self.of(slot, new=True)
             if slot not in update.keeps:
@@ -143,6 +161,6 @@ class Pods:
             spare = len(served) > len(update.runs)
             return [key for key in leaving if spare or key not in self.serving]
         missing = sum(1 for slot in update.runs if not self.of(slot))
-        down = sum(1 for slot in single if not self.serving.intersection(self.of(slot)))
+        down = sum(1 for slot in single if not self.serves(slot))
         twice = sum(1 for slot in slots if len(self.of(slot)) > 1)
         return old if missing + down + twice < update.unavailable else idle

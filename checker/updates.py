@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
+import msgspec
+
 from checker.attachments import Attachments
 from checker.claims.document import count_faults
 from checker.devices import start as devices
@@ -59,7 +61,7 @@ def verify_update(
 @dataclass
 class _Replay:
     """``around``: the cluster without pods that are to come; ``where``: nodes of the workload's pods; ``bound``: pods that got a node, in
-    bind order."""
+    bind order; ``on``: the pods around by node; ``apart``: pods on other nodes do not matter to a pod, which has a node of its own."""
 
     update: Update
     placement: Placement
@@ -72,17 +74,29 @@ class _Replay:
     granted: dict[str, Sequence[Grant]] = field(default_factory=dict)
     books: Books = field(init=False)
     attached: Attachments = field(init=False)
+    own: set[str] = field(init=False)
+    on: dict[str, list[objects.Pod]] = field(init=False)
+    apart: bool = field(init=False)
 
     def __post_init__(self) -> None:
         update = self.update
         absent = {*(member.index for member in update.members if not member.there), *update.going}
         self.around = replace(update.snapshot, pods=[pod for i, pod in enumerate(update.snapshot.pods) if i not in absent])
-        self.pods = Pods(update, {member.key: member for member in update.members if member.there})
+        self.pods = Pods(update)
+        for member in update.members:
+            if member.there:
+                self.pods.come(member)
         self.pods.serving = {key for key, member in self.pods.there.items() if member.ready}
         self.where = {key: member.node for key, member in self.pods.there.items()}
         self.books = Books(self.around, exempt=self.placement.snapshot.daemonNamespaces)
         self.attached = Attachments(self.around)
         self.attached.begin(self.around.pods)
+        self.own = {member.key for member in update.members}
+        self.on = {}
+        for pod in self.around.pods:
+            self.on.setdefault(pod.spec.nodeName or "", []).append(pod)
+        self.apart = update.kind == "DaemonSet" and all(_for_itself(pod) for pod in self.around.pods)
+        self.apart = self.apart and all(_for_itself(update.snapshot.pods[m.index], whole=True) for m in update.members if m.node is None)
 
     def fault(self, why: str, pod: str = "", node: str = "", rule: str = DOCUMENT) -> None:
         self.faults.append(Violation(pod, node, rule, why))
@@ -163,23 +177,40 @@ class _Replay:
             self.fault(f"wave {number} creates it in spite of this: {refused[1]}", key, rule=refused[0])
         self.books.create(pod)
         self.reached.add(made[0])
-        self.pods.there[key] = member
+        self.pods.come(member)
         self.where[key] = None
 
     def _judge(self, candidates: Sequence[objects.Pod]) -> Judge:
         """Return the cluster as it is now, with the pods of the workload that got a node."""
+        now = self._alone(candidates) if self.apart else self._everywhere()
+        policy = self.placement.policy or DEFAULT
+        there = {node.metadata.name for node in now.nodes}
+        bound = [key for key in self.bound if self.where[key] in there]
+        placed = [pod for key in bound if _claims(pod := self._pod(key))]
+        plain = (pod for key in bound if not _claims(pod := self._pod(key)))
+        now.pods += [_running(pod, self.where[objects.pod_key(pod)]) for pod in plain]
+        judge = Judge(now, [*placed, *candidates], exempt=self.placement.snapshot.daemonNamespaces, granted=self.granted, policy=policy)
+        for pod in placed:
+            judge.bind([(pod, self.where[objects.pod_key(pod)] or "")])  # judged in its own wave
+        return judge
+
+    def _everywhere(self) -> Snapshot:
+        """Return the cluster without pods of the workload that wait, or came later."""
         mine = {member.key for member in self.update.members}
         running = {key for key, member in self.pods.there.items() if member.node is not None}
         pods = [pod for pod in self.around.pods if (key := objects.pod_key(pod)) not in mine or key in running]
         there = {objects.pod_key(pod) for pod in pods}
         claims = devices.remaining(self.around, {key for key in map(objects.pod_key, self.around.pods) if key not in there})
-        now = replace(self.around, pods=pods, resource_claims=claims)
-        policy = self.placement.policy or DEFAULT
-        placed = [self._pod(key) for key in self.bound]
-        judge = Judge(now, [*placed, *candidates], exempt=self.placement.snapshot.daemonNamespaces, granted=self.granted, policy=policy)
-        for pod in placed:
-            judge.bind([(pod, self.where[objects.pod_key(pod)] or "")])  # judged in its own wave
-        return judge
+        return replace(self.around, pods=pods, resource_claims=claims)
+
+    def _alone(self, candidates: Sequence[objects.Pod]) -> Snapshot:
+        """Return the nodes of pods that are judged, each with the pods on it."""
+        places = sorted({self.pods.there[objects.pod_key(pod)].slot for pod in candidates})
+        nodes = [self.around.nodes[place] for place in places]
+        pods = [pod for each in nodes for pod in self.on.get(each.metadata.name or "", ())]
+        mine = {key for place in places for key in self.pods.of(place) if self.pods.there[key].node is not None}
+        kept = [pod for pod in pods if (key := objects.pod_key(pod)) not in self.own or key in mine]
+        return replace(self.around, nodes=nodes, pods=kept)
 
     def _settle(self, arriving: Sequence[RolloutPod]) -> None:
         """Bind pods that have no node, each accepted by every filter."""
@@ -228,7 +259,8 @@ class _Replay:
         if key in self.bound:
             self.bound.remove(key)
         self.granted.pop(key, None)
-        del self.pods.there[key], self.where[key]
+        self.pods.go(key)
+        del self.where[key]
         self._refresh()
 
     # --- the end ------------------------------------------------------------------------------------------------------------
@@ -301,3 +333,24 @@ class _Replay:
 
     def _pinned(self) -> bool:
         return self.update.kind == "DaemonSet"
+
+
+def _for_itself(pod: objects.Pod, *, whole: bool = False) -> bool:
+    """Return True if a pod keeps no others away from nodes other than its own. ``whole``: and asks for nothing there itself."""
+    affinity = pod.spec.affinity
+    if affinity is not None and affinity.podAntiAffinity is not None:
+        return False
+    together = affinity is not None and affinity.podAffinity is not None
+    return not whole or not (together or pod.spec.topologySpreadConstraints or _claims(pod))
+
+
+def _claims(pod: objects.Pod) -> bool:
+    """Return True if a pod takes devices or volumes where it is bound."""
+    volumes = pod.spec.volumes or ()
+    return bool(pod.spec.resourceClaims) or any(v.persistentVolumeClaim is not None or v.ephemeral is not None for v in volumes)
+
+
+def _running(pod: objects.Pod, node: str | None) -> objects.Pod:
+    """Return a pod as it is once it runs on a node."""
+    change = msgspec.structs.replace
+    return change(pod, spec=change(pod.spec, nodeName=node), status=objects.PodStatus(phase="Running"))

@@ -275,7 +275,10 @@ class DaemonSets:
         missing = [slot for slot in sorted(self.update.runs) if not state.at(slot)]
         if not missing and self.update.surge and self.update.strategy != "OnDelete":
             pods = {slot: state.at(slot) for slot in sorted(self.update.runs)}
-            missing = [slot for slot, there in pods.items() if len(there) == 1 and not state.members[there[0]].new]
+            twice = [there for there in pods.values() if len(there) > 1]
+            spare = self.update.surge > sum(not any(state.available(k) for k in there if state.members[k].new) for there in twice)
+            single = [slot for slot, there in pods.items() if len(there) == 1 and not state.members[there[0]].new]
+            missing = [slot for slot in single if spare or not state.available(pods[slot][0])]
         return self._fresh[missing[0]] if missing else None
 
     def blocker(self, state: UpdateState) -> int | None:

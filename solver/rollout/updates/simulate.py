@@ -98,8 +98,8 @@ def _doubted(search: UpdateSearch, course: UpdateCourse) -> UpdateCourse:
         return course
     update, state = search.problem.update, search.state
     k = search.controller.blocker(state)
-    rolls = update.kind == "StatefulSet" and update.strategy != "OnDelete"
-    ailing = k is not None and rolls and state.where[k] is not None and state.members[k].node is not None
+    waits = update.kind == "StatefulSet" and update.strategy != "OnDelete" and search.controller.refused(state) is None
+    ailing = k is not None and waits and state.where[k] is not None and state.members[k].node is not None
     if ailing or is_undecided(update.snapshot, [member.index for member in update.members if member.node is None]):
         return replace(course, proved=False, most=len(update.new))
     return course
