@@ -19,7 +19,7 @@ from models.documents.placement import Placement, Rollout, RolloutPod, Wave
 from models.documents.policy import DEFAULT
 from models.kube import objects
 from models.snapshot.snapshot import InputError, Snapshot
-from models.workloads.update_input import Member, Update, read_update
+from models.workloads.updates.update_input import Member, Update, read_update
 
 if TYPE_CHECKING:
     from checker.devices.state import Grant

@@ -14,6 +14,7 @@ from audit.gate.admission import Clusters, Waiting, rejected, remaining
 from audit.gate.changes import Change, placeable
 from audit.gate.states import bound, mounted, without
 from audit.gate.stepping import TOO_LATE, Course, Ordinals, Rolled, Verdict, surging, without_a_pod
+from audit.gate.updates import followed
 from audit.view.finding import some
 from audit.view.usable_nodes import INDIFFERENT
 from models.devices.shared_gpus import adapter
@@ -94,10 +95,18 @@ class Placing:
                 course = other if other.whole else course
         after = self.after(course)
         clusters = Clusters(self.start, after, self.changes, self.options)
-        verdicts = [_halted(self._verdict(change, course, end), clusters) for change in self.changes]
+        verdicts = [self._followed(_halted(self._verdict(change, course, end), clusters)) for change in self.changes]
         self.notes += clusters.notes()
         newcomers = frozenset(self.newcomers)
         return Outcome(verdicts, after, newcomers, self.unmodelled, self.notes, list(dict.fromkeys(self.warnings)))
+
+    def _followed(self, verdict: Verdict) -> Verdict:
+        """Return the verdict on an update that nothing else changes with, as its controller takes it."""
+        change = verdict.change
+        if any(each is not change and not each.refused and each.action != "unchanged" for each in self.changes) or self.over():
+            return verdict
+        state = self.waiting.beside(self.start, change, set())
+        return followed(verdict, state, lambda state, name: roll_out(state, name, None, self._limited(), stop=self.stop))
 
     # --- orders of events -------------------------------------------------------------------------------------------------
 

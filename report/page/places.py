@@ -12,7 +12,7 @@ from models.kube import objects
 from models.kube.lenient_decode import shorten
 from models.snapshot.snapshot import InputError, Snapshot
 from models.workloads.rollout_input import kind_of, read
-from models.workloads.update_input import read_update
+from models.workloads.updates.update_input import read_update
 from report.page.owners import of_pods
 
 PLAIN: Final = 0

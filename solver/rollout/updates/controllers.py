@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from models.workloads.update_input import Update
+from models.workloads.updates.update_input import Update
 from solver.rollout.updates.state import Event, UpdateState
 
 Batch = list[Event]

@@ -10,7 +10,7 @@ from models.cluster.rollout_admission import arguments, sentence, with_quotas
 from models.documents.placement import Remedy
 from models.edits import nodes
 from models.kube import objects
-from models.workloads.update_input import Update
+from models.workloads.updates.update_input import Update
 from solver.explain.remedy.pod_edits import POD_CHANGES
 from solver.rollout.remedies import KINDS, NODES, kinds_of_nodes, least, relaxations
 from solver.rollout.updates.search import UpdateSearch

@@ -16,7 +16,7 @@ from models.documents.policy import DEFAULT
 from models.kube.objects import pod_key
 from models.snapshot.scope import Scope, select
 from models.snapshot.snapshot import Snapshot
-from models.workloads.update_input import MAX_UNAVAILABLE, read_update
+from models.workloads.updates.update_input import MAX_UNAVAILABLE, read_update
 from solver.devices.result import devices
 from solver.explain.undecided import is_undecided
 from solver.refused_pods import refuse_domain_blocking

@@ -16,7 +16,7 @@ from models.cluster.admission import Admission, Refusal
 from models.cluster.cluster import Cluster, Ints
 from models.documents.policy import Policy
 from models.workloads.deployment_rollout import Old, Pace
-from models.workloads.update_input import Update
+from models.workloads.updates.update_input import Update
 from solver import rules
 from solver.rollout.attachments import Attachments
 from solver.rollout.state import RolloutProblem, bystanders, compiled

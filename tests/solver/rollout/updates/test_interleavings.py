@@ -9,7 +9,7 @@ import pytest
 from checker.rollout import verify_rollout
 from models.kube.feature_gates import FeatureGates
 from models.snapshot.snapshot import from_objects
-from models.workloads.update_input import MAX_UNAVAILABLE
+from models.workloads.updates.update_input import MAX_UNAVAILABLE
 from solver.rollout.simulate import roll_out
 from solver.runtime.options import Options
 from tests.solver.rollout.updates.world import KINDS, World, case

@@ -9,7 +9,7 @@ import pytest
 from models.documents.placement import Placement, Rollout
 from models.kube.feature_gates import FeatureGates
 from models.snapshot.snapshot import InputError, Snapshot, from_objects
-from models.workloads.update_input import MAX_UNAVAILABLE
+from models.workloads.updates.update_input import MAX_UNAVAILABLE
 from solver.rollout.simulate import roll_out
 from solver.runtime.options import Options
 from tests.objects import Object, node, pod

@@ -238,7 +238,7 @@ class _Reading:
             parts: Templates with the slots that get a pod of them, and whether they are of the new revision.
             start: The first ordinal.
         """
-        mine = set(self.mine)
+        mine = set(self.mine) if self.workload.kind == "StatefulSet" else set()  # whose new pods have the names of the old ones
         bare = replace(self.merged.copy(), pods=[pod for i, pod in enumerate(self.merged.pods) if i not in mine])
         made: list[tuple[objects.Pod, int, bool]] = []
         asked: dict[str, Any] = {}
