@@ -60,8 +60,14 @@ def stuck_updates(view: ClusterView, settled: Snapshot, deadlock: Code, halt: Co
 
 
 def _asked_about(view: ClusterView) -> Iterator[Subject]:
-    """Yield the DaemonSets that surge, and the StatefulSets of which a pod waits, with strategy RollingUpdate."""
+    """Yield the DaemonSets that surge, and the StatefulSets of which a pod waits, with strategy RollingUpdate.
+
+    Those whose pods are yet to be created are left out: the question is whether they can be.
+    """
+    ahead = frozenset(view.snapshot.to_create)
     for subject in view.subjects:
+        if not ahead.isdisjoint(view.keys(subject.pods)):
+            continue
         if subject.kind not in ("DaemonSet", "StatefulSet") or subject.workload is None or not subject.pods or subject.pod.spec.nodeName:
             continue
         strategy = subject.workload.obj.spec.updateStrategy

@@ -132,7 +132,8 @@ class UpdateSearch:
         update, state = self.problem.update, self.state
         if update.kind != "DaemonSet" or update.strategy == "OnDelete" or self.controller.refused(state) is not None:
             return 0
-        new = [k for k in state.waiting() if state.members[k].new and not state.members[k].there]
+        left = [k for k, m in enumerate(update.members) if m.new and not m.there and state.where.get(k) is None]
+        new = sorted(left, key=lambda k: (k not in state.where, k))
         return sum(self._never(k) for k in new[:TRIED] if self._for_itself(k))
 
     def _never(self, k: int) -> bool:

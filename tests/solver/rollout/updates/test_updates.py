@@ -271,3 +271,13 @@ def test_a_paused_deployment_rolls_nothing() -> None:
     assert (found.complete, found.proved, found.waves) == (False, True, [])
     assert "nothing rolls: the Deployment is paused" in (found.halted or "")
     assert [way.change for way in found.waysOut] == ["resume"]
+
+
+def test_new_pods_of_a_daemon_set_have_names_of_their_own() -> None:
+    there = [NODES[0], workload("DaemonSet"), *old("DaemonSet", "n1")]
+    made = rolled(there).assignments[0].pod
+    there[2]["metadata"]["name"] = made.rpartition("/")[2]
+    again = rolled(there)
+    assert again.rollout is not None
+    assert again.rollout.complete
+    assert again.assignments[0].pod != made
