@@ -1,6 +1,6 @@
-"""DaemonSets and StatefulSets whose next rolling update gets stuck.
+"""DaemonSets whose next rolling update gets stuck: with maxSurge, a new pod needs room next to the old one on its node.
 
-A DaemonSet with maxSurge needs room next to its old pods. A StatefulSet with a pod that no node takes updates none before it is deleted.
+Where pods of a workload wait already, other checks say why.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def stuck_updates(view: ClusterView, settled: Snapshot, deadlock: Code, halt: Co
             view.not_checked.append(f"rollout of {subject.name}: {error.problems[0]}")
             continue
         assert rollout is not None
-        if not rollout.complete and (rollout.proved or subject.kind == "DaemonSet"):
+        if not rollout.complete:
             yield _found(view, subject, rollout, deadlock if rollout.proved else halt)
     for names, why in ((late, "for lack of time (--time-limit)"), (large, f"as they have more than {FOLLOWED} pods")):
         if names:
@@ -60,41 +60,29 @@ def stuck_updates(view: ClusterView, settled: Snapshot, deadlock: Code, halt: Co
 
 
 def _asked_about(view: ClusterView) -> Iterator[Subject]:
-    """Yield the DaemonSets that surge, and the StatefulSets of which a pod waits, with strategy RollingUpdate.
+    """Yield the DaemonSets that surge, with strategy RollingUpdate.
 
     Those whose pods are yet to be created are left out: the question is whether they can be.
     """
     ahead = frozenset(view.snapshot.to_create)
     for subject in view.subjects:
-        if not ahead.isdisjoint(view.keys(subject.pods)):
-            continue
-        if subject.kind not in ("DaemonSet", "StatefulSet") or subject.workload is None or not subject.pods or subject.pod.spec.nodeName:
+        if subject.kind != "DaemonSet" or subject.workload is None or not subject.pods or subject.pod.spec.nodeName:
             continue
         strategy = subject.workload.obj.spec.updateStrategy
         rolling = strategy.rollingUpdate if strategy is not None else None
-        if strategy is not None and strategy.type == "OnDelete":
-            continue
-        if subject.kind == "DaemonSet":
-            if rolling is not None and rolling.maxSurge not in (None, 0, "0", "0%"):
-                yield subject
-        elif _ordered(subject) and any(not view.snapshot.pods[i].spec.nodeName for i in subject.pods):
+        rolls = rolling is not None and strategy.type != "OnDelete" and rolling.maxSurge not in (None, 0, "0", "0%")
+        if rolls and ahead.isdisjoint(view.keys(subject.pods)):
             yield subject
-
-
-def _ordered(subject: Subject) -> bool:
-    assert subject.workload is not None
-    return bool(subject.workload.obj.spec.podManagementPolicy != "Parallel" and subject.wanted)
 
 
 def _found(view: ClusterView, subject: Subject, rollout: doc.Rollout, code: Code) -> Finding:
     reasons: Sequence[doc.Reason] = [reason for left in rollout.stuck[:1] for reason in left.reasons]
     texts = ", ".join(f"{reason.rule} ({reason.message})" for reason in reasons)
     placed = sum(not entry.old for wave in rollout.waves for entry in wave.create)
-    asked = rollout.replicas - (rollout.partition or 0)
     ways = "; ".join(way.message for way in rollout.waysOut)
     return code.found(
         subject.name,
-        f"its next rollout, {placed} of {asked} new pods placed: {rollout.halted}" + (f": {texts}" if texts else ""),
+        f"its next rollout, {placed} of {rollout.replicas} new pods placed: {rollout.halted}" + (f": {texts}" if texts else ""),
         field="spec.updateStrategy",
         rule=reasons[0].rule if reasons else None,
         pods=view.keys(subject.pods),

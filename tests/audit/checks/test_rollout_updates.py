@@ -1,4 +1,4 @@
-"""KS501 and KS502 of DaemonSets that surge, and of StatefulSets of which a pod waits."""
+"""KS501 and KS502 of DaemonSets that surge."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from audit.view.view import ClusterView
 from models.documents.findings.audit import Finding
 from models.snapshot.snapshot import from_objects
 from tests.objects import Object, node
-from tests.solver.rollout.updates.test_updates import SURGE, old, rolling, stateful, workload
+from tests.solver.rollout.updates.test_updates import SURGE, old, rolling, workload
 
 NODES = [node("n1", cpu="2"), node("n2", cpu="2")]
 
@@ -34,16 +34,6 @@ def test_a_surge_without_room_is_a_deadlock() -> None:
 @pytest.mark.parametrize("strategy", [SURGE, rolling(maxUnavailable=1), {"updateStrategy": {"type": "OnDelete"}}])
 def test_updates_that_go_through_are_no_finding(strategy: Object) -> None:
     assert found(daemons("1" if strategy is SURGE else "2", **strategy)) == []
-
-
-def test_a_set_waits_for_a_pod_that_no_node_takes() -> None:
-    (finding,) = found([*NODES, stateful(2, cpu="3"), *old("StatefulSet", "", cpu="3")])
-    assert finding.code == "KS501"
-    assert "stuck until pod db-0 is deleted: no node takes it" in finding.message
-
-
-def test_a_set_whose_pods_all_run_is_no_finding() -> None:
-    assert found([*NODES, stateful(2), *old("StatefulSet", "n1!", "n2")]) == []
 
 
 def test_large_daemon_sets_are_named(monkeypatch: pytest.MonkeyPatch) -> None:

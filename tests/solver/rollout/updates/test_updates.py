@@ -139,7 +139,7 @@ def test_a_missing_pod_below_the_partition_is_made_of_the_old_template() -> None
 
 
 def test_on_delete_rolls_nothing() -> None:
-    strategy = {"updateStrategy": {"type": "OnDelete"}}
+    strategy: Any = {"updateStrategy": {"type": "OnDelete"}}
     found = rollout([*NODES, stateful(**strategy), *RUNNING], stateful(cpu="2", **strategy))
     assert (found.complete, found.proved, found.strategy, found.waves) == (False, True, "OnDelete", [])
     assert found.halted == "nothing rolls: with strategy OnDelete a pod is replaced only when it is deleted"
@@ -192,7 +192,7 @@ def test_old_pods_go_first_without_a_surge() -> None:
 
 @pytest.mark.parametrize("why", ["cpu", "port", "anti-affinity"])
 def test_a_surge_sticks_at_the_first_node(why: str) -> None:
-    spec = {"affinity": APART} if why == "anti-affinity" else {}
+    spec: Any = {"affinity": APART} if why == "anti-affinity" else {}
     cpu = "2" if why == "cpu" else "1"
     first = workload("DaemonSet", cpu=cpu, pod_spec=spec, **SURGE)
     there = old("DaemonSet", "n1", "n2", "n3", cpu=cpu, **spec)
