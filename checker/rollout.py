@@ -11,20 +11,23 @@ from checker.claims.document import count_faults
 from checker.devices import start as devices
 from checker.placement import Judge
 from checker.rules.admission import Books
+from checker.updates import verify_update
 from checker.violation import DOCUMENT, Violation
 from models.documents.placement import Placement, Rollout, RolloutPod, Wave
 from models.documents.policy import DEFAULT
 from models.kube import objects
 from models.snapshot.snapshot import InputError, Snapshot
 from models.workloads.deployment_rollout import Old, Pace
-from models.workloads.rollout_input import read
+from models.workloads.rollout_input import kind_of, read
 
 if TYPE_CHECKING:
     from checker.devices.state import Grant
 
 
 def verify_rollout(snapshot: Snapshot, placement: Placement, manifests: Snapshot | None = None) -> list[Violation]:
-    """Return every violation of a rollout. ``manifests``: what holds the Deployment's new template, as it was given to the rollout.
+    """Return every violation of a rollout. ``manifests``: what holds the new template, as it was given to the rollout.
+
+    Updates of StatefulSets and DaemonSets are replayed by :mod:`checker.updates`; the rest is of Deployments.
 
     In each wave quotas and LimitRanges admit the new pods, and each passes every filter in turn, with the old pods there that have
     not gone; pods do not exceed replicas + maxSurge; available ones do not fall below replicas - maxUnavailable; only old pods go. A
@@ -37,12 +40,16 @@ def verify_rollout(snapshot: Snapshot, placement: Placement, manifests: Snapshot
     if found is None or placement.snapshot.rollout is None:
         return [Violation("", "", DOCUMENT, "the document has no rollout, or does not name it")]
     try:
-        revision = read(snapshot, placement.snapshot.rollout, manifests, placement.snapshot.edits)
+        kind, name = kind_of(snapshot, placement.snapshot.rollout, manifests)
+        if kind == "StatefulSet" or kind == "DaemonSet":
+            return verify_update(snapshot, placement, kind, name, manifests)
+        revision = read(snapshot, name, manifests, placement.snapshot.edits)
     except InputError as error:
         return [Violation("", "", DOCUMENT, problem) for problem in error.problems]
     replay = _Replay(
         revision.snapshot, placement, revision.pace, {entry.key: entry for entry in revision.old},
         {objects.pod_key(pod): pod for pod in revision.new}, {objects.pod_key(revision.snapshot.pods[i]) for i in revision.going},
+        revision.paused,
     )  # fmt: skip
     replay.document(found, f"Deployment {revision.workload}", snapshot.sha256)
     for why in count_faults(snapshot, placement, len(revision.new)):
@@ -56,7 +63,8 @@ def verify_rollout(snapshot: Snapshot, placement: Placement, manifests: Snapshot
 @dataclass
 class _Replay:
     """``old``, ``new``: pods by key; ``gone``: keys of pods that were terminating; ``alive``: old ones that are left; ``placed``: new ones
-    with their nodes, in bind order; ``waiting``: new ones without; ``books``: the quotas, with what these pods use."""
+    with their nodes, in bind order; ``waiting``: new ones without; ``paused``: nothing
+    rolls; ``books``: the quotas, with what these pods use."""
 
     snapshot: Snapshot
     placement: Placement
@@ -64,6 +72,7 @@ class _Replay:
     old: dict[str, Old]
     new: dict[str, objects.Pod]
     gone: set[str]
+    paused: bool = False
     faults: list[Violation] = field(default_factory=list)
     alive: set[str] = field(init=False)
     placed: dict[str, str] = field(default_factory=dict)
@@ -204,7 +213,7 @@ class _Replay:
     def end(self, found: Rollout) -> None:
         """Check that it is complete, or that it can indeed go no further."""
         held = self.placed.keys() - self._started()
-        complete = not self.alive and len(self.placed) == len(self.new) and not held
+        complete = not self.alive and len(self.placed) == len(self.new) and not held and not self.paused
         if found.complete != complete:
             self.fault(
                 f"rollout.complete is {str(found.complete).lower()}, {len(self.alive)} old pods are left, {len(self.placed)} new ones run"
@@ -216,10 +225,18 @@ class _Replay:
         if sorted(entry.pod for entry in found.stuck) != sorted([*self.waiting, *held]):
             self.fault("the pods that are stuck are not those that wait in the end")
         refused = self.books.fault(next(iter(self.new.values()))) if self._due() else None
+        if self.paused:
+            self._rests(found)
+            return
         if (found.refused.rule if found.refused is not None else None) != (refused[0] if refused is not None else None):
             self.fault(f"rollout.refused does not say what refuses the next pod: {refused[1] if refused is not None else 'nothing does'}")
         if found.proved:
             self._halted(refused is not None)
+
+    def _rests(self, found: Rollout) -> None:
+        """A paused Deployment: its controller does nothing."""
+        if found.waves or found.refused or not found.halted:
+            self.fault("the Deployment is paused, and the document does not say that nothing rolls")
 
     def _due(self) -> bool:
         """Return True if the strategy lets the controller create one more new pod."""

@@ -34,7 +34,9 @@ _WHAT_IF = ("addNodes", "removeNodes", "removeDomains", "replicas", "buy")
 @options.edits
 @options.catalogue("causes name the cheapest that would do")
 @click.option(
-    "--rollout", metavar="NAME[=FILE]", help="Roll a Deployment out instead, wave by wave: the template in FILE, else the same once more."
+    "--rollout",
+    metavar="NAME[=FILE]",
+    help="Roll a Deployment, StatefulSet or DaemonSet out instead: the template in FILE, else the same once more.",
 )
 @click.option(
     "--strategy",
@@ -98,7 +100,8 @@ def solve(
     searching.warn_of_gates(streams, choices, "create the bindings")
     without = results.without_binding(placement, snapshot) if streams.wants("kubectl") else []
     inputs.note([*without, *manifests.notes(templates, gates=gates)])
-    waiting = any(not left.gated for left in placement.unplaced)
+    halted = placement.rollout is not None and not placement.rollout.complete
+    waiting = halted or any(not left.gated for left in placement.unplaced)
     run.end(INCOMPLETE if waiting or placement.status == "unknown" else DONE, terminal.summary(placement, run.seconds()))
 
 
@@ -130,7 +133,7 @@ def _rollout(value: str | None) -> tuple[str | None, str | None]:
 
 
 def _search(snapshot: Snapshot, rollout: str | None, revision: Snapshot | None, asked: Options) -> Callable[..., Placement]:
-    """The search for a placement, or for that of a Deployment's rollout."""
+    """Return the search for a placement, or for that of a rollout."""
     if rollout is None:
         from solver.solve import place
 

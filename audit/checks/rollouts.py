@@ -1,4 +1,4 @@
-"""Deployments whose next rollout comes to a halt, and strategies that no API server takes or that mean something else than they say.
+"""Workloads whose next rollout comes to a halt, and strategies that no API server takes or that mean something else than they say.
 
 Sources: pkg/controller/deployment/util (ResolveFenceposts) and pkg/apis/apps/validation (ValidateRollingUpdateDeployment,
 ValidateRollingUpdateDaemonSet) of Kubernetes; docs/sources.md#even-pods-spreading for the deadlock.
@@ -16,6 +16,7 @@ import msgspec
 
 from audit.checks.rollout_flow import Flow
 from audit.checks.rollout_quotas import refused_by_quotas
+from audit.checks.rollout_updates import stuck_updates
 from audit.view.finding import Code, some
 from audit.view.usable_nodes import UsableNodes
 from audit.view.view import ClusterView, Subject
@@ -35,14 +36,14 @@ EACH: Final = 10.0
 _WORKERS: Final = 1
 
 DEADLOCK: Final = Code(
-    "KS501", "rollout-deadlock", "error", "The next rollout of a Deployment comes to a halt, whatever the scheduler chooses",
+    "KS501", "rollout-deadlock", "error", "The next rollout of a workload comes to a halt, whatever the scheduler chooses",
     "The controller waits for new pods that no node takes, or that a quota refuses, before it deletes old ones: the new version is never "
     "out, and nothing says so but a pending pod, or an event of a ReplicaSet.",
     "Let an old pod go first (maxUnavailable 1), loosen the rule that rejects the new pods, raise the quota, or add a node.",
 )  # fmt: skip
 HALT: Final = Code(
     "KS502", "rollout-halt", "warning",
-    "No way was found for the next rollout of a Deployment to complete, without a proof that there is none",
+    "No way was found for the next rollout of a workload to complete, without a proof that there is none",
     "It most likely comes to a halt with new pods that wait and old ones that stay.",
     "Try it with solve --rollout and a longer time limit; let an old pod go first (maxUnavailable 1).",
 )  # fmt: skip
@@ -69,6 +70,12 @@ def check(view: ClusterView) -> Iterator[Finding]:
     yield from _strategies(view)
     if view.snapshot.nodes:
         yield from _halts(view)
+        yield from stuck_updates(view, _settled(view.snapshot), DEADLOCK, HALT)
+
+
+def _settled(snapshot: Snapshot) -> Snapshot:
+    """Return the snapshot without pods that are being deleted, which hold nobody up for long."""
+    return replace(snapshot, pods=[pod for pod in snapshot.pods if not is_terminating(pod)])
 
 
 # --- strategies ---------------------------------------------------------------------------------------------------------
@@ -228,8 +235,18 @@ class _Searching:
             snapshot, policy = replace(snapshot, node_topologies={}), msgspec.structs.replace(policy, topologies=())
         left = max(0.1, min(EACH, until - time.monotonic()))
         options = Options(time_limit=left, daemon_namespaces=self.exempt, policy=policy, workers=_WORKERS)
-        result = roll_out(snapshot, subject.name.partition(" ")[2], None, options, stop=self.stop)
+        result = roll_out(_resumed(snapshot, subject), f"Deployment/{subject.name.partition(' ')[2]}", None, options, stop=self.stop)
         return None if result.rollout is None or result.rollout.complete else result
+
+
+def _resumed(snapshot: Snapshot, subject: Subject) -> Snapshot:
+    """Return the snapshot with a Deployment that is not paused: what matters is its rollout once it is resumed."""
+    obj = subject.workload.obj if subject.workload is not None else None
+    if obj is None or obj.spec is None or not obj.spec.paused:
+        return snapshot
+    change = msgspec.structs.replace
+    found = [change(each, spec=change(each.spec, paused=None)) if each is obj else each for each in snapshot.workloads["Deployment"]]
+    return replace(snapshot, workloads={**snapshot.workloads, "Deployment": found})
 
 
 def _elsewhere(snapshot: Snapshot, policy: Policy, exempt: tuple[str, ...]) -> _Searching:
@@ -249,7 +266,7 @@ class _Outcome:
 
 def _searched(view: ClusterView, halts: Sequence[Halt], until: float, least: float) -> Iterator[Finding]:
     """``least``: seconds that a search takes at least."""
-    settled = replace(view.snapshot, pods=[pod for pod in view.snapshot.pods if not is_terminating(pod)])
+    settled = _settled(view.snapshot)
     here = _Searching(settled, view.policy, view.exempt, view.stop)
     question = Question(view.pool, _elsewhere, (settled, view.policy, view.exempt), here)
 

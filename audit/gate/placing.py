@@ -14,6 +14,7 @@ from audit.gate.admission import Clusters, Waiting, rejected, remaining
 from audit.gate.changes import Change, placeable
 from audit.gate.states import bound, mounted, without
 from audit.gate.stepping import TOO_LATE, Course, Ordinals, Rolled, Verdict, surging, without_a_pod
+from audit.gate.updates import followed
 from audit.view.finding import some
 from audit.view.usable_nodes import INDIFFERENT
 from models.devices.shared_gpus import adapter
@@ -94,10 +95,18 @@ class Placing:
                 course = other if other.whole else course
         after = self.after(course)
         clusters = Clusters(self.start, after, self.changes, self.options)
-        verdicts = [_halted(self._verdict(change, course, end), clusters) for change in self.changes]
+        verdicts = [self._followed(_halted(self._verdict(change, course, end), clusters)) for change in self.changes]
         self.notes += clusters.notes()
         newcomers = frozenset(self.newcomers)
         return Outcome(verdicts, after, newcomers, self.unmodelled, self.notes, list(dict.fromkeys(self.warnings)))
+
+    def _followed(self, verdict: Verdict) -> Verdict:
+        """Return the verdict on an update that nothing else changes with, as its controller takes it."""
+        change = verdict.change
+        if any(each is not change and not each.refused and each.action != "unchanged" for each in self.changes) or self.over():
+            return verdict
+        state = self.waiting.beside(self.start, change, set())
+        return followed(verdict, state, lambda state, name: roll_out(state, name, None, self._limited(), stop=self.stop))
 
     # --- orders of events -------------------------------------------------------------------------------------------------
 
@@ -149,7 +158,7 @@ class Placing:
             if self.over():
                 course.halts[change.ref] = Rolled(0, False, TOO_LATE)
                 continue
-            name = f"{change.namespace}/{change.name}"
+            name = f"Deployment/{change.namespace}/{change.name}"
             try:
                 begun = self.waiting.beside(state, change, course.settled)
                 found = roll_out(begun, name, None, self._limited(), on_progress=self.on_progress, stop=self.stop)
@@ -201,12 +210,12 @@ class Placing:
             freest = self.waiting.beside(without(self.start, others), change, {other.ref for other in self.changes})
             freest.left_out += [pod for other in others for pod in remaining(other, self.start, self.options)]
             found = roll_out(
-                freest, f"{change.namespace}/{change.name}", None, self._limited(), on_progress=self.on_progress, stop=self.stop
+                freest, f"Deployment/{change.namespace}/{change.name}", None, self._limited(), on_progress=self.on_progress, stop=self.stop
             )
         except InputError:
             return False
         halted = found.rollout is not None and not found.rollout.complete and found.rollout.proved
-        return halted and not self._order_matters(found, freest, f"{change.namespace}/{change.name}")
+        return halted and not self._order_matters(found, freest, f"Deployment/{change.namespace}/{change.name}")
 
     def _order_matters(self, found: Placement, state: Snapshot, name: str) -> bool:
         """Return whether a halted rollout may get further if old pods go in another order, which the controller leaves open."""

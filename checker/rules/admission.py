@@ -71,6 +71,15 @@ class Books:
                 gone = _use(pod) if not objects.is_terminal(pod) else {"count/pods": Fraction(1)}
                 _charge(used, {name: -amount for name, amount in gone.items()})
 
+    def forget(self, pod: objects.Pod) -> None:
+        """Count a pod as gone: one of the snapshot, or one that was created."""
+        made = next((each for each in self._created if each is pod), None)
+        if made is None:
+            self.remove(pod)
+            return
+        self._created = [each for each in self._created if each is not pod]
+        self._books = self._opened()
+
     def fault(self, pod: objects.Pod) -> Fault | None:
         """Return what refuses one more pod.
 

@@ -103,8 +103,13 @@ def _scaled(line: _Line, word: str) -> Candidates:
         yield from ((f"{name}=", text) for name, text in _workloads(line, word))
 
 
-def _deployments(line: _Line, word: str) -> Candidates:
-    return ((name, "") for name, kinds in line.names.workloads.items() if "Deployment" in kinds)
+def _rolling(line: _Line, word: str) -> Candidates:
+    """Workloads that can be rolled out, with their kind where several have one name."""
+    from models.workloads.rollout_input import ROLLING
+
+    for name, kinds in line.names.workloads.items():
+        found = [kind for kind in ROLLING if kind in kinds]
+        yield from ((name if len(found) == 1 else f"{kind}/{name}", "") for kind in found)
 
 
 def _keys(line: _Line, word: str) -> Candidates:
@@ -192,7 +197,7 @@ BY_METAVAR: Final[Mapping[str, Callable[[_Line, str], Candidates]]] = {
     "N:SHAPE@ZONE": _shapes,
     "NAME=N": _scaled,
     "NAMESPACE": _namespaces,
-    "NAME[=FILE]": _deployments,
+    "NAME[=FILE]": _rolling,
     "NODE": _nodes,
     "NODE|SELECTOR": _nodes_or_selector,
     "NS,...": _listed(_namespaces),

@@ -221,6 +221,7 @@ class RolloutPod(Doc, omit_defaults=True):
     node: Annotated[str, Meta(description="The name of its node.")]
     order: Annotated[int, Meta(description="Its position in the bind order of the whole rollout, from 1.")]
     devices: Annotated[list[DeviceResult], Meta(description=_DEVICES)] = []
+    old: Annotated[bool, Meta(description="Whether it is of an old revision, and waited for a node.")] = False
 
 
 class Wave(Doc):
@@ -233,10 +234,10 @@ class Wave(Doc):
 
 
 class Rollout(Doc):
-    """A Deployment's rollout, wave by wave."""
+    """The rollout of a Deployment, a StatefulSet or a DaemonSet, wave by wave."""
 
-    workload: Annotated[str, Meta(description="The Deployment, `Deployment namespace/name`.")]
-    strategy: Annotated[Literal["RollingUpdate", "Recreate"], Meta(description="The strategy type that the Deployment states.")]
+    workload: Annotated[str, Meta(description="The workload, `Kind namespace/name`.")]
+    strategy: Annotated[Literal["RollingUpdate", "Recreate", "OnDelete"], Meta(description="The strategy type that the workload states.")]
     replicas: Annotated[int, Meta(description="The number of pods that it asks for.")]
     maxSurge: Annotated[int, Meta(description="Pods that may exist beyond these, percentages resolved.")]
     maxUnavailable: Annotated[int, Meta(description="Pods that may be unavailable, percentages resolved.")]
@@ -247,6 +248,12 @@ class Rollout(Doc):
     waysOut: Annotated[list[Remedy], Meta(description="Single changes with which it completes.")] = []
     refused: Annotated[
         Reason | None, Meta(description="The ResourceQuota or LimitRange that keeps the next new pod from being created when it halts.")
+    ] = None
+    halted: Annotated[str | None, Meta(description="Where and why it halts, of a StatefulSet or DaemonSet, or if nothing rolls.")] = None
+    withoutPod: Annotated[list[str], Meta(description="Nodes that a DaemonSet leaves without a pod that serves when it halts.")] = []
+    partition: Annotated[int | None, Meta(description="The pods of a StatefulSet, from the first ordinal on, that are kept.")] = None
+    podManagementPolicy: Annotated[
+        Literal["OrderedReady", "Parallel"] | None, Meta(description="In which order a StatefulSet makes its pods.")
     ] = None
 
 

@@ -49,6 +49,7 @@ _TABLE: Final = {
     "InPlacePodVerticalScalingSchedulerPreemption": "   -",
     "RestartAllContainersOnContainerExits": " -++",
     "UserNamespacesHostNetworkSupport": " ---",
+    "MaxUnavailableStatefulSet": "----",
     "GenericWorkload": " ---",
     "GangScheduling": " -- ",
     "TopologyAwareWorkloadScheduling": "  --",

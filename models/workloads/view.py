@@ -113,6 +113,13 @@ def selector(obj: Any) -> Selector | None:
     return canonical(found) or None
 
 
+def split(text: str) -> tuple[str | None, str]:
+    """Return the kind that ``[KIND/][NAMESPACE/]NAME`` begins with, None if it has none, and the rest."""
+    head, _, rest = text.partition("/")
+    kind = _KINDS.get(head.lower()) if rest else None
+    return (None, text) if kind is None else (kind, rest)
+
+
 def find(snapshots: Iterable[Snapshot], text: str) -> tuple[str, str, str]:
     """Kind, namespace and name of the workload that ``[KIND/][NAMESPACE/]NAME`` means; what another object controls, as a Deployment its
     ReplicaSets, is meant only by its kind.

@@ -11,7 +11,8 @@ from models.documents.rebalance_plan import Eviction, Move, RebalancePlan
 from models.kube import objects
 from models.kube.lenient_decode import shorten
 from models.snapshot.snapshot import InputError, Snapshot
-from models.workloads.rollout_input import read
+from models.workloads.rollout_input import kind_of, read
+from models.workloads.updates.update_input import read_update
 from report.page.owners import of_pods
 
 PLAIN: Final = 0
@@ -64,7 +65,17 @@ def with_new_pods(snapshot: Snapshot, placement: Placement, manifests: Snapshot 
     reference = placement.snapshot
     if reference.rollout is None or placement.rollout is None:
         return snapshot
-    revision = read(snapshot, reference.rollout, manifests, reference.edits)
+    kind, name = kind_of(snapshot, reference.rollout, manifests)
+    if kind != "Deployment":
+        update = read_update(snapshot, kind, name, manifests, reference.edits)
+        known = {objects.pod_key(pod) for pod in snapshot.pods}
+        found = update.snapshot.copy()
+        coming = {member.index for member in update.members if not member.there}
+        kept = (pod for i, pod in enumerate(found.pods) if i not in coming or objects.pod_key(pod) not in known)
+        found.pods = list(kept)  # a StatefulSet's new pods have the names of the old ones
+        found.sha256 = snapshot.sha256
+        return found
+    revision = read(snapshot, name, manifests, reference.edits)
     known = {objects.pod_key(pod) for pod in revision.snapshot.pods}
     found = revision.snapshot.copy()
     found.pods = [*found.pods, *(pod for pod in revision.new if objects.pod_key(pod) not in known)]
@@ -195,7 +206,8 @@ class _Finder:
                 pod, node = self._pod(entry.pod, f"{where}.create[{i}].pod"), self._node(entry.node, f"{where}.create[{i}].node")
                 if pod >= 0 and node >= 0:
                     self._after[pod] = node
-                    steps.append(ShownMove(pod, -1, node, "new pod"))
+                    self._state[pod] = PLACED
+                    steps.append(ShownMove(pod, -1, node, "old pod that waited" if entry.old else "new pod"))
             for i, name in enumerate(wave.delete):
                 pod = self._pod(name, f"{where}.delete[{i}]")
                 if pod >= 0:

@@ -134,7 +134,9 @@ def _facts(
     running = [f"{sum(1 for node in view if node >= 0):,}" for view in places.place]
     found: list[tuple[str, ...]] = [("Nodes", f"{len(snapshot.nodes):,}"), ("Pods running", _change(running))]
     if isinstance(result, Placement):
-        found.append(("Placed", f"{len(result.assignments):,} of {result.snapshot.pending:,}"))
+        waves = result.rollout.waves if isinstance(result, Placement) and result.rollout is not None else []
+        placed = len(result.assignments) - sum(entry.old for wave in waves for entry in wave.create)
+        found.append(("Placed", f"{placed:,} of {result.snapshot.pending:,}"))
     elif isinstance(result, RebalancePlan):
         found += _of_plan(result, snapshot, places)
     if isinstance(result, Placement) and result.rollout is not None:

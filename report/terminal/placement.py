@@ -48,7 +48,7 @@ def summary(placement: Placement, seconds: float) -> str:
 
 def outcome(placement: Placement) -> str:
     """Return what was placed and what was not: ``80 of 87 pods placed, 7 cannot be (proved)``."""
-    pending, placed = placement.snapshot.pending, len(placement.assignments)
+    pending, placed = placement.snapshot.pending, _placed(placement)
     if not pending:
         return "nothing to place"
     text = f"{placed:,} of {counted(pending, 'pod')} placed"
@@ -59,13 +59,20 @@ def outcome(placement: Placement) -> str:
     return f"{text}, {pending - placed:,} {'cannot be (proved)' if proved else 'could not be (not proved)'}"
 
 
+def _placed(placement: Placement) -> int:
+    """Return how many pods got a node, without those of an old revision that waited for one."""
+    waves = placement.rollout.waves if placement.rollout is not None else []
+    return len(placement.assignments) - sum(entry.old for wave in waves for entry in wave.create)
+
+
 def placement(result: Placement, snapshot: Snapshot, surface: Surface) -> Iterator[RenderableType]:
     """Yield the parts of the report: what was placed, why the rest was not, nodes, preferences; how good that is comes last."""
-    pending, placed = result.snapshot.pending, len(result.assignments)
+    pending, placed = result.snapshot.pending, _placed(result)
     yield Text(outcome(result), style="bold green" if placed == pending else "bold yellow" if placed else "bold red")
     if result.rollout is not None:
         yield from rollout(result.rollout, surface)
-    yield from added(result, snapshot, surface)
+    if result.rollout is None or result.rollout.workload.startswith("Deployment "):
+        yield from added(result, snapshot, surface)  # pods that are replaced in place have the old ones' names, or nodes
     yield from gangs(result.gangs)
     owned = owners(snapshot, (u.pod for u in result.unplaced))
     if result.unplaced:

@@ -31,9 +31,13 @@ def rollout(found: Rollout, surface: Surface) -> Iterator[RenderableType]:
 
 
 def _pace(found: Rollout) -> str:
-    replicas = f"{found.replicas:,} replica{'s' * (found.replicas != 1)}"
-    if found.strategy == "Recreate":
-        return f"{replicas}, Recreate"
+    what = "node" if found.workload.startswith("DaemonSet ") else "replica"
+    replicas = f"{found.replicas:,} {what}{'s' * (found.replicas != 1)}"
+    if found.strategy != "RollingUpdate":
+        return f"{replicas}, {found.strategy}"
+    if found.podManagementPolicy is not None:
+        partition = f", partition {found.partition:,}" if found.partition else ""
+        return f"{replicas}, {found.podManagementPolicy}, maxUnavailable {found.maxUnavailable:,}{partition}"
     return f"{replicas}, maxSurge {found.maxSurge:,}, maxUnavailable {found.maxUnavailable:,}"
 
 
@@ -42,9 +46,14 @@ def _verdict(found: Rollout) -> Text:
     waves = f"{len(found.waves):,} wave{'s' * (len(found.waves) != 1)}"
     if found.complete:
         return plain(f"completes in {waves}", style="bold green")
-    placed = sum(len(wave.create) for wave in found.waves)
+    placed = sum(not entry.old for wave in found.waves for entry in wave.create)
     gone = sum(len(wave.delete) for wave in found.waves)
+    asked = found.replicas - (found.partition or 0)
     sure = "proved: it does so wherever new pods are put" if found.proved else "not proved: another course was not found in time"
+    if found.halted is not None:
+        sure = "proved" if found.proved else "not proved"
+        text = plain(found.halted, style="bold red").append_text(plain(f" ({sure}); ", style="default"))
+        return text.append_text(plain(f"{placed:,} of {asked:,} new pods placed, {gone:,} old pods gone", style="default"))
     text = plain(f"deadlock with {placed:,} of {found.replicas:,} new pods placed, {gone:,} old pods gone", style="bold red")
     return text.append_text(plain(f" ({sure})", style="default"))
 
@@ -53,7 +62,7 @@ def _waves(waves: Sequence[Wave], surface: Surface) -> RenderableType:
     table = grid("wave", "new pods", "wait", "old pods that go", right=(0,), prose=(1, 2, 3))
     shown = waves if len(waves) <= surface.most(_WAVES) else [*waves[: _WAVES - 1], waves[-1]]
     for wave in shown:
-        create = [f"{entry.pod} on {entry.node}" for entry in wave.create]
+        create = [f"{entry.pod} on {entry.node}{' (old revision)' * entry.old}" for entry in wave.create]
         table.add_row(str(wave.wave), _named(create, surface), _named(wave.waiting, surface), _named(wave.delete, surface))
     return table
 

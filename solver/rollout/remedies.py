@@ -82,7 +82,7 @@ class RolloutRemedies:
         found: list[Remedy] = []
         if not problem.new:
             return found
-        for remedy in _relaxations(problem.snapshot.pods[problem.new[0]].spec):
+        for remedy in relaxations(problem.snapshot.pods[problem.new[0]].spec):
             pods = list(problem.snapshot.pods)
             for i in problem.new:
                 pods[i] = POD_CHANGES[remedy.change](pods[i], remedy.arguments)
@@ -95,7 +95,7 @@ class RolloutRemedies:
     def _nodes(self, problem: RolloutProblem) -> list[Remedy]:
         """Of the kinds of nodes that are there, those of which fewest more are needed."""
         best: list[tuple[int, str]] = []
-        for like in _kinds(problem.snapshot):
+        for like in kinds_of_nodes(problem.snapshot):
             most = min([problem.pace.replicas, NODES, *(number for number, _ in best)])
 
             def works(number: int, like: objects.Node = like) -> bool:
@@ -160,7 +160,7 @@ def _kept(problem: RolloutProblem, number: int) -> tuple[Old, ...]:
     return tuple(entry for entry in problem.old if entry not in gone)
 
 
-def _relaxations(spec: objects.PodSpec) -> Iterator[Remedy]:
+def relaxations(spec: objects.PodSpec) -> Iterator[Remedy]:
     """Yield each required anti-affinity term, and each DoNotSchedule constraint, made preferred."""
     anti = spec.affinity.podAntiAffinity if spec.affinity is not None else None
     for field in ("requiredDuringSchedulingIgnoredDuringExecution", "requiredDuringSchedulingRequiredDuringExecution"):
@@ -173,8 +173,8 @@ def _relaxations(spec: objects.PodSpec) -> Iterator[Remedy]:
             yield Remedy("scheduleAnyway", message, {"constraint": text(constraint)})
 
 
-def _kinds(snapshot: Snapshot) -> list[objects.Node]:
-    """The first node of each kind: same labels but those that name it, same taints and size."""
+def kinds_of_nodes(snapshot: Snapshot) -> list[objects.Node]:
+    """Return the first node of each kind: same labels but those that name it, same taints and size."""
     found: dict[bytes, objects.Node] = {}
     for node in snapshot.nodes:
         labels = {k: v for k, v in (node.metadata.labels or {}).items() if v != node.metadata.name}

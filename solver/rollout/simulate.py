@@ -19,7 +19,7 @@ from models.kube.objects import pod_key
 from models.snapshot.scope import Scope, select
 from models.snapshot.snapshot import Snapshot
 from models.workloads.deployment_rollout import Pace, pace
-from models.workloads.rollout_input import Revision, read
+from models.workloads.rollout_input import Revision, kind_of, read
 from solver.devices.result import devices
 from solver.explain.undecided import is_undecided
 from solver.refused_pods import refuse_domain_blocking
@@ -27,6 +27,7 @@ from solver.rollout import quota_flow
 from solver.rollout.remedies import RolloutRemedies
 from solver.rollout.search import RolloutSearch
 from solver.rollout.state import Course, RolloutProblem, RolloutState, bystanders
+from solver.rollout.updates.simulate import roll_update
 from solver.rules.dynamic_resources import DynamicResources
 from solver.runtime.deadline import Deadline
 from solver.runtime.options import OnProgress, Options
@@ -45,6 +46,8 @@ CHARGED: Final = (
     "quotas charge opportunity cost (quotaCharge): new pods stay charged for the largest domain that they may close until the rollout ends;"
     " the API server counts requests alone"
 )
+#: What becomes of a rollout that is paused.
+PAUSED: Final = "nothing rolls: the Deployment is paused, and its controller replaces no pod until it is resumed"
 #: The share of the time limit after which the search is over; the rest is for remedies and the check.
 SEARCHING = 0.6
 
@@ -59,7 +62,9 @@ def roll_out(
     stop: threading.Event | None = None,
     began: float | None = None,
 ) -> doc.Placement:
-    """Roll out a Deployment. ``name``: ``[NAMESPACE/]NAME``; ``manifests``: what holds its new template (None: the template is as before).
+    """Roll out a Deployment, a StatefulSet or a DaemonSet.
+
+    ``name``: ``[KIND/][NAMESPACE/]NAME``; ``manifests``: what holds its new template (None: the template is as before).
 
     Each wave the controller creates what maxSurge admits; of the new pods that wait as many as possible are placed, and are available
     from then on; then it deletes the old pods that availability can spare. Other pending pods stay pending. A halt is ``proved`` if it
@@ -70,9 +75,12 @@ def roll_out(
         InternalFault: the independent checker found the result invalid.
     """
     started = time.monotonic()
+    kind, short = kind_of(snapshot, name, manifests)
+    if kind != "Deployment":
+        return roll_update(snapshot, (name, kind, short), manifests, options, on_progress=on_progress, stop=stop, began=began)
     report = ProgressReporter(on_progress, started)
     report("compile")
-    revision = read(snapshot, name, manifests, options.edits)
+    revision = read(snapshot, short, manifests, options.edits)
     problem = problem_of(revision, options)
     refuse_domain_blocking(problem.snapshot, Scope(pending=list(problem.new)), options.policy)
     clock = started if began is None else began
@@ -82,10 +90,15 @@ def roll_out(
     search = RolloutSearch(problem, context.until(searching))
     report("search", detail=f"{len(problem.new)} new pods beside {len(problem.old)} old ones")
     course = search.run()
-    if not course.complete and is_undecided(problem.snapshot, problem.new):
+    resumed = course.complete
+    if revision.paused:
+        course = Course([], complete=False, placed=0, proved=True, most=0)
+    elif not course.complete and is_undecided(problem.snapshot, problem.new):
         course = replace(course, proved=False, most=problem.pace.replicas)
     remedies: list[doc.Remedy] = []
-    if not course.complete:
+    if revision.paused and resumed:
+        remedies = [doc.Remedy("resume", "resume the Deployment", {"workload": f"Deployment {revision.workload}"})]
+    if not course.complete and not revision.paused:
         report("search", detail="remedies")
         remedies = RolloutRemedies(problem, context, revision.workload, lambda n: pace(revision.deployment, n)).find()
     finished = time.monotonic()
@@ -141,9 +154,9 @@ def _document(snapshot: Snapshot, name: str, revision: Revision, search: Rollout
     waiting = state.waiting()
     stuck = [doc.Unplaced(keys[i], _reasons(state, i)) for i in waiting]
     held = [doc.Unplaced(keys[i], _not_attached(volumes)) for i, volumes in sorted(state.held().items())]
-    refused = state.refusal() if not course.complete else None
+    refused = state.refusal() if not course.complete and not revision.paused else None
     refusal = doc.Reason(refused[0], 0, f"cannot be created: {refused[1]}") if refused is not None else None
-    why = refusal or _not_created(problem.pace, stopped=search.context.stop.is_set())
+    why = refusal or _not_created(problem.pace, stopped=search.context.stop.is_set(), paused=revision.paused)
     never = [doc.Unplaced(keys[i], [why]) for i in range(state.created, len(keys))]
     tiers = [_tier(problem, len(assignments), course)]
     status: doc.Status = "optimal" if course.complete else "feasible"
@@ -172,6 +185,7 @@ def _document(snapshot: Snapshot, name: str, revision: Revision, search: Rollout
             waves=waves,
             stuck=held + stuck,
             refused=refusal,
+            halted=PAUSED if revision.paused else None,
         ),
         unmodelled=[
             *unmodelled.find(problem.snapshot, (problem.snapshot.pods[i] for i in problem.new), tiers=options.policy.networkTiers),
@@ -197,8 +211,7 @@ def _overtaken(problem: RolloutProblem, course: Course) -> list[str]:
 
 
 def _paused(revision: Revision) -> list[str]:
-    spec = revision.deployment.spec
-    return ["the Deployment is paused: its controller does nothing of this until it is resumed"] if spec is not None and spec.paused else []
+    return ["the Deployment is paused: its controller does nothing until it is resumed"] if revision.paused else []
 
 
 def _tier(problem: RolloutProblem, placed: int, course: Course) -> doc.TierResult:
@@ -224,7 +237,9 @@ def _not_attached(volumes: Sequence[tuple[str, str]]) -> list[doc.Reason]:
     return [doc.Reason("MultiAttach", 1, f"volume {volume} is attached to node {node}: {tail}") for volume, node in volumes]
 
 
-def _not_created(steps: Pace, *, stopped: bool) -> doc.Reason:
+def _not_created(steps: Pace, *, stopped: bool, paused: bool) -> doc.Reason:
+    if paused:
+        return doc.Reason("Deployment", 0, "never created: the Deployment is paused")
     if stopped:
         return doc.Reason("Deployment", 0, "not created yet where the search was stopped")
     most = "no new pod while old ones are there" if steps.recreate else f"no more than {steps.most} pods at a time"

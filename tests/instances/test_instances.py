@@ -241,8 +241,14 @@ WITH = {
     )
 }
 
-#: Snapshots with a Deployment `app` to be rolled out, and whether that completes.
-ROLLOUTS = {"rollout-deadlock.yaml": False, "rollout-three-nodes.yaml": True, "rollout-quota.yaml": False}
+#: Snapshots with a workload `app` to be rolled out, and whether that completes.
+ROLLOUTS = {
+    "rollout-daemonset.yaml": False,
+    "rollout-deadlock.yaml": False,
+    "rollout-quota.yaml": False,
+    "rollout-statefulset.yaml": False,
+    "rollout-three-nodes.yaml": True,
+}
 
 #: Requests that other tools recommend, and the CPU that size-pool.yaml requests with them (mCPU): tests/commands/test_requests.py.
 RECOMMENDED = {"right-sizing/krr.json": 8220, "right-sizing/prometheus-cpu.json": 8700, "right-sizing/vertical-pod-autoscalers.yaml": 9480}

@@ -55,7 +55,7 @@ _ASKED = {
     "solve c.json --add-nodes 2:": ["2:n1", "2:n2"],
     "solve c.json --replicas shop/": ["shop/web="],
     "solve c.json --replicas shop/web=": [],
-    "solve c.json --rollout ": ["shop/web"],
+    "solve c.json --rollout ": ["shop/web", "till/web", "till/db"],
     "solve c.json -n ": ["shop", "till", "empty"],
     "solve c.json --daemon-namespaces shop,": ["shop,till", "shop,empty"],
     "solve c.json --engine e": ["exact"],

@@ -50,6 +50,7 @@ FACTS: Final = {
     "InPlacePodLevelResourcesVerticalScaling": _stages("1.35 off", "1.36 on"),
     "InPlacePodVerticalScaling": _stages("1.27 off", "1.33 on", "1.35 locked"),
     "InPlacePodVerticalScalingSchedulerPreemption": _stages("1.37 off"),
+    "MaxUnavailableStatefulSet": _stages("1.24 off", "1.35 off"),
     "NodeDeclaredFeatures": _stages("1.35 off", "1.36 on", "1.37 locked"),
     "PodGroupPreemptionPolicy": _stages("1.37 off"),
     "PodLevelResources": _stages("1.32 off", "1.34 on"),

@@ -1,0 +1,4 @@
+"""What an update of a StatefulSet or a DaemonSet starts from.
+
+Enter at :mod:`models.workloads.updates.update_input`.
+"""

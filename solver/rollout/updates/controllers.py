@@ -1,0 +1,288 @@
+"""The controllers of StatefulSets and DaemonSets: what they do next with the pods that are there.
+
+Left out, as a snapshot does not hold it: minReadySeconds, and how long a pod takes to end.
+
+Sources: pkg/controller/statefulset/stateful_set_control.go (updateStatefulSet, updateStatefulSetAfterInvariantEstablished) and
+pkg/controller/daemon/{daemon_controller,update}.go (podsShouldBeOnNode, rollingUpdate) of Kubernetes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from models.workloads.updates.update_input import Update
+from solver.rollout.updates.state import Event, UpdateState
+
+Batch = list[Event]
+
+
+class Controller(Protocol):
+    """The part of an update that is not the scheduler's."""
+
+    def choices(self, state: UpdateState) -> list[Batch]:
+        """Return what the controller may do next: steps that follow each other without a break, one list a choice."""
+
+    def batch(self, state: UpdateState) -> Batch:
+        """Return what the controller does next, in the order of slots where it has a choice."""
+
+    def complete(self, state: UpdateState) -> bool:
+        """Return True if the update has reached its end."""
+
+    def refused(self, state: UpdateState) -> int | None:
+        """Return a pod that is due and that quotas or LimitRanges refuse; None if there is none."""
+
+    def blocker(self, state: UpdateState) -> int | None:
+        """Return the pod that the update waits for; None if there is none."""
+
+
+def controller(update: Update) -> Controller:
+    """Return the controller of an update."""
+    return StatefulSets(update) if update.kind == "StatefulSet" else DaemonSets(update)
+
+
+class StatefulSets:
+    """The controller of StatefulSets. It has no choice."""
+
+    def __init__(self, update: Update) -> None:
+        self.update = update
+        self._fresh = {m.slot: k for k, m in enumerate(update.members) if not m.there}
+        self._condemned = sorted({m.slot for m in update.members if m.there and m.slot not in update.runs}, reverse=True)
+
+    def choices(self, state: UpdateState) -> list[Batch]:
+        found = self.batch(state)
+        return [found] if found else []
+
+    def batch(self, state: UpdateState) -> Batch:
+        if not self.update.parallel:
+            blocked, due = self._in_order(state)
+        else:
+            blocked, due = self._at_once(state)
+        if blocked or due or self.update.strategy == "OnDelete":
+            return due
+        return self._counted(state) if self.update.counts else self._one(state)
+
+    def _in_order(self, state: UpdateState) -> tuple[bool, Batch]:
+        """Return whether the set waits for a pod, and what is done before pods are updated: OrderedReady."""
+        for slot in range(self.update.replicas):
+            pods = state.at(slot)
+            if not pods:
+                return True, self._created(state, slot)
+            if not state.available(pods[0]):
+                return True, []
+        there = [k for slot in self._condemned for k in state.at(slot)]
+        ailing = [k for k in there if not state.available(k)]
+        for k in there:
+            if not state.available(k) and k != ailing[-1]:
+                return True, []
+            return True, [Event("delete", k)]
+        return False, []
+
+    def _created(self, state: UpdateState, slot: int) -> Batch:
+        """Return the pod that a slot lacks, if its template is known and quotas admit it."""
+        return [Event("create", self._fresh[slot])] if slot in self._fresh and state.admits(self._fresh[slot]) else []
+
+    def _at_once(self, state: UpdateState) -> tuple[bool, Batch]:
+        """Return whether the set cannot go on, and what is done before pods are updated: Parallel."""
+        for slot in range(self.update.replicas):
+            if not state.at(slot):
+                return True, self._created(state, slot)
+        return False, [Event("delete", k) for slot in self._condemned for k in state.at(slot)]
+
+    def _one(self, state: UpdateState) -> Batch:
+        """Return the next old pod, from the highest ordinal down, if no pod above it is missing."""
+        for slot in range(self.update.replicas - 1, self.update.partition - 1, -1):
+            k = state.at(slot)[0]
+            if not state.members[k].new:
+                return [Event("delete", k)]
+            if not state.available(k):
+                return []
+        return []
+
+    def _counted(self, state: UpdateState) -> Batch:
+        """Return the next old pods, as many as maxUnavailable leaves (gate MaxUnavailableStatefulSet)."""
+        pods = [state.at(slot)[0] for slot in range(self.update.replicas)]
+        spare = self.update.unavailable - sum(not state.available(k) for k in pods)
+        old = [k for k in reversed(pods[self.update.partition :]) if not state.members[k].new]
+        return [Event("delete", k) for k in old[: max(0, spare)]]
+
+    def complete(self, state: UpdateState) -> bool:
+        if any(state.at(slot) for slot in self._condemned):
+            return False
+        for slot in range(self.update.replicas):
+            pods = state.at(slot)
+            if not pods or (slot >= self.update.partition and not (state.members[pods[0]].new and state.available(pods[0]))):
+                return False
+        return True
+
+    def refused(self, state: UpdateState) -> int | None:
+        missing = next((slot for slot in range(self.update.replicas) if not state.at(slot)), None)
+        if missing is None or missing not in self._fresh or state.admits(self._fresh[missing]):
+            return None
+        due = self.update.parallel or all(state.available(state.at(slot)[0]) for slot in range(missing))
+        return self._fresh[missing] if due else None
+
+    def blocker(self, state: UpdateState) -> int | None:
+        """Return the pod that the update waits for."""
+        if not self.update.parallel:
+            for slot in range(self.update.replicas):
+                pods = state.at(slot)
+                if not pods:
+                    return None
+                if not state.available(pods[0]):
+                    return pods[0]
+            return next((k for slot in self._condemned for k in state.at(slot) if not state.available(k)), None)
+        slots = range(self.update.replicas - 1, -1 if self.update.counts else self.update.partition - 1, -1)
+        return next((k for slot in slots for k in state.at(slot) if not state.available(k)), None)
+
+
+@dataclass
+class _Due:
+    """Steps of a DaemonSet's update.
+
+    Attributes:
+        sure: Steps that are taken in any case.
+        open: Steps of which ``most`` are taken.
+        leaving: Pods of nodes that are to have none, of which ``spare`` go.
+    """
+
+    sure: Batch = field(default_factory=list)
+    open: Batch = field(default_factory=list)
+    leaving: Batch = field(default_factory=list)
+    most: int = 0
+    spare: int = 0
+
+    def limited(self) -> _Due:
+        """Return the same without steps that are not taken."""
+        self.open = self.open if self.most > 0 else []
+        self.leaving = self.leaving if self.spare > 0 else []
+        return self
+
+
+class DaemonSets:
+    """The controller of DaemonSets. It takes nodes in any order."""
+
+    def __init__(self, update: Update) -> None:
+        self.update = update
+        self._fresh = {m.slot: k for k, m in enumerate(update.members) if not m.there}
+        self._slots = sorted({m.slot for m in update.members} | update.runs)
+
+    def choices(self, state: UpdateState) -> list[Batch]:
+        managed = list(self._managed(state))
+        if managed or self._missing_refused(state):
+            return [[event] for event in managed]
+        due = self._rolled(state)
+        return [[event] for event in (*due.sure, *due.leaving, *due.open)]
+
+    def batch(self, state: UpdateState) -> Batch:
+        managed = list(self._managed(state))
+        if managed or self._missing_refused(state):
+            return managed
+        due = self._rolled(state)
+        return [*due.sure, *due.leaving[: due.spare], *due.open[: due.most]]
+
+    def _missing_refused(self, state: UpdateState) -> bool:
+        """Return True if a node lacks a pod that is refused: then nothing is updated (syncNodes returns an error)."""
+        return not state.room() and any(not state.at(slot) for slot in self.update.runs)
+
+    def _managed(self, state: UpdateState) -> Iterator[Event]:
+        """Yield what is done apart from updates: a pod on each node that is to have one, and no more."""
+        room = state.room()
+        for slot in self._slots:
+            pods = state.at(slot)
+            if not pods:
+                if slot in self.update.runs and room > 0:
+                    room -= 1
+                    yield Event("create", self._fresh[slot])
+            elif slot not in self.update.keeps:
+                yield from (Event("delete", k) for k in pods)
+            elif len(pods) > 1:
+                yield from self._surplus(state, pods)
+
+    def _surplus(self, state: UpdateState, pods: Sequence[int]) -> Iterator[Event]:
+        """Yield the pods of a node that are too many."""
+        ranked = sorted(pods, key=lambda k: (state.where[k] is None, state.members[k].born, k))
+        if not self.update.surge:
+            yield from (Event("delete", k) for k in ranked[1:])
+            return
+        new = [k for k in ranked if state.members[k].new]
+        old = [k for k in ranked if not state.members[k].new]
+        yield from (Event("delete", k) for k in (*new[1:], *old[1:]))
+        if new and old and (state.available(new[0]) or not state.available(old[0])):
+            yield Event("delete", old[0])
+
+    def _rolled(self, state: UpdateState) -> _Due:
+        """Return the steps of a rolling update."""
+        if self.update.strategy == "OnDelete":
+            return _Due()
+        return self._surged(state) if self.update.surge else self._replaced(state)
+
+    def _replaced(self, state: UpdateState) -> _Due:
+        """Old pods go first; those that do not serve at once, others as maxUnavailable leaves."""
+        due, unavailable = _Due(), 0
+        for slot in self._slots:
+            pods = state.at(slot)
+            if not pods:
+                unavailable += slot in self.update.runs
+            elif not state.available(pods[0]):
+                unavailable += 1
+                if not state.members[pods[0]].new:
+                    due.sure.append(Event("delete", pods[0]))
+            elif not state.members[pods[0]].new:
+                due.open.append(Event("delete", pods[0]))
+        due.most = self.update.unavailable - unavailable
+        return due.limited()
+
+    def _surged(self, state: UpdateState) -> _Due:
+        """New pods come first, as maxSurge leaves, or where the old one does not serve; old pods go when the new one serves."""
+        due, surging, available = _Due(), 0, 0
+        for slot in self._slots:
+            pods = state.at(slot)
+            old = next((k for k in pods if not state.members[k].new), None)
+            new = next((k for k in pods if state.members[k].new), None)
+            counted = new if old is None else old
+            available += counted is not None and state.available(counted)
+            if old is None:
+                continue
+            if new is not None:
+                surging += not state.available(new)
+            elif slot not in self.update.runs:
+                (due.leaving if state.available(old) else due.sure).append(Event("delete", old))
+            elif not state.available(old):
+                due.sure.append(Event("create", self._fresh[slot]))
+            else:
+                due.open.append(Event("create", self._fresh[slot]))
+        due.most, due.spare = self.update.surge - surging, available - len(self.update.runs)
+        room = state.room()
+        going = [event for event in due.sure if event.what == "delete"]
+        coming = [event for event in due.sure if event.what == "create"][:room]
+        due.sure, due.most = going + coming, min(due.most, room - len(coming))
+        return due.limited()
+
+    def complete(self, state: UpdateState) -> bool:
+        for slot in self._slots:
+            pods = state.at(slot)
+            if slot not in self.update.runs and pods:
+                return False
+            if slot in self.update.runs and (len(pods) != 1 or not state.members[pods[0]].new or not state.available(pods[0])):
+                return False
+        return True
+
+    def refused(self, state: UpdateState) -> int | None:
+        if state.room():
+            return None
+        missing = [slot for slot in sorted(self.update.runs) if not state.at(slot)]
+        if not missing and self.update.surge and self.update.strategy != "OnDelete":
+            pods = {slot: state.at(slot) for slot in sorted(self.update.runs)}
+            twice = [there for there in pods.values() if len(there) > 1]
+            spare = self.update.surge > sum(not any(state.available(k) for k in there if state.members[k].new) for there in twice)
+            single = [slot for slot, there in pods.items() if len(there) == 1 and not state.members[there[0]].new]
+            missing = [slot for slot in single if spare or not state.available(pods[slot][0])]
+        return self._fresh[missing[0]] if missing else None
+
+    def blocker(self, state: UpdateState) -> int | None:
+        """Return the first pod that waits, or does not serve."""
+        there = [k for slot in self._slots for k in state.at(slot)]
+        waits = [k for k in there if not state.available(k)]
+        return waits[0] if waits else None

@@ -1,0 +1,211 @@
+"""The course of an update: one that is followed with the places that pods had, and if it comes to a halt, every other one.
+
+A course is any order of what the controller, which may leave a choice, and the scheduler do: pods get nodes one by one, and the controller
+need not wait until all have one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from models.cluster.cluster import Cluster
+from solver.rollout.updates.controllers import Batch, Controller, controller
+from solver.rollout.updates.state import Event, UpdateProblem, UpdateState
+from solver.runtime.run_context import RunContext
+
+#: States that the exhaustive part explores before it gives up.
+STATES = 20_000
+#: Stuck pods of a DaemonSet that are tried one by one for a proof.
+TRIED = 8
+#: Deterministic seconds that a state counts.
+PER_STATE = 0.0002
+
+
+@dataclass
+class UpdateCourse:
+    """A course of an update.
+
+    Attributes:
+        events: The steps, in their order.
+        complete: Whether it reaches its end.
+        proved: Whether no course completes, if this one does not.
+        placed: New pods that have a node in the end.
+        most: New pods that no course can exceed.
+    """
+
+    events: list[Event] = field(default_factory=list)
+    complete: bool = False
+    proved: bool = False
+    placed: int = 0
+    most: int = 0
+
+
+@dataclass
+class UpdateSearch:
+    """The search for one update. ``states``: how many the exhaustive part may explore."""
+
+    problem: UpdateProblem
+    context: RunContext
+    states: int = STATES
+    raising: bool = False
+    state: UpdateState = field(init=False)
+    controller: Controller = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.state = UpdateState(self.problem)
+        self.controller = controller(self.problem.update)
+
+    @property
+    def cluster(self) -> Cluster:
+        return self.state.cluster
+
+    def run(self) -> UpdateCourse:
+        """Return the first course that completes, or the one that comes furthest. The state is that at its end."""
+        course = self._followed()
+        if course.complete or self.context.over():
+            return course
+        most = len(self.problem.update.new)
+        if self.zones_held():
+            return course
+        hopeless = self._hopeless()
+        if hopeless:
+            course.proved, course.most = True, most - hopeless
+            return course
+        for event in reversed(course.events):
+            self.state.revert(event)
+        found = self._explored(course)
+        for event in found.events:
+            self.state.apply(event)
+        return found
+
+    def zones_held(self) -> bool:
+        """Return True if old pods run where the kubelet aligns zones: which zones come free when they go is not known."""
+        nodes = (self.state.node.get(member.node or "", -1) for member in self.problem.update.members)
+        return any(self.cluster.trees[n].rejects for n in nodes if n in self.cluster.trees)
+
+    # --- one course ---------------------------------------------------------------------------------------------------------
+
+    def _followed(self) -> UpdateCourse:
+        """Follow the update: all pods that can be placed are, before the controller goes on."""
+        events: list[Event] = []
+        most = len(self.problem.update.new)
+        home = {member.slot: self.state.node.get(member.node or "", -1) for member in self.problem.update.members if member.there}
+        while not self.context.stop.is_set():
+            placed = self._placed(home)
+            events += placed
+            due = self.controller.batch(self.state)
+            for event in due:
+                self.state.apply(event)
+            events += due
+            if not due and not placed:
+                refused = self.controller.refused(self.state) if self.raising else None
+                if refused is not None:
+                    self.state.raise_limits(refused)
+                    continue
+                break
+        complete = self.controller.complete(self.state)
+        return UpdateCourse(events, complete, complete, self.state.placed(), most)
+
+    def _placed(self, home: dict[int, int]) -> list[Event]:
+        """Place as many waiting pods as possible, each where the last pod of its slot was, if it may."""
+        events: list[Event] = []
+        going = True
+        while going:
+            going = False
+            for k in self.state.waiting():
+                nodes = self.state.accepted(k)
+                if len(nodes):
+                    before = home.get(self.state.members[k].slot, -1)
+                    event = Event("bind", k, before if before in nodes else int(nodes[0]))
+                    self.state.apply(event)
+                    events.append(event)
+                    going = True
+        return events
+
+    # --- proofs -------------------------------------------------------------------------------------------------------------
+
+    def _hopeless(self) -> int:
+        """Return how many nodes of a DaemonSet can never take their new pods, as far as other pods can only be in the way."""
+        update, state = self.problem.update, self.state
+        if update.kind != "DaemonSet" or update.strategy == "OnDelete" or self.controller.refused(state) is not None:
+            return 0
+        left = [k for k, m in enumerate(update.members) if m.new and not m.there and state.where.get(k) is None]
+        new = sorted(left, key=lambda k: (k not in state.where, k))
+        return sum(self._never(k) for k in new[:TRIED] if self._for_itself(k))
+
+    def _never(self, k: int) -> bool:
+        """Return True if no node takes a pod with nothing of the workload around it but the pod that it replaces, if that stays."""
+        state, stays = self.state, self._staying(k)
+        gone = [Event("delete", each) for each in list(state.where) if each not in (k, stays)]
+        for event in gone:
+            state.apply(event)
+        found = not len(state.accepted(k))
+        for event in reversed(gone):
+            state.revert(event)
+        return found
+
+    def _for_itself(self, k: int) -> bool:
+        cls = self.cluster.classes[self.state.kind(k)]
+        return not cls.affinity and not cls.spread and not cls.claims
+
+    def _staying(self, k: int) -> int | None:
+        """Return the old pod on the node of a new one that stays until this one serves: with maxSurge, one that served from the start."""
+        if not self.problem.update.surge:
+            return None
+        members = self.problem.update.members
+        mates = self.state.at(members[k].slot)
+        return next((each for each in mates if not members[each].new and members[each].ready), None)
+
+    # --- all courses --------------------------------------------------------------------------------------------------------
+
+    def _explored(self, fallback: UpdateCourse) -> UpdateCourse:
+        """Explore the courses depth first, with memory of the states seen."""
+        state, best, most = self.state, fallback, fallback.placed
+        seen = {state.key()}
+        events: list[Event] = []
+        stack: list[tuple[int, Iterator[Batch]]] = [(0, self._steps())]
+        limit = max(200, min(self.states, 4_000_000 // max(1, len(self.problem.update.members))))
+        while stack:
+            mark, steps = stack[-1]
+            batch = next(steps, None)
+            if batch is None:
+                stack.pop()
+                while len(events) > mark:
+                    state.revert(events.pop())
+                continue
+            if len(seen) > limit or self.context.over():
+                for event in reversed(events):
+                    state.revert(event)
+                return best
+            before = len(events)
+            for event in batch:
+                state.apply(event)
+                events.append(event)
+            key = state.key()
+            if key in seen:
+                while len(events) > before:
+                    state.revert(events.pop())
+                continue
+            seen.add(key)
+            self.context.deadline.charge(PER_STATE)
+            placed = state.placed()
+            most = max(most, placed)
+            if self.controller.complete(state):
+                found = UpdateCourse(list(events), True, True, placed, len(self.problem.update.new))
+                for event in reversed(events):
+                    state.revert(event)
+                return found
+            stack.append((before, self._steps()))
+        best.proved, best.most = True, most
+        return best
+
+    def _steps(self) -> Iterator[Batch]:
+        """Yield what may happen next, in the present state."""
+        state = self.state
+        options: list[Batch] = []
+        for k in state.waiting():
+            options += [[Event("bind", k, n)] for n in np.asarray(state.accepted(k)).tolist()]
+        return iter([*options, *self.controller.choices(state)])

@@ -1,0 +1,265 @@
+"""``solve --rollout`` of a StatefulSet or a DaemonSet: the update pod by pod, or where it comes to a halt and what would help."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Literal
+
+from checker.rollout import verify_rollout
+from checker.violation import insist
+from models.cluster import unmodelled
+from models.documents import placement as doc
+from models.documents.policy import DEFAULT
+from models.kube.objects import pod_key
+from models.snapshot.scope import Scope, select
+from models.snapshot.snapshot import Snapshot
+from models.workloads.updates.update_input import MAX_UNAVAILABLE, read_update
+from solver.devices.result import devices
+from solver.explain.undecided import is_undecided
+from solver.refused_pods import refuse_domain_blocking
+from solver.rollout.updates import sentences
+from solver.rollout.updates.remedies import UpdateRemedies
+from solver.rollout.updates.search import UpdateCourse, UpdateSearch
+from solver.rollout.updates.state import Event, UpdateProblem, UpdateState
+from solver.rules.dynamic_resources import DynamicResources
+from solver.runtime.deadline import Deadline
+from solver.runtime.options import OnProgress, Options
+from solver.runtime.progress_trace import ProgressReporter
+from solver.runtime.run_context import RunContext
+
+#: The share of the time limit after which the search is over; the rest is for remedies and the check.
+SEARCHING = 0.6
+
+
+def roll_update(
+    snapshot: Snapshot,
+    name: tuple[str, Literal["StatefulSet", "DaemonSet"], str],
+    manifests: Snapshot | None,
+    options: Options,
+    *,
+    on_progress: OnProgress | None = None,
+    stop: threading.Event | None = None,
+    began: float | None = None,
+) -> doc.Placement:
+    """Update a StatefulSet or a DaemonSet.
+
+    Args:
+        snapshot: The cluster.
+        name: As it was given, the kind, and ``[NAMESPACE/]NAME``.
+        manifests: What holds the new template; None: it is as before, and all pods are replaced.
+        options: How to search.
+        on_progress: Called with what is done.
+        stop: Ends the search when it is set.
+        began: When the run began, on the monotonic clock.
+
+    Raises:
+        InputError: there is no such workload, or several, or its strategy cannot be read.
+        InternalFault: the independent checker found the result invalid.
+    """
+    started = time.monotonic()
+    report = ProgressReporter(on_progress, started)
+    report("compile")
+    kind = name[1]
+    update = read_update(snapshot, kind, name[2], manifests, options.edits)
+    problem = UpdateProblem.of(update, options.exempt, options.policy)
+    refuse_domain_blocking(update.snapshot, Scope(pending=[member.index for member in update.new]), options.policy)
+    clock = started if began is None else began
+    limit = options.time_limit
+    context = RunContext(options, Deadline(options, clock), stop or threading.Event(), report)
+    searching = Deadline(replace(options, time_limit=limit and limit * SEARCHING), clock)
+    search = UpdateSearch(problem, context.until(searching))
+    report("search", detail=f"{len(update.new)} new pods in place of {sum(m.there for m in update.members)}")
+    course = search.run()
+    course = _doubted(search, course)
+    remedies: list[doc.Remedy] = []
+    if not course.complete:
+        report("search", detail="remedies")
+        remedies = UpdateRemedies(search, context).find()
+    finished = time.monotonic()
+    result = _Writing(snapshot, name[0], search, course).placement(options)
+    assert result.rollout is not None
+    result.rollout.waysOut = remedies
+    result.snapshot.workloads = [f"{kind} {update.workload}"] if manifests is not None else []
+    if context.stop.is_set() and not course.complete and not result.assignments:
+        result.status = "unknown"
+    report("verify")
+    insist(verify_rollout(snapshot, result, manifests))
+    if not options.deterministic:
+        result.seconds = doc.Seconds(solve=round(finished - started, 3), verify=round(time.monotonic() - finished, 3))
+    return result
+
+
+def _doubted(search: UpdateSearch, course: UpdateCourse) -> UpdateCourse:
+    """Return the course without a proof where a pod may become ready by itself, or volumes are undecided."""
+    if course.complete or not course.proved:
+        return course
+    update, state = search.problem.update, search.state
+    k = search.controller.blocker(state)
+    waits = update.kind == "StatefulSet" and update.strategy != "OnDelete" and search.controller.refused(state) is None
+    ailing = k is not None and waits and state.where[k] is not None and state.members[k].node is not None
+    if ailing or is_undecided(update.snapshot, [member.index for member in update.members if member.node is None]):
+        return replace(course, proved=False, most=len(update.new))
+    return course
+
+
+class _Writing:
+    """The document of a course. The state of ``search`` is that at its end."""
+
+    def __init__(self, snapshot: Snapshot, name: str, search: UpdateSearch, course: UpdateCourse) -> None:
+        self.snapshot, self.name, self.search, self.course = snapshot, name, search, course
+        self.update, self.state = search.problem.update, search.state
+        self.assignments: list[doc.Assignment] = []
+        self.waves = list(self._waves(self._replayed()))
+
+    def _replayed(self) -> list[tuple[Event, list[doc.DeviceResult]]]:
+        """Return the steps, with the devices that pods get."""
+        events = self.course.events
+        if self.state.cluster.devices is None:
+            return [(event, []) for event in events]
+        state, found = UpdateState(self.search.problem), []
+        allocating = DynamicResources.of(state.rules)
+        assert state.cluster.devices is not None
+        for event in events:
+            state.apply(event)
+            got: list[doc.DeviceResult] = []
+            if event.what == "bind" and allocating.concerned(state.kind(event.member)):
+                taken = allocating.taken(state.kind(event.member), event.node)[-1]
+                got = devices(state.cluster.devices, state.members[event.member].index, taken)
+            found.append((event, got))
+        return found
+
+    def _waves(self, events: Sequence[tuple[Event, list[doc.DeviceResult]]]) -> Iterator[doc.Wave]:
+        """Yield a wave for each run of steps that ends with deleted pods."""
+        members, names, number = self.update.members, self.state.cluster.nodes.names, 1
+        waiting = {k: None for k, member in enumerate(members) if member.there and member.node is None}
+        create, gone, waits = list[doc.RolloutPod](), list[str](), list[str]()
+        for event, got in events:
+            k, member = event.member, members[event.member]
+            if gone and event.what != "delete":
+                yield doc.Wave(number, create, waits, gone)
+                number, create, gone = number + 1, [], []
+            if event.what == "create":
+                waiting[k] = None
+            elif event.what == "bind":
+                waiting.pop(k, None)
+                order = len(self.assignments) + 1
+                create.append(doc.RolloutPod(member.key, names[event.node], order, got, not member.new))
+                self.assignments.append(doc.Assignment(member.key, names[event.node], order, devices=got))
+            else:
+                if not gone:
+                    waits = [members[each].key for each in waiting]
+                waiting.pop(k, None)
+                gone.append(member.key)
+            if not gone:
+                waits = [members[each].key for each in waiting]
+        if events:
+            yield doc.Wave(number, create, waits, gone)
+
+    def placement(self, options: Options) -> doc.Placement:
+        """Return the document."""
+        update, course = self.update, self.course
+        new = update.new
+        status: doc.Status = "optimal" if course.complete else "feasible"
+        bound = course.placed if course.complete else max(course.placed, course.most)
+        if new and not self.assignments and bound == 0 and course.proved:
+            status = "infeasible"
+        priority = (update.snapshot.pods[new[0].index].spec.priority or 0) if new else 0
+        return doc.Placement(
+            snapshot=doc.SnapshotRef(
+                self.snapshot.sha256, len(self.snapshot.nodes), len(self.snapshot.pods), len(new),
+                daemonNamespaces=list(options.exempt), edits=options.edits, rollout=self.name,
+                kubernetesVersion=self.snapshot.gates.version, featureGates=dict(self.snapshot.gates.given),
+            ),
+            engine="exact",
+            status=status,
+            objective=[doc.TierResult("placed", course.placed, bound, priority)] if new else [],
+            assignments=self.assignments,
+            unplaced=[] if course.complete else self._unplaced(),
+            rollout=self._rollout(),
+            unmodelled=[
+                *unmodelled.find(update.snapshot, (update.snapshot.pods[m.index] for m in new), tiers=options.policy.networkTiers),
+                *update.unmodelled,
+                *self._not_read(),
+            ],
+            policy=options.policy if options.policy != DEFAULT else None,
+            notes=self._notes(),
+        )  # fmt: skip
+
+    def _rollout(self) -> doc.Rollout:
+        update, course, state, controller = self.update, self.course, self.state, self.search.controller
+        refused = None if course.complete else controller.refused(state)
+        refusal = state.refusal(refused) if refused is not None else None
+        stateful = update.kind == "StatefulSet"
+        return doc.Rollout(
+            workload=f"{update.kind} {update.workload}",
+            strategy=update.strategy,
+            replicas=update.replicas,
+            maxSurge=update.surge,
+            maxUnavailable=update.unavailable,
+            complete=course.complete,
+            proved=course.proved,
+            waves=self.waves,
+            stuck=[] if course.complete else self._stuck(),
+            refused=doc.Reason(refusal[0], 0, f"cannot be created: {refusal[1]}") if refusal is not None else None,
+            halted=None if course.complete else sentences.halted(state, controller),
+            withoutPod=[] if course.complete else sentences.without_pod(state),
+            partition=update.partition if stateful else None,
+            podManagementPolicy=("Parallel" if update.parallel else "OrderedReady") if stateful else None,
+        )
+
+    def _stuck(self) -> list[doc.Unplaced]:
+        state, members = self.state, self.update.members
+        held = [k for k in state.where if members[k].node is None and state.lacking(k)]
+        tail = "it can be attached to one node only (ReadWriteOnce)"
+        found = [
+            doc.Unplaced(
+                members[k].key,
+                [doc.Reason("MultiAttach", 1, f"volume {volume} is attached to node {node}: {tail}") for volume, node in state.lacking(k)],
+            )
+            for k in sorted(held)
+        ]
+        return found + [doc.Unplaced(members[k].key, sentences.reasons(state, k)) for k in state.waiting()]
+
+    def _unplaced(self) -> list[doc.Unplaced]:
+        """Return the new pods that got no node: those that wait, and those that were never created."""
+        state, found = self.state, []
+        stopped = self.search.context.stop.is_set()
+        why = "not created yet where the search was stopped" if stopped else "never created: the update comes to a halt before"
+        for k, member in enumerate(self.update.members):
+            if member.there or not member.new or state.where.get(k) is not None:
+                continue
+            waits = k in state.where
+            reasons = sentences.reasons(state, k) if waits else [doc.Reason(self.update.kind, 0, why)]
+            found.append(doc.Unplaced(member.key, reasons))
+        return found
+
+    def _not_read(self) -> list[doc.Unmodelled]:
+        """Return maxUnavailable of a StatefulSet where its feature gate is off."""
+        strategy = self.update.obj.spec.updateStrategy
+        rolling = strategy.rollingUpdate if strategy is not None else None
+        if self.update.kind != "StatefulSet" or self.update.counts or rolling is None or rolling.maxUnavailable in (None, 1):
+            return []
+        effect = f"taken as 1: the feature gate {MAX_UNAVAILABLE} is off"
+        return [doc.Unmodelled(f"StatefulSet/{self.update.workload}", "spec.updateStrategy.rollingUpdate.maxUnavailable", effect)]
+
+    def _notes(self) -> list[str]:
+        update, notes = self.update, []
+        mine = {member.index for member in update.members}
+        others = [i for i in select(update.snapshot, include_gated=True).pending if i not in mine]
+        if others:
+            named = ", ".join(pod_key(update.snapshot.pods[i]) for i in others[:3]) + (", ..." if len(others) > 3 else "")
+            notes.append(f"other pending pods are left out of the rollout: {len(others)} ({named})")
+        if update.going:
+            notes.append(f"pods of the {update.kind} that are being deleted, or whose node is gone, are taken as gone: {len(update.going)}")
+        if update.partition:
+            notes.append(f"partition {update.partition} keeps {update.partition} of {update.replicas} pods at their revision")
+        if self.search.zones_held():
+            notes.append("the NUMA zones of old pods count as taken after they have gone: which come free is not known")
+        if self.search.problem.policy.quotaCharge != "requests" and update.snapshot.resource_quotas:
+            notes.append("quotas count the requests of new pods, not opportunity cost")
+        if any(update.snapshot.pods[member.index].spec.schedulingGates for member in update.new[:1]):
+            notes.append("the template's scheduling gates are taken as lifted")
+        return notes
