@@ -13,9 +13,9 @@ from itertools import chain
 from math import comb
 from typing import Final
 
-from checker.capacity import plain_replay
+from checker.capacity import buffers, plain_replay
 from checker.capacity.checked import Checked
-from checker.capacity.failures import comes_back, domains, listed, nodes_of
+from checker.capacity.failures import comes_back, domains, listed, nodes_of, without
 from checker.capacity.outage import Fault, Outage, Runner
 from checker.capacity.places import Seeker
 from checker.rules import gangs
@@ -53,12 +53,33 @@ def check_survival(snapshot: Snapshot, survival: Survival, judged: Judged | None
         if ref.sha256 and snapshot.sha256 and ref.sha256 != snapshot.sha256:
             return Checked([_fault(f"the document is of snapshot {ref.sha256}, this is {snapshot.sha256}")], list(OPEN))
         judge = Judge(snapshot, survival)
+        headroom = list(headroom_faults(snapshot, survival))
         found = [_fault(why) for why in _counts(survival, judge.domains)]
         found += judged(survival.outcomes) if judged is not None else chain.from_iterable(map(judge.scenario, survival.outcomes))
         found += [_fault(why) for why in _counterexamples(survival, judge)]
         untried = judge.seeker.untried
         more = [f"whether pods of {untried} failures that are not survived find places one after the other: there are too many"]
-        return Checked(found, [*OPEN, *(more if untried else ())])
+        bounds = [buffers.OPEN] if survival.headroom is not None else []
+        return Checked([*found, *headroom], [*OPEN, *(more if untried else ()), *bounds])
+
+
+def headroom_faults(snapshot: Snapshot, survival: Survival) -> Iterator[Violation]:
+    """Yield what is wrong with the headroom of CapacityBuffers that a document has after failures."""
+    among = domains(snapshot, survival.fail)
+    whole = {",".join(each) for scenario in survival.outcomes if scenario.outcome == "survives" for each in (scenario.failed, *scenario.alike)}
+    seen: set[str] = set()
+    for room in survival.headroom or ():
+        failed = room.state.split(",")
+        ordered = [name for name in among if name in set(failed)]
+        if failed != ordered or len(failed) != survival.atOnce or room.state in seen:
+            yield _fault(f"headroom: {room.state} is no failure of {survival.atOnce} at once, or is given twice")
+            continue
+        seen.add(room.state)
+        gone = nodes_of(failed, among)
+        base, _ = without(snapshot, gone, (), survival)
+        yield from buffers.headroom_faults(base, room, survival.snapshot, survival.policy)
+        if room.state in whole and room.left:
+            yield _fault(f"headroom: {room.left} pods are left after the failure of {room.state}, which is survived")
 
 
 def _fault(why: str, pod: str = "", node: str = "") -> Violation:

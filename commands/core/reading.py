@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from models.buffers.demand import template_names
 from models.cluster.unknown_namespaces import SENTENCE, undecided
 from models.documents import policy as policies
 from models.documents.capacity import Capacity
@@ -136,7 +137,8 @@ def check_whole(snapshot: Snapshot, where: str, *, empty: bool = False) -> None:
     Raises:
         InputError: what is wrong, and what the snapshot lacks.
     """
-    found = given_as_snapshot(snapshot)
+    held = {f"PodTemplate {namespace}/{name}" for namespace, name in template_names(snapshot)}
+    found = [ref for ref in given_as_snapshot(snapshot) if ref not in held]
     if not snapshot.nodes and not empty:
         meant = "manifests are given with -w, beside" if found else "expected"
         why = f"{where}: holds no Node objects{_held(snapshot)}: {meant} a snapshot of the cluster, as of kubestow capture"

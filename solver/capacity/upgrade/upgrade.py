@@ -14,6 +14,7 @@ from checker.violation import insist
 from models.documents import placement as doc
 from models.documents.upgrade import Blocker, Upgrade
 from models.snapshot.snapshot import Snapshot
+from solver.capacity.buffers.states import of_waves
 from solver.capacity.upgrade import blockers
 from solver.capacity.upgrade.course import Course, Walk, open_, orders, surging
 from solver.capacity.upgrade.document import document
@@ -64,6 +65,9 @@ def upgrade(
         result.notes.append("interrupted: the waves are certain, what comes after them was not looked at")
     elif not result.complete:
         result.smallestSurge, result.smallestProved = search.smallest(result.proved)
+    if not context.stop.is_set():
+        result.headroom, notes = of_waves(snapshot, result, context)
+        result.notes += notes
     solved = time.monotonic()
     report("verify")
     insist(check_upgrade(snapshot, result).violations)

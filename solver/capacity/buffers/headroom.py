@@ -1,0 +1,60 @@
+"""The headroom of CapacityBuffers in one state of a cluster: the most chunks that fit beside all real pods, with a bound.
+
+The chunks of each buffer are a tier of their own below all real pods (:mod:`models.buffers.chunks`). So real pods are placed first, as
+many as can be, then the chunks of the first buffer, and so on.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from models.buffers.chunks import buffer_of, priority_of, with_chunks
+from models.cluster.compile import compile_cluster
+from models.documents.headroom import BufferRoom, Headroom
+from models.documents.policy import without_preferences
+from models.kube.objects import pod_key
+from models.snapshot.scope import select
+from models.snapshot.snapshot import Snapshot
+from solver import rules
+from solver.explain.undecided import is_undecided
+from solver.objective.preferences import Objective
+from solver.placed_tiers import Answer, PlacedSearch
+from solver.rules.eligibility import possible
+from solver.runtime.run_context import RunContext
+from solver.solve import assignments_of
+
+
+def headroom(snapshot: Snapshot, state: str, context: RunContext) -> Headroom:
+    """Return how many chunks of each buffer fit into a snapshot in which real pods may wait. ``state``: its name in the document.
+
+    Raises:
+        InputError: quantities that cannot be summed.
+    """
+    edited, found = with_chunks(snapshot)
+    options = context.options
+    scope = select(edited, include_gated=options.include_gated)
+    cluster = compile_cluster(edited, scope, daemon_namespaces=options.exempt, policy=without_preferences(options.policy, "none"))
+    active = rules.build(cluster)
+    answer = PlacedSearch(Objective(cluster, active), active, possible(cluster, active), context).run()
+    assignments, _ = assignments_of(cluster, answer, [pod_key(pod) for pod in edited.pods])
+    chunk_of = {pod_key(pod): buffer for pod in edited.pods if (buffer := buffer_of(pod)) is not None}
+    fits = Counter(chunk_of[entry.pod] for entry in assignments if entry.pod in chunk_of)
+    left = sum(pod_key(edited.pods[i]) not in chunk_of for i in scope.pending) - (len(assignments) - fits.total())
+    bounds = _bounds(answer, cluster.per_priority(answer.counts.sum(axis=1)))
+    if is_undecided(edited, scope.pending):
+        bounds = {}
+    rooms = []
+    for place, demand in enumerate(found):
+        bound = bounds.get(priority_of(place), demand.chunks)
+        rooms.append(BufferRoom(demand.buffer, demand.chunks, fits[demand.buffer], bound, demand.problem))
+    return Headroom(state, rooms, assignments, left)
+
+
+def _bounds(answer: Answer, placed: dict[int, int]) -> dict[int, int]:
+    """Return the bounds that are proved, by priority: that of a tier holds where all tiers above it are closed."""
+    proved = {}
+    for priority in sorted(answer.bounds, reverse=True):
+        proved[priority] = max(placed[priority], answer.bounds[priority])
+        if placed[priority] < proved[priority]:
+            break
+    return proved
