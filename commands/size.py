@@ -14,6 +14,7 @@ from commands.common.help_text import Command
 from commands.common.options import PolicyChoices, SearchChoices, Streams, bundled
 
 if TYPE_CHECKING:
+    from models.documents.sizing import Mode
     from models.snapshot.snapshot import Snapshot
     from solver.capacity.size.options import SizeOptions
 
@@ -48,7 +49,8 @@ class Asked:
         failures = SurviveOptions(self.survive, self.at_once or 1, self.priority) if self.survive is not None else None
         held = not self.without_buffers
         if self.pool is None:
-            return SizeOptions("from-scratch" if search.from_scratch else "add", kinds=self.kinds, survive=failures, manifests=manifests, buffers=held)
+            mode: Mode = "from-scratch" if search.from_scratch else "add"
+            return SizeOptions(mode, kinds=self.kinds, survive=failures, manifests=manifests, buffers=held)
         try:
             gone = pool(snapshot, self.pool)
         except InputError as error:

@@ -19,7 +19,7 @@ from models.documents.headroom import BufferRoom, Headroom
 from models.documents.placement import Assignment, Placement, SnapshotRef
 from models.documents.policy import Policy
 from models.documents.sizing import Sizing
-from models.kube import buffer_objects, objects, quantity
+from models.kube import objects, quantity, workload_objects
 from models.snapshot.snapshot import Snapshot
 
 RULE: Final = "CapacityBuffer"
@@ -102,7 +102,7 @@ def _room_faults(base: Snapshot, rooms: Iterable[BufferRoom], chunks: dict[str, 
 # --- how many chunks ------------------------------------------------------------------------------------------------------
 
 
-def _wanted(buffer: buffer_objects.CapacityBuffer, namespace: str, base: Snapshot) -> int | None:
+def _wanted(buffer: workload_objects.CapacityBuffer, namespace: str, base: Snapshot) -> int | None:
     """Return the chunks that a buffer asks for; None if nothing says how many."""
     spec, status = buffer.spec, buffer.status
     if spec is None or spec.provisioningStrategy not in _KNOWN:
@@ -121,7 +121,7 @@ def _wanted(buffer: buffer_objects.CapacityBuffer, namespace: str, base: Snapsho
     return limit if most is None else min(most, limit)
 
 
-def _replicas(ref: buffer_objects.ScalableReference, namespace: str, base: Snapshot) -> int | None:
+def _replicas(ref: workload_objects.ScalableReference, namespace: str, base: Snapshot) -> int | None:
     """Return the replicas that a workload has by its own account; of a Job the pods that it runs at a time."""
     for obj in base.workloads.get(ref.kind or "", ()):
         if obj.metadata.name != ref.name or (obj.metadata.namespace or "default") != namespace:
@@ -138,7 +138,7 @@ def _or_one(number: Any) -> int:
     return 1 if number is None else int(number)
 
 
-def _limit(limits: objects.ResourceList, buffer: buffer_objects.CapacityBuffer, base: Snapshot) -> int | None:
+def _limit(limits: objects.ResourceList, buffer: workload_objects.CapacityBuffer, base: Snapshot) -> int | None:
     """Return how many chunks the limits hold; None if they name nothing that a chunk requests."""
     key = f"{buffer.metadata.namespace or 'default'}/{buffer.metadata.name}"
     alone = base.copy()
@@ -156,9 +156,9 @@ def _limit(limits: objects.ResourceList, buffer: buffer_objects.CapacityBuffer, 
     return min(held) if held else None
 
 
-def _without_limits(buffer: buffer_objects.CapacityBuffer) -> buffer_objects.CapacityBuffer:
+def _without_limits(buffer: workload_objects.CapacityBuffer) -> workload_objects.CapacityBuffer:
     """Return the buffer as if it asked for one chunk."""
     spec = buffer.spec
     assert spec is not None
-    one = buffer_objects.CapacityBufferSpec(spec.provisioningStrategy, spec.podTemplateRef, spec.scalableRef, replicas=1)
-    return buffer_objects.CapacityBuffer(buffer.metadata, one, buffer.status)
+    one = workload_objects.CapacityBufferSpec(spec.provisioningStrategy, spec.podTemplateRef, spec.scalableRef, replicas=1)
+    return workload_objects.CapacityBuffer(buffer.metadata, one, buffer.status)

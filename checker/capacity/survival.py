@@ -66,7 +66,8 @@ def check_survival(snapshot: Snapshot, survival: Survival, judged: Judged | None
 def headroom_faults(snapshot: Snapshot, survival: Survival) -> Iterator[Violation]:
     """Yield what is wrong with the headroom of CapacityBuffers that a document has after failures."""
     among = domains(snapshot, survival.fail)
-    whole = {",".join(each) for scenario in survival.outcomes if scenario.outcome == "survives" for each in (scenario.failed, *scenario.alike)}
+    survived = [each for each in survival.outcomes if each.outcome == "survives"]
+    whole = {",".join(failed) for each in survived for failed in (each.failed, *each.alike)}
     seen: set[str] = set()
     for room in survival.headroom or ():
         failed = room.state.split(",")
@@ -78,7 +79,7 @@ def headroom_faults(snapshot: Snapshot, survival: Survival) -> Iterator[Violatio
         gone = nodes_of(failed, among)
         base, _ = without(snapshot, gone, (), survival)
         yield from buffers.headroom_faults(base, room, survival.snapshot, survival.policy)
-        if room.state in whole and room.left:
+        if room.state in whole and room.left and not survival.preemption:
             yield _fault(f"headroom: {room.left} pods are left after the failure of {room.state}, which is survived")
 
 

@@ -36,10 +36,6 @@ def with_chunks(snapshot: Snapshot) -> tuple[Snapshot, list[Demand]]:
     taken = {objects.pod_key(pod) for pod in snapshot.pods}
     for place, demand in enumerate(found):
         edited.pods += _pods(demand, place, taken)
-    if edited.shared_gpus != "none" and len(edited.pods) > len(snapshot.pods):
-        from models.devices.shared_gpus import adapter
-
-        adapter.apply(edited, edited.shared_gpus)
     return edited, found
 
 

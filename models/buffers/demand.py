@@ -6,15 +6,13 @@ filters (strategy_filter.go).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-
 from models.kube import kinds, objects, pod_requests, quantity
-from models.kube.buffer_objects import CapacityBuffer, CapacityBufferSpec
 from models.kube.lenient_decode import shorten
-from models.kube.workload_objects import Job, PodTemplateSpec
+from models.kube.workload_objects import CapacityBuffer, CapacityBufferSpec, Job, PodTemplateSpec
 from models.snapshot.snapshot import Snapshot
 from models.workloads.ownership import named
 from models.workloads.pods import NotAdmitted, admitted
@@ -44,6 +42,7 @@ class Demand:
         template: None with a problem.
         spec: Of a chunk, as the API server would store it; None with a problem.
         problem: Why the buffer asks for nothing, in a sentence; None if it does ask.
+        foreign: Whether another autoscaler may know more of it: with a problem of its strategy, or of a kind that is not read.
     """
 
     buffer: str
@@ -52,10 +51,19 @@ class Demand:
     template: PodTemplateSpec | None = None
     spec: objects.PodSpec | None = None
     problem: str | None = None
+    foreign: bool = False
 
 
 class _Unclear(Exception):
     """The buffer asks for nothing that is known here; the text says why."""
+
+    foreign = False
+
+
+class _Foreign(_Unclear):
+    """Another autoscaler may know more of it."""
+
+    foreign = True
 
 
 def demands(snapshot: Snapshot) -> list[Demand]:
@@ -73,9 +81,9 @@ def template_names(snapshot: Snapshot) -> frozenset[tuple[str, str]]:
     return frozenset(found)
 
 
-def sentences(snapshot: Snapshot) -> Iterator[str]:
-    """Yield a sentence for each buffer of which nothing is known to fit."""
-    for demand in demands(snapshot):
+def sentences(found: Iterable[Demand]) -> Iterator[str]:
+    """Yield a sentence for each buffer that asks for nothing that is known."""
+    for demand in found:
         if demand.problem is not None:
             yield f"CapacityBuffer {demand.buffer} holds no headroom here: {demand.problem}"
 
@@ -84,12 +92,14 @@ def _demand(key: str, obj: CapacityBuffer, snapshot: Snapshot) -> Demand:
     spec = obj.spec or CapacityBufferSpec()
     try:
         if spec.provisioningStrategy not in (None, "", ACTIVE):
-            raise _Unclear(f"spec.provisioningStrategy {shorten(spec.provisioningStrategy)} is not known, expected {ACTIVE}")
+            raise _Foreign(f"spec.provisioningStrategy {shorten(spec.provisioningStrategy)} is not known, expected {ACTIVE}")
         if any(c.type == READY and c.status == "False" for c in (obj.status.conditions if obj.status else None) or ()):
             raise _Unclear(f"its condition {READY} is False: the autoscaler could not make sense of it")
         template, scale = _template(obj, spec, snapshot)
         if template.spec is None:
             raise _Unclear("its pod template has no spec")
+        if snapshot.shared_gpus != "none" and _asks_for_devices(template):
+            raise _Foreign(f"its chunks ask for devices, which are not read in buffers while sharedGPUs is {snapshot.shared_gpus}")
         admitted_spec = admitted(template.spec, _namespace(obj), snapshot)
         chunks = obj.status.replicas if obj.status is not None else None
         if chunks is None:
@@ -97,7 +107,7 @@ def _demand(key: str, obj: CapacityBuffer, snapshot: Snapshot) -> Demand:
     except NotAdmitted as error:
         return Demand(key, obj, problem=f"its pod template is refused: {error}")
     except (_Unclear, quantity.QuantityError) as error:
-        return Demand(key, obj, problem=str(error))
+        return Demand(key, obj, problem=str(error), foreign=getattr(error, "foreign", False))
     if chunks > MOST:
         return Demand(key, obj, problem=f"it asks for {chunks} chunks, expected at most {MOST}")
     return Demand(key, obj, max(0, chunks), template, admitted_spec)
@@ -120,7 +130,7 @@ def _template(obj: CapacityBuffer, spec: CapacityBufferSpec, snapshot: Snapshot)
     kind, group = scalable.kind or "", scalable.apiGroup or ""
     if kind not in _SCALABLE.get(group, ()):
         if found is None or obj.status is None or obj.status.replicas is None:
-            raise _Unclear(f"spec.scalableRef is a {shorten(kind)} of API group {shorten(group)}, a kind that is not read")
+            raise _Foreign(f"spec.scalableRef is a {shorten(kind)} of API group {shorten(group)}, a kind that is not read")
         return found, None
     workload = named(snapshot, kind, _namespace(obj), scalable.name or "")
     if workload is not None:
@@ -131,6 +141,18 @@ def _template(obj: CapacityBuffer, spec: CapacityBufferSpec, snapshot: Snapshot)
         missing = "has no pod template" if workload is not None else "is not there"
         raise _Unclear(f"{kind} {shorten(f'{_namespace(obj)}/{scalable.name}')}, which spec.scalableRef names, {missing}")
     return found, scale
+
+
+def _asks_for_devices(template: PodTemplateSpec) -> bool:
+    """Return whether containers request resources of devices, or annotations ask for shares of them."""
+    spec, metadata = template.spec or objects.PodSpec(), template.metadata or objects.ObjectMeta()
+    asked = [
+        name
+        for container in (*(spec.containers or ()), *(spec.initContainers or ()))
+        for given in ((container.resources.requests, container.resources.limits) if container.resources is not None else ())
+        for name in given or ()
+    ]
+    return any("/" in name for name in asked) or any(key.startswith("gpu-") for key in metadata.annotations or ())
 
 
 def _chunks(spec: CapacityBufferSpec, scale: int | None, chunk: objects.PodSpec, snapshot: Snapshot) -> int:
@@ -180,5 +202,3 @@ def _scale(workload: Any) -> int:
 
 def _namespace(obj: CapacityBuffer) -> str:
     return obj.metadata.namespace or "default"
-
-

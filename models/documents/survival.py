@@ -101,7 +101,9 @@ class Survival(Doc):
     remedy: Annotated[SurvivalRemedy | None, Meta(description="The cheapest nodes found that make it certified.")] = None
     headroom: Annotated[
         list[Headroom] | None,
-        Meta(description="What CapacityBuffers have after each failure once all pods that come back are placed, null where there are none."),
+        Meta(
+            description="What CapacityBuffers have after each failure once all pods that come back are placed, null where there are none."
+        ),
     ] = None
     policy: Annotated[Policy | None, Meta(description="The policy, if it is not the default.")] = None
     unmodelled: Annotated[list[Unmodelled], Meta(description="What of the input kubestow does not model.")] = []

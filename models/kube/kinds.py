@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from models.kube import buffer_objects, device_objects, namespace_limits, objects, topology_objects, workload_objects
+from models.kube import device_objects, namespace_limits, objects, topology_objects, workload_objects
 from models.kube.storage_objects import CSIDriver, CSINode, PersistentVolume, PersistentVolumeClaim, StorageClass
 from models.kube.workload_objects import (
     CronJob,
@@ -57,7 +57,7 @@ KINDS: Final[dict[str, Kind]] = {
         _kind(topology_objects.NodeResourceTopology, "topology.node.k8s.io", namespaced=False),
         _kind(topology_objects.BalloonsPolicy, "config.nri"),
         _kind(topology_objects.TopologyAwarePolicy, "config.nri"),
-        _kind(buffer_objects.CapacityBuffer, "autoscaling.x-k8s.io"),
+        _kind(workload_objects.CapacityBuffer, "autoscaling.x-k8s.io"),
         _kind(objects.Service, ""),
         _kind(namespace_limits.ResourceQuota, ""),
         _kind(namespace_limits.LimitRange, ""),

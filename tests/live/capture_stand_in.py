@@ -67,7 +67,14 @@ TABLE = [
     ("topologyawarepolicies", "", "config.nri/v1alpha1", True, "TopologyAwarePolicy"),
 ]
 #: Groups of extensions, whose lists name apiVersion and kind in every item.
-_EXTENSIONS = ("scheduling.volcano.sh", "scheduling.x-k8s.io", "topology.node.k8s.io", "kueue.x-k8s.io", "config.nri", "autoscaling.x-k8s.io")
+_EXTENSIONS = (
+    "scheduling.volcano.sh",
+    "scheduling.x-k8s.io",
+    "topology.node.k8s.io",
+    "kueue.x-k8s.io",
+    "config.nri",
+    "autoscaling.x-k8s.io",
+)
 
 
 @dataclass

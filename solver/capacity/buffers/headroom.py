@@ -7,11 +7,16 @@ many as can be, then the chunks of the first buffer, and so on.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
+
+import msgspec
 
 from models.buffers.chunks import buffer_of, priority_of, with_chunks
 from models.cluster.compile import compile_cluster
 from models.documents.headroom import BufferRoom, Headroom
+from models.documents.placement import Assignment
 from models.documents.policy import without_preferences
+from models.edits.binding import bound_as
 from models.kube.objects import pod_key
 from models.snapshot.scope import select
 from models.snapshot.snapshot import Snapshot
@@ -48,6 +53,17 @@ def headroom(snapshot: Snapshot, state: str, context: RunContext) -> Headroom:
         bound = bounds.get(priority_of(place), demand.chunks)
         rooms.append(BufferRoom(demand.buffer, demand.chunks, fits[demand.buffer], bound, demand.problem))
     return Headroom(state, rooms, assignments, left)
+
+
+def beside(snapshot: Snapshot, state: str, sure: Sequence[Assignment], context: RunContext) -> Headroom:
+    """Return the headroom beside a placement of real pods that is known to be valid. Bounds are not proved: real pods could be placed in
+    another way. ``sure``: without devices."""
+    at = {entry.pod: entry.node for entry in sure}
+    found = headroom(bound_as(snapshot, [(i, at[key]) for i, pod in enumerate(snapshot.pods) if (key := pod_key(pod)) in at]), state, context)
+    last = max((entry.order for entry in sure), default=0)
+    later = [msgspec.structs.replace(entry, order=entry.order + last) for entry in found.assignments]
+    rooms = [msgspec.structs.replace(room, bound=room.chunks) for room in found.buffers]
+    return msgspec.structs.replace(found, buffers=rooms, assignments=[*sure, *later])
 
 
 def _bounds(answer: Answer, placed: dict[int, int]) -> dict[int, int]:

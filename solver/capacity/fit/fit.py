@@ -76,7 +76,7 @@ def fit(
     report("fit", "units", found.units, found.bound)
     context.deadline.charge(limited.deadline.elapsed())
     edited, placement = _placement(replace(question, options=options), found)
-    headroom = None if context.stop.is_set() else of_fit(edited, context.part(max(SHORT, context.deadline.left() * HEADROOM)))
+    headroom = None if context.stop.is_set() else of_fit(edited, placement, context.part(max(SHORT, context.deadline.left() * HEADROOM)))
     cause, grown, notes = _beyond(question, ceiling, found, context)
     found.bound, grown = (max(found.bound, _unruled(question)), []) if _unsure(question) else (found.bound, grown)
     solved = time.monotonic()

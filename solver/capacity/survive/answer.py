@@ -14,7 +14,8 @@ from models.documents.survival import Survival, SurvivalRemedy
 from models.edits.binding import placed_as
 from models.snapshot.scope import select
 from models.snapshot.snapshot import Snapshot
-from solver.capacity.buffers.states import SHORT, of_failures
+from solver.capacity.buffers.states import SHORT
+from solver.capacity.survive.buffers import after_failures
 from solver.capacity.survive.consequences import Stakes
 from solver.capacity.survive.failures import domains
 from solver.capacity.survive.offers import offers
@@ -117,7 +118,7 @@ def _headroom(snapshot: Snapshot, asked: SurviveOptions, found: Survival, contex
     """Fill in the headroom of CapacityBuffers after each failure, checked."""
     context.report("headroom")
     limited = context.part(max(SHORT, context.deadline.left() * _HEADROOM))
-    found.headroom, notes = of_failures(snapshot, asked, limited)
+    found.headroom, notes = after_failures(snapshot, asked, found.outcomes, limited)
     found.notes += notes
     insist(list(headroom_faults(snapshot, found)))
 

@@ -14,8 +14,8 @@ from checker.violation import insist
 from models.documents import placement as doc
 from models.documents.upgrade import Blocker, Upgrade
 from models.snapshot.snapshot import Snapshot
-from solver.capacity.buffers.states import of_waves
 from solver.capacity.upgrade import blockers
+from solver.capacity.upgrade.buffers import in_waves
 from solver.capacity.upgrade.course import Course, Walk, open_, orders, surging
 from solver.capacity.upgrade.document import document
 from solver.capacity.upgrade.exhaustive import Explorer
@@ -66,7 +66,7 @@ def upgrade(
     elif not result.complete:
         result.smallestSurge, result.smallestProved = search.smallest(result.proved)
     if not context.stop.is_set():
-        result.headroom, notes = of_waves(snapshot, result, context)
+        result.headroom, notes = in_waves(snapshot, result, context)
         result.notes += notes
     solved = time.monotonic()
     report("verify")
