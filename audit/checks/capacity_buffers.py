@@ -49,7 +49,8 @@ def check(view: ClusterView) -> Iterator[Finding]:
         return
     options = Options(time_limit=min(_LIMIT, left), daemon_namespaces=view.exempt, policy=view.policy, workers=1)
     room = headroom(snapshot, "now", RunContext.start(options, view.stop))
-    beside = f", beside {room.left} pods that wait in vain" if room.left else ""
+    vain = "pod that waits" if room.left == 1 else "pods that wait"
+    beside = f", beside {room.left} {vain} in vain" if room.left else ""
     for each in room.buffers:
         if each.fits == each.chunks:
             continue
