@@ -59,7 +59,9 @@ def beside(snapshot: Snapshot, state: str, sure: Sequence[Assignment], context: 
     """Return the headroom beside a placement of real pods that is known to be valid. Bounds are not proved: real pods could be placed in
     another way. ``sure``: without devices."""
     at = {entry.pod: entry.node for entry in sure}
-    found = headroom(bound_as(snapshot, [(i, at[key]) for i, pod in enumerate(snapshot.pods) if (key := pod_key(pod)) in at]), state, context)
+    found = headroom(
+        bound_as(snapshot, [(i, at[key]) for i, pod in enumerate(snapshot.pods) if (key := pod_key(pod)) in at]), state, context
+    )
     last = max((entry.order for entry in sure), default=0)
     later = [msgspec.structs.replace(entry, order=entry.order + last) for entry in found.assignments]
     rooms = [msgspec.structs.replace(room, bound=room.chunks) for room in found.buffers]

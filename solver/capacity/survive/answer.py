@@ -36,7 +36,7 @@ _PLACING = 0.2
 #: The share of what is left then for changes that would help after one failure.
 _WAYS = 0.3
 #: The share of what is left for the headroom of CapacityBuffers.
-_HEADROOM = 0.5
+_HEADROOM = 0.2
 #: Seconds for these at most.
 _MOST = 15.0
 
