@@ -6,7 +6,7 @@ How many chunks a buffer asks for is read here from the raw objects, by rules wr
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from fractions import Fraction
 from typing import Any, Final
 
@@ -28,6 +28,33 @@ OPEN: Final = "that no more chunks of CapacityBuffers fit (the bounds): it takes
 _KNOWN: Final = (None, "", "buffer.x-k8s.io/active-capacity")
 
 
+class Buffers:
+    """The buffers of a snapshot, read once.
+
+    Attributes:
+        names: Of all buffers, sorted.
+        wanted: By buffer the chunks that it asks for, None if nothing says how many.
+        edited: The snapshot in which the chunks wait.
+        chunks: The buffer of each chunk, by the key of the pod.
+    """
+
+    def __init__(self, base: Snapshot) -> None:
+        self.names = sorted(base.capacity_buffers)
+        self.wanted = {name: _wanted(base.capacity_buffers[name], name.partition("/")[0], base) for name in self.names}
+        self.edited, _ = with_chunks(base)
+        self.chunks = chunks_of(self.edited)
+
+    def faults(self, room: Headroom) -> Iterator[Violation]:
+        """Yield where the numbers of a state are not those of the buffers or of the assignments."""
+        said = [each.buffer for each in room.buffers]
+        if said != self.names:
+            why = f"the buffers are said to be {', '.join(said) or 'none'}, they are {', '.join(self.names) or 'none'}"
+            yield fault(room, why)
+            return
+        for why in _room_faults(self.wanted, room.buffers, self.chunks, room.assignments):
+            yield fault(room, why)
+
+
 def headroom_faults(base: Snapshot, room: Headroom, ref: SnapshotRef, policy: Policy | None) -> Iterator[Violation]:
     """Yield everything that is wrong with the headroom in one state. ``base``: the snapshot in this state, without chunks; ``ref``, as the
     document has it: which pods count and which namespaces are exempt.
@@ -35,34 +62,38 @@ def headroom_faults(base: Snapshot, room: Headroom, ref: SnapshotRef, policy: Po
     Raises:
         QuantityError, InputError: as for :func:`checker.placement.verify`.
     """
-    edited, _ = with_chunks(base)
-    chunks = {objects.pod_key(pod): buffer for pod in edited.pods if (buffer := buffer_of(pod)) is not None}
-    for why in _count_faults(base, room, chunks):
-        yield _fault(room, why)
+    found = Buffers(base)
+    yield from found.faults(room)
     document = Placement(
         SnapshotRef("", 0, 0, 0, includeGated=ref.includeGated, daemonNamespaces=ref.daemonNamespaces),
-        "", "feasible", [], room.assignments, policy=policy,
-    )  # fmt: skip
-    for each in rest_faults(edited, document):
+        "",
+        "feasible",
+        [],
+        room.assignments,
+        policy=policy,
+    )
+    for each in rest_faults(found.edited, document):
         yield Violation(each.pod, each.node, each.rule, f"{RULE}, {room.state}: {each.why}")
     nodes = frozenset(node.metadata.name or "" for node in base.nodes)
     waiting = {objects.pod_key(pod) for pod in base.pods if why_not_pending(pod, nodes, document.snapshot) is None}
-    placed = {entry.pod for entry in room.assignments}
-    if len(waiting - placed) != room.left:
-        yield _fault(room, f"{room.left} real pods are said to be left, {len(waiting - placed)} are")
+    yield from left_faults(room, waiting)
 
 
-def _fault(room: Headroom, why: str) -> Violation:
+def left_faults(room: Headroom, waiting: Collection[str]) -> Iterator[Violation]:
+    """Yield a fault if others of the real pods that wait are left than is said."""
+    left = len(set(waiting) - {entry.pod for entry in room.assignments})
+    if left != room.left:
+        yield fault(room, f"{room.left} real pods are said to be left, {left} are")
+
+
+def fault(room: Headroom, why: str) -> Violation:
+    """Return a fault of the headroom in one state."""
     return Violation("", "", RULE, f"{room.state}: {why}")
 
 
-def _count_faults(base: Snapshot, room: Headroom, chunks: dict[str, str]) -> Iterator[str]:
-    """Yield where the numbers are not those of the buffers or of the assignments."""
-    said = [each.buffer for each in room.buffers]
-    if said != sorted(base.capacity_buffers):
-        yield f"the buffers are said to be {', '.join(said) or 'none'}, they are {', '.join(sorted(base.capacity_buffers)) or 'none'}"
-        return
-    yield from _room_faults(base, room.buffers, chunks, room.assignments)
+def chunks_of(edited: Snapshot) -> dict[str, str]:
+    """Return the buffer of each chunk, by the key of the pod."""
+    return {objects.pod_key(pod): buffer for pod in edited.pods if (buffer := buffer_of(pod)) is not None}
 
 
 def sizing_faults(edited: Snapshot, sizing: Sizing) -> Iterator[str]:
@@ -75,18 +106,20 @@ def sizing_faults(edited: Snapshot, sizing: Sizing) -> Iterator[str]:
     if [each.buffer for each in sizing.buffers] != sorted(edited.capacity_buffers):
         yield "the buffers are others than those of the snapshot"
         return
-    chunks = {objects.pod_key(pod): buffer for pod in edited.pods if (buffer := buffer_of(pod)) is not None}
-    yield from _room_faults(edited, sizing.buffers, chunks, sizing.placement.assignments)
+    wanted = {name: _wanted(found, name.partition("/")[0], edited) for name, found in edited.capacity_buffers.items()}
+    yield from _room_faults(wanted, sizing.buffers, chunks_of(edited), sizing.placement.assignments)
     if any(each.fits < each.chunks for each in sizing.buffers):
         yield "not every chunk has a place"
 
 
-def _room_faults(base: Snapshot, rooms: Iterable[BufferRoom], chunks: dict[str, str], entries: Iterable[Assignment]) -> Iterator[str]:
+def _room_faults(
+    numbers: Mapping[str, int | None], rooms: Iterable[BufferRoom], chunks: Mapping[str, str], entries: Iterable[Assignment]
+) -> Iterator[str]:
     """Yield where the numbers of chunks are not those that buffers ask for, or that are assigned."""
     made = Counter(chunks.values())
     fits = Counter(chunks[entry.pod] for entry in entries if entry.pod in chunks)
     for each in rooms:
-        wanted = _wanted(base.capacity_buffers[each.buffer], each.buffer.partition("/")[0], base)
+        wanted = numbers[each.buffer]
         if each.problem is None and wanted is None:
             yield f"{each.buffer} is said to ask for {each.chunks} chunks, and it says nowhere how many"
         if each.problem is None and wanted is not None and wanted != each.chunks:

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 import msgspec
 
 from models.buffers.chunks import buffer_of, priority_of, with_chunks
+from models.buffers.demand import Demand
+from models.cluster.cluster import Cluster
 from models.cluster.compile import compile_cluster
 from models.documents.headroom import BufferRoom, Headroom
 from models.documents.placement import Assignment
@@ -39,20 +42,38 @@ def headroom(snapshot: Snapshot, state: str, context: RunContext) -> Headroom:
     options = context.options
     scope = select(edited, include_gated=options.include_gated)
     cluster = compile_cluster(edited, scope, daemon_namespaces=options.exempt, policy=without_preferences(options.policy, "none"))
-    active = rules.build(cluster)
-    answer = PlacedSearch(Objective(cluster, active), active, possible(cluster, active), context).run()
-    assignments, _ = assignments_of(cluster, answer, [pod_key(pod) for pod in edited.pods])
-    chunk_of = {pod_key(pod): buffer for pod in edited.pods if (buffer := buffer_of(pod)) is not None}
-    fits = Counter(chunk_of[entry.pod] for entry in assignments if entry.pod in chunk_of)
-    left = sum(pod_key(edited.pods[i]) not in chunk_of for i in scope.pending) - (len(assignments) - fits.total())
-    bounds = _bounds(answer, cluster.per_priority(answer.counts.sum(axis=1)))
-    if is_undecided(edited, scope.pending):
-        bounds = {}
-    rooms = []
-    for place, demand in enumerate(found):
-        bound = bounds.get(priority_of(place), demand.chunks)
-        rooms.append(BufferRoom(demand.buffer, demand.chunks, fits[demand.buffer], bound, demand.problem))
-    return Headroom(state, rooms, assignments, left)
+    return Reader(edited, found, unsure=is_undecided(edited, scope.pending)).read(cluster, state, context)
+
+
+@dataclass
+class Reader:
+    """Reads the headroom of instances of one snapshot. ``edited``: with the chunks; ``unsure``: whether labels that are not known decide,
+    so that nothing is proved."""
+
+    edited: Snapshot
+    demands: Sequence[Demand]
+    unsure: bool
+    keys: list[str] = field(init=False)
+    chunks: dict[str, str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.keys = [pod_key(pod) for pod in self.edited.pods]
+        buffers = map(buffer_of, self.edited.pods)
+        self.chunks = {key: buffer for key, buffer in zip(self.keys, buffers, strict=True) if buffer is not None}
+
+    def read(self, cluster: Cluster, state: str, context: RunContext) -> Headroom:
+        """Return the headroom of an instance. Its pods are those of ``edited``."""
+        active = rules.build(cluster)
+        answer = PlacedSearch(Objective(cluster, active), active, possible(cluster, active), context).run()
+        assignments, _ = assignments_of(cluster, answer, self.keys)
+        fits = Counter(self.chunks[entry.pod] for entry in assignments if entry.pod in self.chunks)
+        waiting = sum(self.keys[i] not in self.chunks for i in cluster.scope.pending)
+        bounds = {} if self.unsure else _bounds(answer, cluster.per_priority(answer.counts.sum(axis=1)))
+        rooms = []
+        for place, demand in enumerate(self.demands):
+            bound = bounds.get(priority_of(place), demand.chunks)
+            rooms.append(BufferRoom(demand.buffer, demand.chunks, fits[demand.buffer], bound, demand.problem))
+        return Headroom(state, rooms, assignments, waiting - (len(assignments) - fits.total()))
 
 
 def beside(snapshot: Snapshot, state: str, sure: Sequence[Assignment], context: RunContext) -> Headroom:

@@ -10,7 +10,6 @@ import pytest
 
 from checker.capacity.document import check_capacity
 from models.catalogue.catalogue import Catalogue, of_shapes
-from models.documents.capacity import Capacity
 from models.documents.catalogue import Shape
 from models.documents.placement import Assignment, Edits
 from models.edits.edits import apply
@@ -32,7 +31,7 @@ def cluster() -> list[Object]:
 
 
 @cache
-def fit() -> tuple[Snapshot, Snapshot, Capacity]:
+def fit() -> tuple[Snapshot, Snapshot, Any]:
     from solver.capacity.fit.fit import fit as engine
 
     before = from_objects(cluster())
@@ -43,7 +42,7 @@ def fit() -> tuple[Snapshot, Snapshot, Capacity]:
 
 
 @cache
-def survival() -> tuple[Snapshot, Snapshot, Capacity]:
+def survival() -> tuple[Snapshot, Snapshot, Any]:
     from solver.capacity.survive.answer import Wishes, answer
     from solver.capacity.survive.options import SurviveOptions
 
@@ -52,7 +51,7 @@ def survival() -> tuple[Snapshot, Snapshot, Capacity]:
 
 
 @cache
-def upgrade() -> tuple[Snapshot, Snapshot, Capacity]:
+def upgrade() -> tuple[Snapshot, Snapshot, Any]:
     from solver.capacity.upgrade.pool import UpgradeOptions
     from solver.capacity.upgrade.upgrade import upgrade as engine
 
@@ -61,7 +60,7 @@ def upgrade() -> tuple[Snapshot, Snapshot, Capacity]:
 
 
 @cache
-def sizing(chunks: int = 5, survive: bool = False) -> tuple[Snapshot, Snapshot, Capacity]:
+def sizing(chunks: int = 5, survive: bool = False) -> tuple[Snapshot, Snapshot, Any]:
     from solver.capacity.size.options import SizeOptions
     from solver.capacity.size.size import size
     from solver.capacity.survive.options import SurviveOptions
@@ -111,7 +110,7 @@ def test_a_sizing_that_survives_leaves_the_room_of_chunks_to_real_pods() -> None
 
 
 @pytest.mark.parametrize("made", [fit, survival, upgrade, sizing])
-def test_what_the_engines_say_holds(made: Callable[[], tuple[Snapshot, Snapshot, Capacity]]) -> None:
+def test_what_the_engines_say_holds(made: Callable[[], tuple[Snapshot, Snapshot, Any]]) -> None:
     before, edited, found = made()
     assert check_capacity(before, edited, copy(found)).violations == []
 
@@ -156,7 +155,7 @@ LIES: dict[str, tuple[Lie, str]] = {
 
 @pytest.mark.parametrize("name", LIES)
 @pytest.mark.parametrize("made", [fit, survival, upgrade])
-def test_each_lie_is_found(made: Callable[[], tuple[Snapshot, Snapshot, Capacity]], name: str) -> None:
+def test_each_lie_is_found(made: Callable[[], tuple[Snapshot, Snapshot, Any]], name: str) -> None:
     before, edited, found = made()
     document = copy(found)
     lie, told = LIES[name]
