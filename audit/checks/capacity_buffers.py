@@ -38,7 +38,7 @@ def check(view: ClusterView) -> Iterator[Finding]:
         return
     found = demands(snapshot)
     for demand in found:
-        if demand.problem is not None:
+        if demand.problem is not None and (snapshot.nodes or not demand.missing):
             severity: Severity = "warning" if demand.foreign else "error"
             yield NOTHING.found(f"CapacityBuffer {demand.buffer}", demand.problem, field="spec", severity=severity)
     if not snapshot.nodes or not any(demand.chunks for demand in found):

@@ -12,6 +12,7 @@ from checker.claims.statement import unjudged_pods
 from checker.placement import check
 from checker.rules import resources
 from checker.violation import Violation
+from models.buffers.chunks import without_chunks
 from models.documents.fit import Fit, Keep
 from models.kube import objects
 from models.snapshot.snapshot import Snapshot
@@ -44,7 +45,7 @@ def check_fit(snapshot: Snapshot, fit: Fit) -> Checked:
 
 def _headroom_faults(snapshot: Snapshot, fit: Fit) -> Iterator[Violation]:
     """Yield what is wrong with the headroom of CapacityBuffers, without the replicas and with them."""
-    new = set(snapshot.to_create)
+    new, snapshot = set(snapshot.to_create), without_chunks(snapshot)
     now = snapshot.copy()
     now.pods, now.to_create = [pod for pod in snapshot.pods if objects.pod_key(pod) not in new], []
     states = {"now": now, "placed": snapshot}

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from models.buffers.demand import demands, sentences, template_names
+from models.buffers.demand import demands, sentences
 from models.cluster.unknown_namespaces import SENTENCE, undecided
 from models.documents import policy as policies
 from models.documents.capacity import Capacity
@@ -142,8 +142,7 @@ def check_whole(snapshot: Snapshot, where: str, *, empty: bool = False) -> None:
     Raises:
         InputError: what is wrong, and what the snapshot lacks.
     """
-    held = {f"PodTemplate {namespace}/{name}" for namespace, name in template_names(snapshot)}
-    found = [ref for ref in given_as_snapshot(snapshot) if ref not in held]
+    found = given_as_snapshot(snapshot)
     if not snapshot.nodes and not empty:
         meant = "manifests are given with -w, beside" if found else "expected"
         why = f"{where}: holds no Node objects{_held(snapshot)}: {meant} a snapshot of the cluster, as of kubestow capture"
@@ -196,7 +195,7 @@ def read_manifests(paths: Sequence[str], gates: FeatureGates, namespace: str | N
         InputError: what is wrong with them; nothing that creates pods.
     """
     found = snapshots.load(paths, manifests=True, unknown_fields=unknown_fields, namespace=namespace, gates=gates)
-    if not found.pods and not found.workloads:
+    if not found.pods and not found.workloads and not found.capacity_buffers:
         where = labels(paths)
         raise InputError([f"{where}: holds nothing that creates pods{_held(found)}, expected a Pod or {' or '.join(kinds.WORKLOADS)}"])
     return found
@@ -247,7 +246,7 @@ def edit(snapshot: Snapshot, edits: Edits | None, manifests: Snapshot | None, pa
     _name_undecided(found.snapshot)
     _name_buffers(found.snapshot)
     odd = found.snapshot.warnings[len(snapshot.warnings) :]
-    if manifests is not None and not found.pods and not (edits and edits.replicas):
+    if manifests is not None and not found.pods and not (edits and edits.replicas) and not manifests.capacity_buffers:
         raise InputError([f"{labels(paths)}: asks for no pods{''.join(f': {text}' for text in odd[:1])}"])
     return found
 

@@ -43,6 +43,7 @@ class Demand:
         spec: Of a chunk, as the API server would store it; None with a problem.
         problem: Why the buffer asks for nothing, in a sentence; None if it does ask.
         foreign: Whether another autoscaler may know more of it: with a problem of its strategy, or of a kind that is not read.
+        missing: Whether the problem is an object that is not there.
     """
 
     buffer: str
@@ -52,12 +53,19 @@ class Demand:
     spec: objects.PodSpec | None = None
     problem: str | None = None
     foreign: bool = False
+    missing: bool = False
 
 
 class _Unclear(Exception):
     """The buffer asks for nothing that is known here; the text says why."""
 
-    foreign = False
+    foreign = missing = False
+
+
+class _Missing(_Unclear):
+    """An object is not there."""
+
+    missing = True
 
 
 class _Foreign(_Unclear):
@@ -69,16 +77,6 @@ class _Foreign(_Unclear):
 def demands(snapshot: Snapshot) -> list[Demand]:
     """Return what each buffer asks for, in the order of their names."""
     return [_demand(key, obj, snapshot) for key, obj in sorted(snapshot.capacity_buffers.items())]
-
-
-def template_names(snapshot: Snapshot) -> frozenset[tuple[str, str]]:
-    """Return namespace and name of the PodTemplates that buffers refer to: nothing makes pods of them."""
-    found = set()
-    for obj in snapshot.capacity_buffers.values():
-        for part in (obj.spec, obj.status):
-            if part is not None and part.podTemplateRef is not None:
-                found.add((_namespace(obj), part.podTemplateRef.name or ""))
-    return frozenset(found)
 
 
 def sentences(found: Iterable[Demand]) -> Iterator[str]:
@@ -105,9 +103,11 @@ def _demand(key: str, obj: CapacityBuffer, snapshot: Snapshot) -> Demand:
         if chunks is None:
             chunks = _chunks(spec, scale, admitted_spec, snapshot)
     except NotAdmitted as error:
-        return Demand(key, obj, problem=f"its pod template is refused: {error}")
-    except (_Unclear, quantity.QuantityError) as error:
-        return Demand(key, obj, problem=str(error), foreign=getattr(error, "foreign", False))
+        return Demand(key, obj, problem=f"its pod template is refused: {error}", missing=True)
+    except _Unclear as error:
+        return Demand(key, obj, problem=str(error), foreign=error.foreign, missing=error.missing)
+    except quantity.QuantityError as error:
+        return Demand(key, obj, problem=str(error))
     if chunks > MOST:
         return Demand(key, obj, problem=f"it asks for {chunks} chunks, expected at most {MOST}")
     return Demand(key, obj, max(0, chunks), template, admitted_spec)
@@ -124,7 +124,7 @@ def _template(obj: CapacityBuffer, spec: CapacityBufferSpec, snapshot: Snapshot)
     if own is not None:
         found = found or _pod_template(obj, own.name, snapshot)
         if found is None:
-            raise _Unclear(f"there is no PodTemplate {shorten(f'{_namespace(obj)}/{own.name}')}, which spec.podTemplateRef names")
+            raise _Missing(f"there is no PodTemplate {shorten(f'{_namespace(obj)}/{own.name}')}, which spec.podTemplateRef names")
         return found, None
     assert scalable is not None
     kind, group = scalable.kind or "", scalable.apiGroup or ""
@@ -139,7 +139,7 @@ def _template(obj: CapacityBuffer, spec: CapacityBufferSpec, snapshot: Snapshot)
         found = found or (own_template[1] if own_template is not None else None)
     if found is None:
         missing = "has no pod template" if workload is not None else "is not there"
-        raise _Unclear(f"{kind} {shorten(f'{_namespace(obj)}/{scalable.name}')}, which spec.scalableRef names, {missing}")
+        raise _Missing(f"{kind} {shorten(f'{_namespace(obj)}/{scalable.name}')}, which spec.scalableRef names, {missing}")
     return found, scale
 
 

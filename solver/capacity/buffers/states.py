@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from models.buffers.chunks import without_chunks
 from models.documents.headroom import Headroom
 from models.documents.placement import Assignment, Placement
 from models.kube.objects import pod_key
@@ -25,12 +26,13 @@ def of_fit(edited: Snapshot, placement: Placement, context: RunContext) -> list[
     waiting, all of which ``placement`` places."""
     if not edited.capacity_buffers:
         return None
-    new = set(edited.to_create)
+    new, edited = set(edited.to_create), without_chunks(edited)
     now = edited.copy()
     now.pods = [pod for pod in edited.pods if pod_key(pod) not in new]
     now.to_create = []
     found = [in_state(now, "now", context)]
-    room = in_state(edited, "placed", context, placement.assignments)
+    there = {pod_key(pod) for pod in edited.pods}
+    room = in_state(edited, "placed", context, [entry for entry in placement.assignments if entry.pod in there])
     if new <= {entry.pod for entry in room.assignments}:  # else the search was too short to say anything
         found.append(room)
     return found

@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from models.buffers.chunks import LOWEST, buffer_of, with_chunks
-from models.buffers.demand import MOST, Demand, demands, template_names
+from models.buffers.demand import MOST, Demand, demands
 from models.gangs.markers import marker
 from models.kube.objects import pod_key
 from models.snapshot.snapshot import InputError, from_objects, load
+from models.workloads.checks import held_by_buffers
 from tests.buffers import buffer, deployment, nodes, scalable, template
 from tests.objects import Object
 
@@ -141,7 +142,7 @@ def test_chunks_are_pods_behind_all_others() -> None:
     ]
     assert all(marker(pod) is None and not pod.spec.schedulingGates for pod in edited.pods)
     assert edited.pods[0].metadata.labels == annotated["template"]["metadata"]["labels"]
-    assert template_names(snapshot) == {("default", "t")}
+    assert held_by_buffers(snapshot) == {("default", "t")}
 
 
 def test_a_name_that_is_taken() -> None:

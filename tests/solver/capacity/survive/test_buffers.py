@@ -79,13 +79,22 @@ def compare(seed: int, at_once: int = 1, fail: str = "node") -> int:
     return short
 
 
+def at_random(seed: int) -> int:
+    return compare(seed, 1 + seed % 2, "zone" if seed % 3 == 0 and seed % 2 == 0 else "node")
+
+
 def test_a_few_tiny_clusters() -> None:
-    assert sum(compare(seed) for seed in range(4)) > 0
+    assert [compare(seed) for seed in (0, 2)] == [0, 3]
 
 
 @pytest.mark.full
 def test_tiny_clusters() -> None:
-    assert sum(compare(seed, 1 + seed % 2, "zone" if seed % 3 == 0 and seed % 2 == 0 else "node") for seed in range(4, 30)) > 0
+    assert [at_random(seed) for seed in (4, 5, 6)] == [0, 0, 2]
+
+
+@pytest.mark.slow
+def test_more_tiny_clusters() -> None:
+    assert sum(at_random(seed) for seed in range(7, 60)) > 0
 
 
 def test_pods_with_volumes_are_compiled_by_themselves() -> None:
