@@ -194,3 +194,17 @@ def test_what_is_not_known_of_a_buffer_is_an_omission() -> None:
     snapshot = from_objects([*nodes(1), buffer("b", "t", 3)])
     settle(snapshot, Reading([]))
     assert [text for text in snapshot.omissions if "CapacityBuffer default/b holds no headroom here" in text]
+
+
+def test_chunks_with_shared_gpus_are_not_read() -> None:
+    snapshot = from_objects([*nodes(1), template("t"), buffer("b", "t", 1)])
+    snapshot.shared_gpus = "kai"
+    assert demands(snapshot)[0].problem is None
+    shared = template("t")
+    shared["template"]["metadata"]["annotations"] = {"gpu-fraction": "0.5"}
+    snapshot = from_objects([*nodes(1), shared, buffer("b", "t", 1)])
+    assert demands(snapshot)[0].problem is None
+    snapshot.shared_gpus = "kai"
+    found = demands(snapshot)[0]
+    assert found.problem == "its chunks ask for devices, which are not read in buffers while sharedGPUs is kai"
+    assert found.foreign
