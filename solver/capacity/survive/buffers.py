@@ -21,8 +21,10 @@ from solver.explain.undecided import is_undecided
 from solver.runtime.options import Options
 from solver.runtime.run_context import RunContext
 
-#: Failures beyond which the rest is left out: each has a compiled instance of its own.
+#: Failures beyond which the rest is left out, ...
 MAX_FAILURES: Final = 2_000
+#: ... and assignments in all of them together, which make the document large.
+MAX_ASSIGNMENTS: Final = 500_000
 
 
 def after_failures(
@@ -36,15 +38,17 @@ def after_failures(
     context = replace(context, options=replace(context.options, include_gated=False))
     derived = _Derived(snapshot, asked, context.options)
     found: list[Headroom] = []
+    entries = 0
     for failed in combinations(nodes, asked.at_once):
-        if context.over() or len(found) == MAX_FAILURES:
+        if context.over() or len(found) == MAX_FAILURES or entries > MAX_ASSIGNMENTS:
             break
         gone, state = [name for domain in failed for name in nodes[domain]], ",".join(failed)
         room = derived.room(gone, state, context)
-        if room is None or room.left:
+        if room is None or (room.left and failed in survived):
             room = in_state(after(snapshot, gone, asked).snapshot, state, context, sure.get(failed, ()))
         if not room.left or asked.preemption or failed not in survived:  # else the search was too short to say anything
             found.append(room)
+            entries += len(room.assignments)
     return found, undone(len(found), comb(len(nodes), asked.at_once), "failures")
 
 
