@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from audit.checks import (
+    capacity_buffers,
     disruption_budgets,
     hygiene,
     pod_annotations,
@@ -42,6 +43,7 @@ _MODULES: Final = (
     rollout_now,
     redundancy,
     pod_creation,
+    capacity_buffers,
     disruption_budgets,
     pod_annotations,
     hygiene,

@@ -38,6 +38,7 @@ def _keep(ctx: click.Context, param: click.Parameter, value: str | None) -> Keep
     "--keep", callback=_keep, metavar="PERCENT[:zone]", help="Leave so much of every node free, or of every zone, of what they request."
 )
 @click.option("--with-pending", is_flag=True, help="Place the pods that wait in the snapshot, too, all of them.")
+@click.option("--keep-buffers", is_flag=True, help="Leave room for all chunks of CapacityBuffers.")
 @options.namespace
 @options.node_edits
 @options.catalogue("those of --buy")
@@ -51,6 +52,7 @@ def fit(
     catalogue: str | None,
     *,
     with_pending: bool,
+    keep_buffers: bool,
     **edits: Any,
 ) -> None:
     """Say how many more replicas of templates fit beside what runs.
@@ -65,7 +67,7 @@ def fit(
     from report.terminal.capacity import fit as terminal
     from solver.capacity.fit import fit as engine
 
-    chosen = {**edits, "partial": False, "withoutPending": not with_pending}
+    chosen = {**edits, "partial": False, "withoutPending": not with_pending, "buffers": keep_buffers}
     changes = inputs.what_if(chosen, streams, catalogue=inputs.read_catalogue(catalogue)) or Edits()
     policy = inputs.read_policy(choices)
     run = searching.Run(streams)

@@ -14,6 +14,7 @@ from commands.common.help_text import Command
 from commands.common.options import PolicyChoices, SearchChoices, Streams, bundled
 
 if TYPE_CHECKING:
+    from models.documents.sizing import Mode
     from models.snapshot.snapshot import Snapshot
     from solver.capacity.size.options import SizeOptions
 
@@ -28,6 +29,7 @@ class Asked:
     priority: int | None
     kinds: int | None
     series: bool
+    without_buffers: bool
 
     def check(self, search: SearchChoices) -> None:
         """Refuse options that do not go together."""
@@ -45,13 +47,15 @@ class Asked:
         from solver.capacity.survive.options import SurviveOptions
 
         failures = SurviveOptions(self.survive, self.at_once or 1, self.priority) if self.survive is not None else None
+        held = not self.without_buffers
         if self.pool is None:
-            return SizeOptions("from-scratch" if search.from_scratch else "add", kinds=self.kinds, survive=failures, manifests=manifests)
+            mode: Mode = "from-scratch" if search.from_scratch else "add"
+            return SizeOptions(mode, kinds=self.kinds, survive=failures, manifests=manifests, buffers=held)
         try:
             gone = pool(snapshot, self.pool)
         except InputError as error:
             fail([f"{path}{': ' if path else ''}{problem}" for problem in error.problems])
-        return SizeOptions("replace", self.pool, tuple(gone), self.kinds, failures, manifests)
+        return SizeOptions("replace", self.pool, tuple(gone), self.kinds, failures, manifests, held)
 
 
 @click.command(cls=Command)
@@ -64,6 +68,7 @@ class Asked:
 @click.option("--at-once", type=click.IntRange(1), metavar="K", help="With --survive: any K of them at once.  [default: 1]")
 @click.option("--priority", type=int, metavar="N", help="With --survive: pods of at least this priority come back.  [default: all]")
 @click.option("--series", is_flag=True, help="Each SNAPSHOT is the cluster at another time: the cheapest nodes that do for all of them.")
+@click.option("--without-buffers", is_flag=True, help="Buy nothing for the chunks of CapacityBuffers.")
 @click.option("--kinds", type=click.IntRange(1), metavar="K", help="Buy at most so many shapes.")
 @options.search
 @options.manifests("-w", "--manifests", "--workload")

@@ -12,6 +12,7 @@ from models.kube import kinds
 #: one that was made meanwhile is named by no pod, and does no harm.
 ORDER: Final = (
     "Pod",
+    "CapacityBuffer",
     "PodGroup",
     "Workload",
     "ReplicaSet",
@@ -56,6 +57,7 @@ _OPTIONAL: Final = frozenset(
         "NodeResourceTopology",
         "BalloonsPolicy",
         "TopologyAwarePolicy",
+        "CapacityBuffer",
         "ResourceQuota",
         "LimitRange",
         "RuntimeClass",

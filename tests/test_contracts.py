@@ -24,6 +24,7 @@ _OTHER = {"build", "docs", "tests"}
 #: Parts of ``models`` that the checker may read, directly and by way of others.
 _SHARED = {
     "models.admission",
+    "models.buffers",
     "models.catalogue",
     "models.cel",
     "models.documents",

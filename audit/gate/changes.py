@@ -16,6 +16,7 @@ from models.kube.objects import Pod, controller_of, pod_key
 from models.kube.workload_objects import Deployment
 from models.snapshot.snapshot import Snapshot
 from models.workloads import checks, replicas
+from models.workloads.checks import held_by_buffers, is_held
 from models.workloads.expand import made_by_another, owned
 from models.workloads.ownership import named
 from models.workloads.view import Workload, labelled, listed, selector, view
@@ -125,7 +126,9 @@ def changes(snapshot: Snapshot, manifests: Snapshot, merged: Snapshot, differing
         merged: The cluster with the manifests' objects.
         differing: Workloads whose templates differ in fields that placement does not read (:mod:`audit.gate.unread_fields`).
     """
-    found = [_workload(obj, snapshot, merged, differing) for obj in map(labelled, listed(manifests)) if not made_by_another(obj, merged)]
+    held = held_by_buffers(merged)
+    own = [obj for obj in map(labelled, listed(manifests)) if not made_by_another(obj, merged) and not is_held(obj, held)]
+    found = [_workload(obj, snapshot, merged, differing) for obj in own]
     there = {pod_key(pod) for pod in snapshot.pods}
     return found + [_pod(pod, pod_key(pod) in there, merged) for pod in manifests.pods]
 

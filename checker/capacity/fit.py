@@ -6,11 +6,13 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from checker.capacity import buffers
 from checker.capacity.checked import Checked
 from checker.claims.statement import unjudged_pods
 from checker.placement import check
 from checker.rules import resources
 from checker.violation import Violation
+from models.buffers.chunks import without_chunks
 from models.documents.fit import Fit, Keep
 from models.kube import objects
 from models.snapshot.snapshot import Snapshot
@@ -36,7 +38,26 @@ def check_fit(snapshot: Snapshot, fit: Fit) -> Checked:
     found = [Violation("", "", RULE, why) for why in (*_document_faults(fit), *_number_faults(snapshot, fit))]
     if fit.keep is not None:
         found += [Violation("", "", RULE, why) for why in _kept_faults(snapshot, fit, fit.keep)]
-    return Checked([*judged.violations, *found], [*OPEN, *unjudged_pods(judged.unjudged)])
+    buffered = [*_headroom_faults(snapshot, fit)]
+    more = [buffers.OPEN] if fit.headroom is not None else []
+    return Checked([*judged.violations, *found, *buffered], [*OPEN, *more, *unjudged_pods(judged.unjudged)])
+
+
+def _headroom_faults(snapshot: Snapshot, fit: Fit) -> Iterator[Violation]:
+    """Yield what is wrong with the headroom of CapacityBuffers, without the replicas and with them."""
+    new, snapshot = set(snapshot.to_create), without_chunks(snapshot)
+    now = snapshot.copy()
+    now.pods, now.to_create = [pod for pod in snapshot.pods if objects.pod_key(pod) not in new], []
+    states = {"now": now, "placed": snapshot}
+    for room in fit.headroom or ():
+        if room.state not in states:
+            yield Violation("", "", buffers.RULE, f"{room.state} is no state of a Fit, expected {' or '.join(states)}")
+            continue
+        yield from buffers.headroom_faults(states[room.state], room, fit.snapshot, fit.policy)
+        if room.state == "placed" and (lost := new - {entry.pod for entry in room.assignments}):
+            yield Violation(min(lost), "", buffers.RULE, f"placed: {len(lost)} of the replicas that are said to fit have no place")
+    if len({room.state for room in fit.headroom or ()}) < len(fit.headroom or ()):
+        yield Violation("", "", buffers.RULE, "the headroom of one state is given twice")
 
 
 def _document_faults(fit: Fit) -> Iterator[str]:

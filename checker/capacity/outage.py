@@ -66,13 +66,14 @@ class _Volumes(Volumes):
 
 
 class Outage:
-    """The pods that run in a cluster, those that wait left out. ``exempt``: namespaces without hard anti-affinity.
+    """The pods that run in a cluster, those that wait left out. ``exempt``: namespaces without hard anti-affinity. ``visitors``: pods that
+    run nowhere and may be put on nodes.
 
     Raises:
         QuantityError: a quantity in the snapshot is malformed or beyond 64 bits.
     """
 
-    def __init__(self, snapshot: Snapshot, exempt: Collection[str]) -> None:
+    def __init__(self, snapshot: Snapshot, exempt: Collection[str], visitors: Iterable[objects.Pod] = ()) -> None:
         self._balloons = balloons.Policies(snapshot.balloons_policies)
         self.snapshot = snapshot  # keeps parts of pods in memory, which are known by their ids
         self.nodes = {node.metadata.name or "": node for node in snapshot.nodes}
@@ -97,8 +98,11 @@ class Outage:
                 runner = Runner(pod, objects.pod_key(pod), node, reader.member(pod), self._spread.read(pod))
                 self.residents[node].append(runner)
                 self.runners[runner.key] = runner
+        self.visitors = {
+            objects.pod_key(pod): Runner(pod, objects.pod_key(pod), "", reader.member(pod), self._spread.read(pod)) for pod in visitors
+        }
         everyone = [runner for there in self.residents.values() for runner in there]
-        self._affinity.announce((runner.member for runner in everyone), judged=True)
+        self._affinity.announce((runner.member for runner in (*everyone, *self.visitors.values())), judged=True)
         for runner in everyone:
             self._enter(runner, runner.node, anew=False)
 

@@ -12,13 +12,14 @@ from typing import Final
 
 import msgspec
 
-from checker.capacity import accounts
+from checker.capacity import accounts, buffers
 from checker.capacity.checked import Checked
 from checker.capacity.pools import selected
 from checker.capacity.survival import check_survival
 from checker.claims.statement import unjudged_pods
 from checker.placement import check
 from checker.violation import Violation
+from models.buffers.chunks import without_chunks
 from models.documents.catalogue import Shape
 from models.documents.placement import Placement
 from models.documents.sizing import Purchase, Sizing
@@ -50,13 +51,14 @@ def check_sizing(before: Snapshot, edited: Snapshot, sizing: Sizing) -> Checked:
     faults = [*_status_faults(sizing), *_node_faults(before, edited, sizing), *_purchase_faults(sizing), *_money_faults(sizing)]
     found = [Violation("", "", RULE, why) for why in faults]
     placement, left_open = sizing.placement, list(OPEN)
+    found += [Violation("", "", RULE, why) for why in buffers.sizing_faults(edited, sizing)]
     if placement is not None:
         judged = check(edited, placement, embedded=True)
         found += judged.violations
         left_open += unjudged_pods(judged.unjudged)
         found += [Violation("", "", RULE, why) for why in (*_placement_faults(sizing, placement), *accounts.faults(edited, sizing))]
         if sizing.survival is not None:
-            survival = check_survival(placed_as(edited, placement), sizing.survival)
+            survival = check_survival(without_chunks(placed_as(edited, placement)), sizing.survival)
             found += survival.violations
             left_open += [f"of the survival: {each}" for each in survival.open]
             if not sizing.survival.certified:

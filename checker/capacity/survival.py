@@ -13,16 +13,18 @@ from itertools import chain
 from math import comb
 from typing import Final
 
-from checker.capacity import plain_replay
+from checker.capacity import buffers, plain_replay
 from checker.capacity.checked import Checked
-from checker.capacity.failures import comes_back, domains, listed, nodes_of
+from checker.capacity.failures import comes_back, domains, listed, nodes_of, without
 from checker.capacity.outage import Fault, Outage, Runner
 from checker.capacity.places import Seeker
 from checker.rules import gangs
 from checker.violation import Violation
+from models.documents.headroom import Headroom
 from models.documents.placement import Assignment
 from models.documents.policy import DEFAULT, node_topologies
 from models.documents.survival import Scenario, Survival
+from models.kube import objects
 from models.snapshot.gc_pause import no_gc
 from models.snapshot.snapshot import Snapshot
 
@@ -53,12 +55,34 @@ def check_survival(snapshot: Snapshot, survival: Survival, judged: Judged | None
         if ref.sha256 and snapshot.sha256 and ref.sha256 != snapshot.sha256:
             return Checked([_fault(f"the document is of snapshot {ref.sha256}, this is {snapshot.sha256}")], list(OPEN))
         judge = Judge(snapshot, survival)
+        headroom = list(headroom_faults(snapshot, survival))
         found = [_fault(why) for why in _counts(survival, judge.domains)]
         found += judged(survival.outcomes) if judged is not None else chain.from_iterable(map(judge.scenario, survival.outcomes))
         found += [_fault(why) for why in _counterexamples(survival, judge)]
         untried = judge.seeker.untried
         more = [f"whether pods of {untried} failures that are not survived find places one after the other: there are too many"]
-        return Checked(found, [*OPEN, *(more if untried else ())])
+        bounds = [buffers.OPEN] if survival.headroom is not None else []
+        return Checked([*found, *headroom], [*OPEN, *(more if untried else ()), *bounds])
+
+
+def headroom_faults(snapshot: Snapshot, survival: Survival) -> Iterator[Violation]:
+    """Yield what is wrong with the headroom of CapacityBuffers that a document has after failures."""
+    if survival.headroom is None:
+        return
+    asked = buffers.Buffers(snapshot)
+    judge = Judge(snapshot, survival, [pod for pod in asked.edited.pods if objects.pod_key(pod) in asked.chunks])
+    survived = [each for each in survival.outcomes if each.outcome == "survives"]
+    whole = {",".join(failed) for each in survived for failed in (each.failed, *each.alike)}
+    seen: set[str] = set()
+    for room in survival.headroom:
+        failed = room.state.split(",")
+        if failed != [name for name in judge.domains if name in set(failed)] or len(failed) != survival.atOnce or room.state in seen:
+            yield _fault(f"headroom: {room.state} is no failure of {survival.atOnce} at once, or is given twice")
+            continue
+        seen.add(room.state)
+        yield from judge.room_faults(nodes_of(failed, judge.domains), room, asked)
+        if room.state in whole and room.left and not survival.preemption:
+            yield _fault(f"headroom: {room.left} pods are left after the failure of {room.state}, which is survived")
 
 
 def _fault(why: str, pod: str = "", node: str = "") -> Violation:
@@ -127,10 +151,11 @@ def _counterexamples(survival: Survival, judge: Judge) -> Iterator[str]:
 
 @dataclass
 class Judge:
-    """Judges one failure after the other. ``survival``: its outcomes are not looked at here."""
+    """Judges one failure after the other. ``survival``: its outcomes are not looked at here; ``visitors``: chunks of CapacityBuffers."""
 
     snapshot: Snapshot
     survival: Survival
+    visitors: Sequence[objects.Pod] = ()
     outage: Outage = field(init=False)
     seeker: Seeker = field(init=False)
     domains: dict[str, list[str]] = field(init=False)
@@ -138,7 +163,7 @@ class Judge:
     def __post_init__(self) -> None:
         snapshot, survival = self.snapshot, self.survival
         policy = survival.policy or DEFAULT
-        self.outage = Outage(snapshot, survival.snapshot.daemonNamespaces)
+        self.outage = Outage(snapshot, survival.snapshot.daemonNamespaces, self.visitors)
         self.seeker = Seeker(self.outage)
         self.domains = domains(snapshot, survival.fail)
         runners = self.outage.runners
@@ -200,14 +225,16 @@ class Judge:
             yield _fault(f"failure of {name}: {why}", pod)
         entries = [entry for entry in sorted(scenario.assignments, key=lambda entry: entry.order) if entry.pod in wanted]
         if self._is_plain(back):
-            found = self._replay(gone, back, entries, scenario.preempted)
+            found = self._replay(gone, wanted, entries, scenario.preempted)
+            if self._zones or any(entry.containers for entry in entries):
+                found += plain_replay.zone_faults(self.snapshot, self.survival, entries)
         else:
             found = plain_replay.faults(self.snapshot, self.survival, gone, entries, scenario.preempted)
         for pod, node, (rule, why) in found:
             yield Violation(pod, node, rule, f"failure of {name}: {why}")
 
     def _replay(
-        self, gone: Sequence[str], back: Sequence[Runner], entries: Sequence[Assignment], preempted: Sequence[str]
+        self, gone: Sequence[str], runners: Mapping[str, Runner], entries: Sequence[Assignment], preempted: Sequence[str]
     ) -> list[tuple[str, str, Fault]]:
         outage, found, placed = self.outage, [], list[tuple[Runner, str]]()
         outage.fail(gone)
@@ -215,16 +242,33 @@ class Judge:
             if key in outage.runners and outage.runners[key].node not in outage.gone:
                 outage.evict(outage.runners[key])
         for entry in entries:
-            runner = outage.runners[entry.pod]
+            runner = runners[entry.pod]
             found += [(entry.pod, entry.node, fault) for fault in outage.faults(runner, entry.node)]
             if entry.node in outage.nodes and entry.node not in outage.gone:
                 outage.put(runner, entry.node)
                 placed.append((runner, entry.node))
         found += [(key, node, ("PodTopologySpread", why)) for key, node, why in outage.final_faults(placed)]
         outage.restore()
-        if self._zones or any(entry.containers for entry in entries):
-            found += plain_replay.zone_faults(self.snapshot, self.survival, entries)
         return found
+
+    def room_faults(self, gone: Sequence[str], room: Headroom, asked: buffers.Buffers) -> Iterator[Violation]:
+        """Yield what is wrong with the headroom of CapacityBuffers after one failure."""
+        back = self.back(gone)
+        if not self._is_plain([*back, *self.outage.visitors.values()]):
+            base, _ = without(self.snapshot, gone, (), self.survival)
+            yield from buffers.headroom_faults(base, room, self.survival.snapshot, self.survival.policy)
+            return
+        yield from asked.faults(room)
+        runners = {**self.outage.visitors, **{runner.key: runner for runner in back}}
+        yield from buffers.left_faults(room, {runner.key for runner in back})
+        entries = sorted(room.assignments, key=lambda entry: entry.order)
+        known = [entry for entry in entries if entry.pod in runners]
+        if len({entry.pod for entry in entries}) < len(entries):
+            yield buffers.fault(room, "a pod is put in two places")
+        if len(known) < len(entries):
+            yield buffers.fault(room, "a pod is put on a node, and there is no such pod that waits")
+        for pod, node, (rule, why) in self._replay(gone, runners, known, ()):
+            yield Violation(pod, node, rule, f"{buffers.RULE}, {room.state}: {why}")
 
     def _preemption_faults(self, scenario: Scenario, gone: Sequence[str], wanted: Mapping[str, Runner]) -> Iterator[tuple[str, str]]:
         if scenario.preempted and not self.survival.preemption:

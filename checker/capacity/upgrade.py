@@ -10,12 +10,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
+from checker.capacity import buffers
 from checker.capacity.checked import Checked
 from checker.capacity.pools import selected
 from checker.capacity.waves.anew import MOST, Anew
 from checker.capacity.waves.passage import Passage, suits
 from checker.violation import Violation
 from models.documents.upgrade import Upgrade, UpgradeWave
+from models.edits import nodes as edits_nodes
 from models.edits import upgrade as edits
 from models.kube import objects
 from models.snapshot.snapshot import Snapshot
@@ -54,9 +56,28 @@ def check_upgrade(snapshot: Snapshot, upgrade: Upgrade, *, most: int | None = No
         return Checked([*found, *map(_fault, wrong)], [*OPEN, f"what comes after wave {upgrade.waves[len(waves)].wave}"])
     lost = [key for pod in edits.stays(snapshot.pods, upgrade.nodes) if not state.runs(key := objects.pod_key(pod))]
     found += [_fault(f"{len(lost)} pods of the pool run nowhere in the end, {min(lost)} among them")] if lost else []
+    found += _headroom_faults(snapshot, upgrade)
     left = len(waves) - len(anew.replayed) if anew is not None else 0
     more = [f"rules and budgets in {left} of the {len(waves)} waves: with devices they are too many for so many pods"]
-    return Checked(found, [*OPEN, *(more if left else ())])
+    bounds = [buffers.OPEN] if upgrade.headroom is not None else []
+    return Checked(found, [*OPEN, *(more if left else ()), *bounds])
+
+
+def _headroom_faults(snapshot: Snapshot, upgrade: Upgrade) -> Iterator[Violation]:
+    """Yield what is wrong with the headroom of CapacityBuffers in the waves, each while its nodes are missing."""
+    rooms = {room.state: room for room in upgrade.headroom or ()}
+    if len(rooms) < len(upgrade.headroom or ()) or not rooms.keys() <= {str(wave.wave) for wave in upgrade.waves}:
+        yield _fault("the headroom is given of a wave that is none, or twice of one")
+        return
+    now = snapshot
+    for wave in upgrade.waves if rooms else ():
+        now = edits.before(now, wave, upgrade.to)
+        room = rooms.get(str(wave.wave))
+        if room is not None:
+            missing = edits.moved(now, wave).copy()
+            edits_nodes.remove(missing, set(wave.drain))
+            yield from buffers.headroom_faults(missing, room, upgrade.snapshot, upgrade.policy)
+        now = edits.left_by(now, wave, upgrade.to)
 
 
 def _fault(why: str, pod: str = "", node: str = "") -> Violation:

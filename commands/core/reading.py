@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
+from models.buffers.demand import demands, sentences
 from models.cluster.unknown_namespaces import SENTENCE, undecided
 from models.documents import policy as policies
 from models.documents.capacity import Capacity
@@ -20,6 +22,9 @@ from models.snapshot import snapshot as snapshots
 from models.snapshot.snapshot import InputError, Snapshot
 from models.workloads.checks import given_as_snapshot
 from models.workloads.expand import Expansion
+
+#: How the sentence about CapacityBuffers ends.
+_NO_ROOM: Final = "which hold no room against real pods"
 
 
 class WrongUse(ValueError):
@@ -81,6 +86,7 @@ def settle(snapshot: Snapshot, asked: Reading) -> list[str]:
 
         snapshot.omissions += unreadable.set_aside(snapshot)
     _name_undecided(snapshot)
+    _name_buffers(snapshot)
     if (
         policy is not None
         and policy.multipliers.imageLocality
@@ -189,7 +195,7 @@ def read_manifests(paths: Sequence[str], gates: FeatureGates, namespace: str | N
         InputError: what is wrong with them; nothing that creates pods.
     """
     found = snapshots.load(paths, manifests=True, unknown_fields=unknown_fields, namespace=namespace, gates=gates)
-    if not found.pods and not found.workloads:
+    if not found.pods and not found.workloads and not found.capacity_buffers:
         where = labels(paths)
         raise InputError([f"{where}: holds nothing that creates pods{_held(found)}, expected a Pod or {' or '.join(kinds.WORKLOADS)}"])
     return found
@@ -211,6 +217,19 @@ def _name_undecided(snapshot: Snapshot) -> None:
     snapshot.omissions[at : at + 1] = [found.sentence(snapshot)]
 
 
+def _name_buffers(snapshot: Snapshot) -> None:
+    """Say once which headroom CapacityBuffers ask for now, and which of them ask for nothing that is known (the snapshot changes)."""
+    if not snapshot.capacity_buffers:
+        return
+    found = demands(snapshot)
+    asking = [f"{demand.buffer} {demand.chunks}" for demand in found if demand.problem is None]
+    several = "CapacityBuffers ask" if len(asking) > 1 else "CapacityBuffer asks"
+    texts = [f"{len(asking)} {several} for chunks of headroom ({', '.join(asking)}), {_NO_ROOM}"] if asking else []
+    at = next((i for i, text in enumerate(snapshot.assumed) if text.endswith(_NO_ROOM)), len(snapshot.assumed))
+    snapshot.assumed[at : at + 1] = texts
+    snapshot.omissions += [text for text in sentences(found) if text not in snapshot.omissions]
+
+
 def edit(snapshot: Snapshot, edits: Edits | None, manifests: Snapshot | None, paths: Sequence[str] = ()) -> Expansion:
     """Return the snapshot with manifests and what-if edits; what is odd about them comes after the snapshot's own warnings, omissions and
     assumptions. ``paths``: of the manifests, for messages.
@@ -225,8 +244,9 @@ def edit(snapshot: Snapshot, edits: Edits | None, manifests: Snapshot | None, pa
     found = apply(snapshot, manifests, edits or Edits())
     _share(found.snapshot)
     _name_undecided(found.snapshot)
+    _name_buffers(found.snapshot)
     odd = found.snapshot.warnings[len(snapshot.warnings) :]
-    if manifests is not None and not found.pods and not (edits and edits.replicas):
+    if manifests is not None and not found.pods and not (edits and edits.replicas) and not manifests.capacity_buffers:
         raise InputError([f"{labels(paths)}: asks for no pods{''.join(f': {text}' for text in odd[:1])}"])
     return found
 

@@ -20,7 +20,7 @@ KINDS: Final[dict[str, type[Capacity]]] = {"Fit": Fit, "Sizing": Sizing, "Surviv
 
 #: What a document begins and ends with, whatever is between: the question and the answer before what proves it.
 _FIRST: Final = ("apiVersion", "kind", "snapshot", "mode", "pool", "removed", "keep", "fail", "atOnce", "priority", "preemption")
-_LAST: Final = ("placement", "outcomes", "survival", "series", "unmodelled", "policy", "notes", "seconds")
+_LAST: Final = ("placement", "outcomes", "headroom", "survival", "series", "unmodelled", "policy", "notes", "seconds")
 
 
 def to_builtins(document: Capacity) -> dict[str, Any]:
@@ -37,6 +37,8 @@ def to_builtins(document: Capacity) -> dict[str, Any]:
             entry["placement"] = placements.to_builtins(moment.placement)
     for outcome in plain.get("outcomes", ()):
         placements.leave_out_no_devices(outcome.get("assignments", ()))
+    for room in plain.get("headroom") or ():
+        placements.leave_out_no_devices(room.get("assignments", ()))
     between = [field for field in plain if field not in _FIRST and field not in _LAST]
     return {field: plain[field] for field in (*_FIRST, *between, *_LAST) if plain.get(field) is not None}
 

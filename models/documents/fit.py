@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
+from models.documents.headroom import Headroom
 from models.documents.placement import API_VERSION, Cause, Doc, Placement, Seconds, SnapshotRef, Unmodelled
 from models.documents.policy import Policy
 
@@ -52,6 +53,9 @@ class Fit(Doc):
         ),
     ] = None
     growth: Annotated[list[Growth], Meta(description="What one node more of each kind brings.")] = []
+    headroom: Annotated[
+        list[Headroom] | None, Meta(description="What CapacityBuffers have, now and with all these replicas; null where there are none.")
+    ] = None
     keep: Annotated[Keep | None, Meta(description="Room that stays free, null if none has to.")] = None
     policy: Annotated[Policy | None, Meta(description="The policy, if it is not the default.")] = None
     unmodelled: Annotated[list[Unmodelled], Meta(description="What of the input kubestow does not model.")] = []

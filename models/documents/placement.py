@@ -55,6 +55,9 @@ class Edits(Doc, omit_defaults=True):
     rehouse: Annotated[
         bool, Meta(description="Whether pods that no controller makes anew wait again, too, where their nodes are left out.")
     ] = False
+    buffers: Annotated[
+        bool, Meta(description="Whether the chunks of CapacityBuffers wait, too, as pods of lower priority than any real one.")
+    ] = False
 
 
 class SnapshotRef(Doc, omit_defaults=True):

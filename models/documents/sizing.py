@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
+from models.documents.headroom import BufferRoom
 from models.documents.placement import API_VERSION, Cause, Doc, Placement, Seconds, SnapshotRef, TierResult, Unmodelled
 from models.documents.policy import Policy
 from models.documents.survival import Survival
@@ -130,6 +131,13 @@ class Sizing(Doc):
     ] = None
     utilisation: Annotated[list[Utilisation], Meta(description="How full the nodes bought are.")] = []
     workloads: Annotated[list[WorkloadCost], Meta(description="What each workload costs, the dearest first.")] = []
+    withoutBuffers: Annotated[
+        Cost | None,
+        Meta(description="What the cheapest nodes cost that hold no chunks of CapacityBuffers; null: there are none, or none were found."),
+    ] = None
+    buffers: Annotated[
+        list[BufferRoom] | None, Meta(description="The chunks of CapacityBuffers in its placement, null where nodes hold none.")
+    ] = None
     policy: Annotated[Policy | None, Meta(description="The policy, if it is not the default.")] = None
     unmodelled: Annotated[list[Unmodelled], Meta(description="What of the input kubestow does not model.")] = []
     notes: Annotated[list[str], Meta(description="What a reader must know to read the answer.")] = []

@@ -7,6 +7,7 @@ from typing import Annotated, Final, Literal
 from msgspec import Meta
 
 from models.documents.catalogue import Shape
+from models.documents.headroom import Headroom
 from models.documents.placement import API_VERSION, Assignment, Cause, Doc, Placement, Seconds, SnapshotRef, Unmodelled
 from models.documents.policy import Policy
 
@@ -98,6 +99,12 @@ class Survival(Doc):
     priority: Annotated[int | None, Meta(description="Pods of at least this priority must come back, null: all.")] = None
     preemption: Annotated[bool, Meta(description="Whether pods of lower priority may be preempted.")] = False
     remedy: Annotated[SurvivalRemedy | None, Meta(description="The cheapest nodes found that make it certified.")] = None
+    headroom: Annotated[
+        list[Headroom] | None,
+        Meta(
+            description="What CapacityBuffers have after each failure once all pods that come back are placed, null where there are none."
+        ),
+    ] = None
     policy: Annotated[Policy | None, Meta(description="The policy, if it is not the default.")] = None
     unmodelled: Annotated[list[Unmodelled], Meta(description="What of the input kubestow does not model.")] = []
     notes: Annotated[list[str], Meta(description="What a reader must know to read the answer.")] = []

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
+from models.documents.headroom import Headroom
 from models.documents.placement import API_VERSION, Doc, Seconds, SnapshotRef, Unmodelled
 from models.documents.policy import Policy
 from models.documents.rebalance_plan import Move
@@ -66,6 +67,10 @@ class Upgrade(Doc):
         int | None, Meta(description="Where it does not: the smallest surge with which every drain gets through, null: none was found.")
     ] = None
     smallestProved: Annotated[bool, Meta(description="Whether no smaller one helps (null: none at all), proved.")] = False
+    headroom: Annotated[
+        list[Headroom] | None,
+        Meta(description="What CapacityBuffers have in each wave while its nodes are missing; null where there are none."),
+    ] = None
     policy: Annotated[Policy | None, Meta(description="The policy, if it is not the default.")] = None
     unmodelled: Annotated[list[Unmodelled], Meta(description="What of the input kubestow does not model.")] = []
     notes: Annotated[list[str], Meta(description="What a reader must know to read the answer.")] = []

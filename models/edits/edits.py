@@ -1,7 +1,7 @@
 """What-if edits: the snapshot as it would be with other nodes, manifests and numbers of replicas.
 
 The result is a snapshot like any other. Order: requests, pods that wait are left out, nodes, then manifests, then
-replicas.
+replicas, then the chunks of CapacityBuffers.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from models.buffers.chunks import with_chunks
 from models.catalogue.catalogue import of_shapes
 from models.catalogue.nodes import Newcomers
 from models.documents.catalogue import Shape
@@ -82,6 +83,8 @@ def apply(snapshot: Snapshot, manifests: Snapshot | None, edits: Edits) -> Expan
             expansion.snapshot, notes = top_up(expansion.snapshot, *ref, count)
             expansion.unmodelled += notes
         shrink(expansion.snapshot, ref, count)
+    if edits.buffers:
+        expansion.snapshot, _ = with_chunks(expansion.snapshot)
     return expansion
 
 
@@ -110,6 +113,8 @@ def describe(edits: Edits) -> list[str]:
     for text in edits.replicas:
         name, _, count = text.rpartition("=")
         found.append(f"with {count} replica{'' if count == '1' else 's'} of {name}")
+    if edits.buffers:
+        found.append("with the chunks of CapacityBuffers")
     return found
 
 

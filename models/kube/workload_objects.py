@@ -226,3 +226,40 @@ class PodDisruptionBudget(Struct):
     metadata: ObjectMeta
     spec: PodDisruptionBudgetSpec | None = None
     status: PodDisruptionBudgetStatus | None = None
+
+
+class PodTemplateReference(Struct):
+    """A PodTemplate of the same namespace."""
+
+    name: str | None = None
+
+
+class ScalableReference(Struct):
+    """A workload of the same namespace."""
+
+    apiGroup: str | None = None
+    kind: str | None = None
+    name: str | None = None
+
+
+class CapacityBufferSpec(Struct):
+    provisioningStrategy: str | None = None
+    podTemplateRef: PodTemplateReference | None = None
+    scalableRef: ScalableReference | None = None
+    replicas: int | None = None
+    percentage: int | None = None
+    limits: ResourceList | None = None
+
+
+class CapacityBufferStatus(Struct):
+    podTemplateRef: PodTemplateReference | None = None
+    replicas: int | None = None
+    conditions: list[PodCondition] | None = None
+
+
+class CapacityBuffer(Struct):
+    """Headroom that an autoscaler keeps: cluster-autoscaler apis/capacitybuffer, the same in v1alpha1 and v1beta1."""
+
+    metadata: ObjectMeta
+    spec: CapacityBufferSpec | None = None
+    status: CapacityBufferStatus | None = None

@@ -71,6 +71,7 @@ class Snapshot:
     node_topologies: dict[str, topology_objects.NodeResourceTopology] = field(default_factory=dict)
     balloons_policies: dict[str, topology_objects.BalloonsPolicy] = field(default_factory=dict)  # "namespace/name"
     topology_aware_policies: dict[str, topology_objects.TopologyAwarePolicy] = field(default_factory=dict)  # "namespace/name"
+    capacity_buffers: dict[str, workload_objects.CapacityBuffer] = field(default_factory=dict)  # "namespace/name"
     pod_disruption_budgets: list[workload_objects.PodDisruptionBudget] = field(default_factory=list)
     services: list[objects.Service] = field(default_factory=list)
     resource_quotas: dict[str, namespace_limits.ResourceQuota] = field(default_factory=dict)  # "namespace/name"

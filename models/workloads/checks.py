@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from models.kube import defaults, device_objects, objects, workload_objects
@@ -153,6 +153,21 @@ def describe(selector: Selector) -> str:
     )
 
 
+def held_by_buffers(snapshot: Snapshot) -> frozenset[tuple[str, str]]:
+    """Return namespace and name of the PodTemplates that CapacityBuffers refer to: nothing makes pods of them."""
+    found = set()
+    for obj in snapshot.capacity_buffers.values():
+        for part in (obj.spec, obj.status):
+            if part is not None and part.podTemplateRef is not None:
+                found.add((obj.metadata.namespace or "default", part.podTemplateRef.name or ""))
+    return frozenset(found)
+
+
+def is_held(obj: Any, held: Collection[tuple[str, str]]) -> bool:
+    """Return whether an object is one of these PodTemplates."""
+    return isinstance(obj, workload_objects.PodTemplate) and (obj.metadata.namespace or "default", obj.metadata.name or "") in held
+
+
 def given_as_snapshot(snapshot: Snapshot) -> list[str]:
     """Return the workloads of a snapshot that want pods and have none, and that no API server has seen: manifests, most likely.
 
@@ -162,9 +177,11 @@ def given_as_snapshot(snapshot: Snapshot) -> list[str]:
         return []
     found: list[str] = []
     pods: OwnedPods | None = None
+    held = held_by_buffers(snapshot)
     for obj in listed(snapshot):
         if (
             obj.metadata.uid
+            or is_held(obj, held)
             or getattr(obj, "status", None) not in (None, workload_objects.JobStatus())
             or objects.controller_of(obj) is not None
         ):

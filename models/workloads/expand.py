@@ -56,7 +56,9 @@ def expand(snapshot: Snapshot, manifests: Snapshot, *, partial: bool = False, re
     problems: list[str] = []
     merged = merge(snapshot, manifests, problems)
     counts = {find([manifests], name): count for name, count in (replicas or {}).items()}
-    objects = [_labelled(named(merged, *_name(obj)), merged, manifests) for obj in listed(manifests) if not made_by_another(obj, merged)]
+    held = checks.held_by_buffers(merged)
+    own = [obj for obj in listed(manifests) if not made_by_another(obj, merged) and not checks.is_held(obj, held)]
+    objects = [_labelled(named(merged, *_name(obj)), merged, manifests) for obj in own]
     for obj in objects:
         problems += [located(manifests, obj, problem) for problem in checks.problems(obj, merged)]
     for kind in (manifests.device_classes, manifests.resource_claims, manifests.resource_claim_templates):

@@ -62,6 +62,7 @@ TABLE: dict[str, Row] = {
     "two-socket-joint.yaml": Row(),
     "survive-three-zones.yaml": Row(),
     "upgrade-pools.yaml": Row(),
+    "buffers.yaml": Row(),
     "scs-control-plane.yaml": Row(
         unplaced={"gamma/gamma-cp-7": "InterPodAffinity"},
         apart=(

@@ -221,6 +221,8 @@ def cluster() -> list[Object]:
             "topology.node.k8s.io/v1alpha2", "NodeResourceTopology", "n1", namespace=None, topologyPolicies=["SingleNUMANodePodLevel"],
             zones=[{"name": "node-0", "type": "Node", "resources": [{"name": "cpu", "capacity": "4", "available": "4"}]}],
         ),
+        _object("autoscaling.x-k8s.io/v1beta1", "CapacityBuffer", "spare", spec={"podTemplateRef": {"name": "plain"}, "replicas": 3},
+                status={"replicas": 3, "conditions": [{"type": "ReadyForProvisioning", "status": "True", "message": SECRET}]}),
         _object("config.nri/v1alpha1", "BalloonsPolicy", "default", namespace="kube-system",
                 spec={"balloonTypes": [{"name": "fast", "namespaces": ["d*"], "maxCPUs": 64}], "idleCPUClass": SECRET}),
         _object("config.nri/v1alpha1", "TopologyAwarePolicy", "default", namespace="kube-system",

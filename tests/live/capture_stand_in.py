@@ -62,11 +62,19 @@ TABLE = [
     ("csinodes", "", "storage.k8s.io/v1", False, "CSINode"),
     ("storageclasses", "sc", "storage.k8s.io/v1", False, "StorageClass"),
     ("noderesourcetopologies", "node-res-topo", "topology.node.k8s.io/v1alpha2", False, "NodeResourceTopology"),
+    ("capacitybuffers", "cb", "autoscaling.x-k8s.io/v1beta1", True, "CapacityBuffer"),
     ("balloonspolicies", "", "config.nri/v1alpha1", True, "BalloonsPolicy"),
     ("topologyawarepolicies", "", "config.nri/v1alpha1", True, "TopologyAwarePolicy"),
 ]
 #: Groups of extensions, whose lists name apiVersion and kind in every item.
-_EXTENSIONS = ("scheduling.volcano.sh", "scheduling.x-k8s.io", "topology.node.k8s.io", "kueue.x-k8s.io", "config.nri")
+_EXTENSIONS = (
+    "scheduling.volcano.sh",
+    "scheduling.x-k8s.io",
+    "topology.node.k8s.io",
+    "kueue.x-k8s.io",
+    "config.nri",
+    "autoscaling.x-k8s.io",
+)
 
 
 @dataclass

@@ -35,6 +35,7 @@ from models.kube.validation.pods import (
     volume_problems,
 )
 from models.kube.workload_objects import (
+    CapacityBuffer,
     CronJob,
     DaemonSet,
     Deployment,
@@ -165,6 +166,23 @@ def _limit_range(found: LimitRange, out: Problems) -> None:
             check_resources(getattr(item, field), f"spec.limits[{index}].{field}", out)
 
 
+def _capacity_buffer(found: CapacityBuffer, gates: FeatureGates | None, out: Problems) -> None:
+    """The rules of the CustomResourceDefinition; older ones have fewer, so that what is stored need not keep those about references."""
+    spec = found.spec
+    if spec is None:
+        return
+    for field in ("replicas", "percentage"):
+        value = getattr(spec, field)
+        if value is not None:
+            check_range(value, 0, INT32, f"spec.{field}", out)
+    check_resources(spec.limits, "spec.limits", out)
+    if gates is not None and spec.podTemplateRef is not None:
+        if spec.scalableRef is not None:
+            out.append("spec.scalableRef: is given beside podTemplateRef, expected one of them")
+        if spec.replicas is None and spec.limits is None:
+            out.append("spec.replicas: missing, expected it or limits beside podTemplateRef")
+
+
 _CHECKS: Final[dict[type[object], Callable[..., None]]] = {
     objects.Node: _node,
     PersistentVolumeClaim: lambda found, out: check_claim_spec(found.spec, "spec", out),
@@ -197,6 +215,8 @@ def problems(obj: object, gates: FeatureGates | None = None) -> Problems:
         check(obj, out)
     elif isinstance(obj, RuntimeClass):
         _runtime_class(obj, gates, out)
+    elif isinstance(obj, CapacityBuffer):
+        _capacity_buffer(obj, gates, out)
     elif type(obj).__module__ == device_objects.__name__:
         from models.kube.validation import devices  # most snapshots have none
 

@@ -11,6 +11,7 @@ from models.documents.fit import Fit, Growth
 from models.documents.placement import Cause
 from report.documents.output import counted
 from report.terminal.canvas import Surface, grid, heading, inset, more, plain
+from report.terminal.capacity import headroom
 from report.terminal.columns import Name
 from report.terminal.placement import unmodelled_and_notes
 
@@ -42,6 +43,7 @@ def fit(found: Fit, surface: Surface) -> Iterator[RenderableType]:
         yield from _cause(found, found.cause)
     if found.growth:
         yield from _growth(found, surface)
+    yield from headroom.of_fit(found.headroom, surface)
     yield from unmodelled_and_notes(found, surface)
 
 

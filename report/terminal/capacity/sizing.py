@@ -17,6 +17,7 @@ from report.documents.numbers import percent
 from report.documents.output import counted
 from report.documents.tier_words import gap_text
 from report.terminal.canvas import Surface, bar, grid, heading, inset, more, plain
+from report.terminal.capacity import headroom
 from report.terminal.capacity.moments import decided_by, moments
 from report.terminal.columns import Cell, Name
 from report.terminal.placement import STATUS_STYLES, assignments, examples, unmodelled_and_notes
@@ -60,6 +61,7 @@ def sizing(result: Sizing, snapshot: Snapshot, surface: Surface) -> Iterator[Ren
         yield from _purchase(result)
     if result.replaced is not None and result.replaced.nodes:
         yield from _replaced(result, result.replaced)
+    yield from headroom.of_sizing(result, surface)
     if result.survival is not None:
         of = result.survival.fail + (f", {result.survival.atOnce} at once" if result.survival.atOnce > 1 else "")
         count = counted(result.survival.scenarios.all, "failure")

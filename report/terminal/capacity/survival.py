@@ -14,6 +14,7 @@ from models.documents.survival import Counterexample, Scenario, Survival, Surviv
 from models.snapshot.snapshot import Snapshot
 from report.documents.output import counted
 from report.terminal.canvas import Surface, grid, heading, inset, more, plain
+from report.terminal.capacity import headroom
 from report.terminal.columns import Name
 from report.terminal.placement import examples, unmodelled_and_notes
 from report.terminal.workloads import owners
@@ -68,6 +69,7 @@ def survival(found: Survival, snapshot: Snapshot, surface: Surface) -> Iterator[
     if found.remedy is not None:
         yield from _remedy(found.remedy)
     yield from _exposed(found, surface)
+    yield from headroom.of_states(found.headroom, "failure", surface)
     if surface.wide or surface.everything:
         yield from _outcomes(found, surface)
     yield from unmodelled_and_notes(found, surface)

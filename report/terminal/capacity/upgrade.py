@@ -13,6 +13,7 @@ from models.documents.upgrade import Blocker, Upgrade, UpgradeWave
 from models.snapshot.snapshot import Snapshot
 from report.documents.output import counted, some
 from report.terminal.canvas import Surface, grid, heading, inset, more, plain
+from report.terminal.capacity import headroom
 from report.terminal.columns import Name
 from report.terminal.placement import unmodelled_and_notes
 from report.terminal.workloads import owners
@@ -65,6 +66,7 @@ def upgrade(found: Upgrade, snapshot: Snapshot, surface: Surface) -> Iterator[Re
         yield from _help(found)
     if found.waves:
         yield from _waves(found, snapshot, surface)
+    yield from headroom.of_states(found.headroom, "wave", surface)
     yield from unmodelled_and_notes(found, surface)
 
 

@@ -15,6 +15,7 @@ from models.documents import fit as doc
 from models.documents.placement import Cause, Edits, Placement, Seconds, Unmodelled
 from models.kube.objects import is_terminal
 from models.snapshot.snapshot import Snapshot
+from solver.capacity.buffers.states import of_fit
 from solver.capacity.fit.cause import cause_of, one_more
 from solver.capacity.fit.growth import growth
 from solver.capacity.fit.question import Ceiling, Question, read
@@ -31,6 +32,8 @@ from solver.solve import document
 #: Shares of the time that is left: for the answer itself, and then for its cause.
 ANSWER = 0.5
 CAUSE = 0.4
+#: ... and before that for CapacityBuffers, where there are any.
+HEADROOM = 0.2
 #: Seconds of the limit that are left to the check of the document, as a share of it.
 CHECK = 0.1
 #: ... and at least so many times as long as compiling took.
@@ -60,8 +63,7 @@ def fit(
     report = ProgressReporter(on_progress, started)
     report("compile")
     question = read(snapshot, manifests, edits or Edits(), options, keep)
-    limit = None if options.time_limit is None else options.time_limit * (1 - CHECK)
-    timed = replace(options, time_limit=limit)
+    timed = replace(options, time_limit=None if options.time_limit is None else options.time_limit * (1 - CHECK))
     context = RunContext(timed, Deadline(timed, started if began is None else began), stop or threading.Event(), report)
     question = replace(question, options=timed)
     limited = context.part(max(SHORT, context.deadline.left() * ANSWER), report)
@@ -72,11 +74,12 @@ def fit(
     found = most(question, ceiling, limited)
     report("fit", "units", found.units, found.bound)
     context.deadline.charge(limited.deadline.elapsed())
+    edited, placement = _placement(replace(question, options=options), found)
+    headroom = None if context.stop.is_set() else of_fit(edited, placement, context.part(max(SHORT, context.deadline.left() * HEADROOM)))
     cause, grown, notes = _beyond(question, ceiling, found, context)
     found.bound, grown = (max(found.bound, _unruled(question)), []) if _unsure(question) else (found.bound, grown)
     solved = time.monotonic()
     report("verify")
-    edited, placement = _placement(replace(question, options=options), found)
     result = doc.Fit(
         snapshot=placement.snapshot,
         units=found.units,
@@ -87,6 +90,7 @@ def fit(
         placement=placement,
         cause=cause,
         growth=grown,
+        headroom=headroom,
         keep=keep,
         policy=placement.policy,
         unmodelled=_unmodelled(placement),
@@ -112,7 +116,8 @@ def _unruled(question: Question) -> int:
 def _beyond(question: Question, ceiling: Ceiling, found: Most, context: RunContext) -> tuple[Cause | None, list[doc.Growth], list[str]]:
     """What ends it, and what one node more brings, as far as there is time; with what a reader must know of that."""
     if context.stop.is_set():
-        return None, [], ["interrupted: neither cause nor growth was looked for"]
+        more = ", nor was the headroom of CapacityBuffers" if question.snapshot.capacity_buffers else ""
+        return None, [], [f"interrupted: neither cause nor growth was looked for{more}"]
     if not context.options.causes:
         return None, [], []
     context.report("cause", "units", found.units, found.bound)

@@ -18,6 +18,7 @@ from models.edits.edits import apply
 from models.kube import objects
 from models.snapshot.scope import Scope, select
 from models.snapshot.snapshot import InputError, Snapshot
+from models.workloads.checks import held_by_buffers, is_held
 from models.workloads.expand import Expansion, made_by_another
 from models.workloads.gang_markers import elsewhere, stated
 from models.workloads.ownership import OwnedPods
@@ -203,9 +204,10 @@ def read(snapshot: Snapshot, manifests: Snapshot, edits: Edits, options: Options
     before = apply(snapshot, None, msgspec.structs.replace(edits, namespace=None)).snapshot
     owned = OwnedPods(before)
     found: list[tuple[Workload, int]] = []
+    held = held_by_buffers(manifests) | held_by_buffers(snapshot)
     for obj in listed(manifests):
         workload = view(obj)
-        if made_by_another(obj, manifests) or made_by_another(obj, snapshot):
+        if made_by_another(obj, manifests) or made_by_another(obj, snapshot) or is_held(obj, held):
             continue
         if workload is None:
             problems.append(f"{type(obj).__name__} {obj.metadata.namespace or 'default'}/{obj.metadata.name}: has no pod template")

@@ -15,7 +15,8 @@ class SizeOptions:
 
     ``mode``: nodes are added, those that ``pool`` selects (a label selector of nodes; ``gone``: their names) are replaced, or everything
     is built anew. ``kinds``: at most so many shapes are bought. ``survive``: failures that must be survived. ``manifests``: those of -w;
-    the snapshot is the one before manifests and edits, which are in the options of the search.
+    the snapshot is the one before manifests and edits, which are in the options of the search. ``buffers``: nodes hold the chunks of
+    CapacityBuffers, too.
     """
 
     mode: Mode = "add"
@@ -24,6 +25,7 @@ class SizeOptions:
     kinds: int | None = None
     survive: SurviveOptions | None = None
     manifests: Snapshot | None = None
+    buffers: bool = True
 
     def __post_init__(self) -> None:
         if (self.mode == "replace") != (self.pool is not None) or (self.mode == "replace") != bool(self.gone):

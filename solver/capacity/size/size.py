@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
 
 from checker.capacity.sizing import check_sizing
 from checker.violation import insist
+from models.buffers.chunks import buffer_of
+from models.buffers.demand import demands
 from models.catalogue.catalogue import Catalogue
 from models.catalogue.money import number
 from models.cluster import unmodelled
 from models.documents import placement as doc
+from models.documents.headroom import BufferRoom
 from models.documents.policy import DEFAULT
 from models.documents.sizing import Cost, Purchase, Sizing
 from models.documents.survival import Survival
@@ -44,6 +48,8 @@ LATER = 0.05
 LARGE = 1_000_000
 #: Share of the time for what failures ask for.
 CERTIFYING = 0.5
+#: Share of the time for nodes without the chunks of CapacityBuffers.
+WITHOUT = 0.3
 #: Causes that are looked for, where some pods fit nothing.
 CAUSES = 8
 
@@ -84,9 +90,11 @@ def size(
     if asked.survive is not None:
         later += (options.time_limit or 100.0) * CERTIFYING
     searching = context.until(Deadline(options, clock - later))
+    without = _without_buffers(snapshot, catalogue, asked, searching) if cluster.base.buffers else None
     found = Found(infeasible=True) if offered.hopeless() else Search(cluster, offered, catalogue, asked, searching).run()
     solved = time.monotonic()
     result = answer(cluster, offered, catalogue, asked, found, context)
+    result.withoutBuffers = without
     if not options.deterministic:
         result.seconds = doc.Seconds(
             compile=round(compiled - started, 3), solve=round(solved - compiled, 3), verify=round(time.monotonic() - solved, 3)
@@ -106,6 +114,8 @@ def answer(cluster: World, offered: Menu, catalogue: Catalogue, asked: SizeOptio
         placement, survival = _survive(cluster, found, placement, catalogue, asked, context)
     result = _sizing(cluster, catalogue, asked, options, found)
     result.placement, result.survival = placement, survival
+    if placement is not None and found.trial is not None and cluster.base.buffers:
+        result.buffers = _buffers(found.trial.expansion.snapshot, placement)
     result.unmodelled = _unmodelled(cluster, options) if placement is None else placement.unmodelled
     context.report("verify")
     if found.trial is not None:
@@ -121,6 +131,26 @@ def answer(cluster: World, offered: Menu, catalogue: Catalogue, asked: SizeOptio
             "every pod fits on some node: it is rules between pods, or what the catalogue and the question allow, that leave no way"
         )
     return result
+
+
+def _without_buffers(snapshot: Snapshot, catalogue: Catalogue, asked: SizeOptions, context: RunContext) -> Cost | None:
+    """Return what the cheapest nodes cost that need not hold the chunks of CapacityBuffers; None if none are found."""
+    asked, options = replace(asked, buffers=False), context.options
+    cluster = world(snapshot, asked, options.edits)
+    offered = menu(cluster, catalogue, options, asked.survive.key if asked.survive is not None else None)
+    if offered.hopeless():
+        return None
+    limited = context.part(max(1.0, context.deadline.left() * WITHOUT))
+    found = Search(cluster, offered, catalogue, asked, limited).run()
+    context.deadline.charge(limited.deadline.elapsed())
+    return None if found.trial is None else Cost(float(number(found.cost)), float(number(found.bound)))
+
+
+def _buffers(snapshot: Snapshot, placement: doc.Placement) -> list[BufferRoom]:
+    """Return how many chunks of each buffer a placement has; ``snapshot``: with the chunks."""
+    chunks = {pod_key(pod): buffer for pod in snapshot.pods if (buffer := buffer_of(pod)) is not None}
+    fits = Counter(chunks[entry.pod] for entry in placement.assignments if entry.pod in chunks)
+    return [BufferRoom(d.buffer, d.chunks, fits[d.buffer], d.chunks, d.problem) for d in demands(snapshot)]
 
 
 def _survive(

@@ -9,6 +9,7 @@ from itertools import chain
 
 import msgspec
 
+from models.buffers.chunks import without_chunks
 from models.catalogue.catalogue import Catalogue, Offer
 from models.catalogue.nodes import node
 from models.documents.placement import Placement
@@ -51,7 +52,7 @@ def certificate(
     left = _left(trial.bought, catalogue, asked)
     try:
         found = answer(
-            placed_as(trial.expansion.snapshot, placement),
+            without_chunks(placed_as(trial.expansion.snapshot, placement)),
             asked.survive,
             replace(options, workloads=tuple(placement.snapshot.workloads)),
             Wishes(ways=False, remedy=bool(left.shapes), catalogue=left),

@@ -70,4 +70,6 @@ def world(snapshot: Snapshot, asked: SizeOptions, edits: Edits | None) -> World:
         )
     if asked.mode != "add":
         base = msgspec.structs.replace(base, removeNodes=[*base.removeNodes, *gone], rehouse=True)
+    if asked.buffers and any(each is not None and each.capacity_buffers for each in (snapshot, asked.manifests)):
+        base = msgspec.structs.replace(base, buffers=True)
     return World(snapshot, asked.manifests, base, gone, apply(snapshot, asked.manifests, base))

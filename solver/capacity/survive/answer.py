@@ -6,12 +6,16 @@ import threading
 import time
 from dataclasses import dataclass, replace
 
+from checker.capacity.survival import headroom_faults
+from checker.violation import insist
 from models.catalogue.catalogue import Catalogue
 from models.documents.placement import Placement
 from models.documents.survival import Survival, SurvivalRemedy
 from models.edits.binding import placed_as
 from models.snapshot.scope import select
 from models.snapshot.snapshot import Snapshot
+from solver.capacity.buffers.states import SHORT
+from solver.capacity.survive.buffers import after_failures
 from solver.capacity.survive.consequences import Stakes
 from solver.capacity.survive.failures import domains
 from solver.capacity.survive.offers import offers
@@ -31,6 +35,8 @@ _CERTIFICATE, _ALONE = 0.6, 0.9
 _PLACING = 0.2
 #: The share of what is left then for changes that would help after one failure.
 _WAYS = 0.3
+#: The share of what is left for the headroom of CapacityBuffers.
+_HEADROOM = 0.2
 #: Seconds for these at most.
 _MOST = 15.0
 
@@ -68,7 +74,7 @@ def answer(
     if wishes.place:
         snapshot, first = _placed(snapshot, options, on_progress, stop)
     limit = options.time_limit
-    until = limit if limit is None else limit * (_CERTIFICATE if wishes.remedy else _ALONE)
+    until = limit if limit is None else limit * (_CERTIFICATE if wishes.remedy or snapshot.capacity_buffers else _ALONE)
     ways = min(_MOST, _MOST if limit is None or until is None else (limit - until) * (_WAYS if wishes.remedy else 1))
     found = survive(
         snapshot,
@@ -81,6 +87,8 @@ def answer(
         ways=ways if wishes.ways else None,
     )
     found.placement = first
+    if snapshot.capacity_buffers and not stop.is_set():
+        _headroom(snapshot, asked, found, RunContext(options, Deadline(options, started), stop, ProgressReporter(on_progress, started)))
     nodes, stakes = domains(snapshot, asked), Stakes(snapshot)
     found.exposed = stakes.over_all(nodes, asked.at_once)
     for each in found.counterexamples:
@@ -104,6 +112,15 @@ def _placed(
     seconds = None if options.time_limit is None else options.time_limit * _PLACING
     placement = place(snapshot, replace(options, time_limit=seconds, causes=False), on_progress=on_progress, stop=stop)
     return placed_as(snapshot, placement), placement
+
+
+def _headroom(snapshot: Snapshot, asked: SurviveOptions, found: Survival, context: RunContext) -> None:
+    """Fill in the headroom of CapacityBuffers after each failure, checked."""
+    context.report("headroom")
+    limited = context.part(max(SHORT, context.deadline.left() * _HEADROOM))
+    found.headroom, notes = after_failures(snapshot, asked, found.outcomes, limited)
+    found.notes += notes
+    insist(list(headroom_faults(snapshot, found)))
 
 
 def _remedy(

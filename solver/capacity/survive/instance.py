@@ -44,8 +44,9 @@ class Instance:
     classes of those that run there, one entry a pod. ``pods``: all that could have to come back, as they would wait; ``special``: those of
     them with devices or of a gang; ``bare``: pods that no controller makes anew."""
 
-    def __init__(self, snapshot: Snapshot, asked: SurviveOptions, options: Options) -> None:
-        self.snapshot, self.asked, self.options = snapshot, asked, options
+    def __init__(self, snapshot: Snapshot, asked: SurviveOptions, options: Options, extra: Sequence[Pod] = ()) -> None:
+        """``extra``: pods without volumes and devices that wait after every failure."""
+        self.snapshot, self.asked, self.options, self._extra = snapshot, asked, options, extra
         names = [node.metadata.name or "" for node in snapshot.nodes]
         self._index = {name: n for n, name in enumerate(names)}
         self._twins(names)
@@ -62,6 +63,9 @@ class Instance:
                 self._uncommon.add(n)
             else:
                 self._here[n].append((of[i], i))
+        self._always: dict[int, list[int]] = {}  # by class, the extra pods
+        for i in range(len(self._both.pods) - len(self._extra), len(self._both.pods)):
+            self._always.setdefault(of[i], []).append(i)
         self.returning = [[g for g, _ in here] for here in self._here]
         self._anti = [(cluster.matches(fixed.term.matcher), fixed) for fixed in cluster.fixed_anti]
         self._choosing = self._selected()
@@ -82,6 +86,8 @@ class Instance:
             self._twin[len(self._both.pods)] = at[pod_key(pod)]
             self._both.pods.append(pod)
         waiting = [i for i in self._twin if not self._both.pods[i].spec.resourceClaims]
+        waiting += range(len(self._both.pods), len(self._both.pods) + len(self._extra))
+        self._both.pods += self._extra
         self._scope = Scope(fixed=list(range(len(running))), pending=waiting)
 
     def _odd(self) -> set[int]:
@@ -126,7 +132,7 @@ class Instance:
         if not self.derivable(gone.tolist()):
             return compiled(self.snapshot, names, self.asked, self.options)
         base = self.cluster
-        back: dict[int, list[int]] = {}
+        back = {g: list(pods) for g, pods in self._always.items()}
         for n in gone.tolist():
             for g, i in self._here[n]:
                 if only is None or g in only:

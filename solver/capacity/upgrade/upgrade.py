@@ -15,6 +15,7 @@ from models.documents import placement as doc
 from models.documents.upgrade import Blocker, Upgrade
 from models.snapshot.snapshot import Snapshot
 from solver.capacity.upgrade import blockers
+from solver.capacity.upgrade.buffers import in_waves
 from solver.capacity.upgrade.course import Course, Walk, open_, orders, surging
 from solver.capacity.upgrade.document import document
 from solver.capacity.upgrade.exhaustive import Explorer
@@ -64,6 +65,9 @@ def upgrade(
         result.notes.append("interrupted: the waves are certain, what comes after them was not looked at")
     elif not result.complete:
         result.smallestSurge, result.smallestProved = search.smallest(result.proved)
+    if not context.stop.is_set():
+        result.headroom, notes = in_waves(snapshot, result, context)
+        result.notes += notes
     solved = time.monotonic()
     report("verify")
     insist(check_upgrade(snapshot, result).violations)

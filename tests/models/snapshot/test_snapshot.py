@@ -201,6 +201,7 @@ PLACES = {
     "PodGroup": "pod_groups", "Workload": "scheduling_workloads", "CSIDriver": "csi_drivers", "ResourceSlice": "resource_slices",
     "DeviceClass": "device_classes", "DeviceTaintRule": "device_taint_rules", "ResourceClaim": "resource_claims",
     "ResourceClaimTemplate": "resource_claim_templates",
+    "CapacityBuffer": "capacity_buffers",
     "BalloonsPolicy": "balloons_policies", "TopologyAwarePolicy": "topology_aware_policies",
 }  # fmt: skip
 

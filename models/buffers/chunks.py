@@ -1,0 +1,79 @@
+"""The chunks of CapacityBuffers as virtual pods, which wait in a snapshot behind all others.
+
+The autoscaler injects such pods into its own simulation, and never creates them: they hold no room against a real pod. Here they have
+priorities below that of any real pod, one for each buffer, so that the first buffer by name gets room first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+import msgspec
+
+from models.buffers.demand import Demand, demands
+from models.gangs.markers import GANG
+from models.kube import objects
+from models.snapshot import interning
+from models.snapshot.snapshot import Snapshot
+
+#: The lowest priority that a real pod can have (int32).
+LOWEST: Final = -(2**31)
+KIND: Final = "CapacityBuffer"
+_PENDING: Final = objects.PodStatus(phase="Pending")
+_change = msgspec.structs.replace
+
+
+def priority_of(place: int) -> int:
+    """Return the priority of the chunks of a buffer, by its place among the buffers."""
+    return LOWEST - 1 - place
+
+
+def with_chunks(snapshot: Snapshot) -> tuple[Snapshot, list[Demand]]:
+    """Return a copy of a snapshot in which the chunks of all buffers wait, and what each buffer asks for."""
+    found = demands(snapshot)
+    edited = snapshot.copy()
+    taken = {objects.pod_key(pod) for pod in snapshot.pods}
+    for place, demand in enumerate(found):
+        edited.pods += _pods(demand, place, taken)
+    return edited, found
+
+
+def without_chunks(snapshot: Snapshot) -> Snapshot:
+    """Return a snapshot without chunks, wherever they were placed: they hold no room against real pods."""
+    return replace(snapshot, pods=[pod for pod in snapshot.pods if buffer_of(pod) is None])
+
+
+def buffer_of(pod: objects.Pod) -> str | None:
+    """Return the buffer (``namespace/name``) that a pod is a chunk of; None for a real pod."""
+    owner = objects.controller_of(pod)
+    if owner is None or owner.kind != KIND:
+        return None
+    return f"{pod.metadata.namespace or 'default'}/{owner.name}"
+
+
+def _pods(demand: Demand, place: int, taken: set[str]) -> list[objects.Pod]:
+    """Return the chunks of a buffer. No gang counts them, and no scheduling gate holds them."""
+    if demand.spec is None or demand.template is None:
+        return []
+    template = demand.template.metadata or objects.ObjectMeta()
+    read = objects.ObjectMeta(annotations=dict(template.annotations or {}))
+    interning.trim(read)
+    annotations = {**(read.annotations or {}), GANG: ""}
+    labels = dict(template.labels or {}) or None
+    spec = _change(
+        demand.spec, nodeName=None, priority=priority_of(place), preemptionPolicy="Never", schedulingGates=None, schedulingGroup=None,
+        workloadRef=None,
+    )  # fmt: skip
+    buffer = demand.obj.metadata
+    owner = [objects.OwnerReference(KIND, buffer.name or "", "autoscaling.x-k8s.io/v1beta1", controller=True)]
+    namespace = buffer.namespace or "default"
+    found = []
+    for number in range(1, demand.chunks + 1):
+        name = f"capacity-buffer-{buffer.name}-{number}"
+        while f"{namespace}/{name}" in taken:
+            name += "-chunk"
+        taken.add(f"{namespace}/{name}")
+        metadata = objects.ObjectMeta(name, namespace, labels=labels, annotations=annotations, ownerReferences=owner)
+        found.append(objects.Pod(metadata, spec, _PENDING))
+    return found

@@ -1,0 +1,204 @@
+"""How many chunks each CapacityBuffer asks for, and of which pod template.
+
+Source: cluster-autoscaler pkg/capacitybuffer, translators (replicas.go, pod_template_translator.go, scalable_objects_translator.go) and
+filters (strategy_filter.go).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from models.kube import kinds, objects, pod_requests, quantity
+from models.kube.lenient_decode import shorten
+from models.kube.workload_objects import CapacityBuffer, CapacityBufferSpec, Job, PodTemplateSpec
+from models.snapshot.snapshot import Snapshot
+from models.workloads.ownership import named
+from models.workloads.pods import NotAdmitted, admitted
+
+#: The one strategy of cluster-autoscaler, and its default.
+ACTIVE: Final = "buffer.x-k8s.io/active-capacity"
+READY: Final = "ReadyForProvisioning"
+#: Chunks of one buffer beyond which its numbers are a slip of the pen.
+MOST: Final = 100_000
+#: Workloads whose template is read, by API group. "core" is how cluster-autoscaler writes the empty group.
+_SCALABLE: Final = {
+    "apps": ("Deployment", "ReplicaSet", "StatefulSet"),
+    "batch": ("Job",),
+    "": ("ReplicationController",),
+    "core": ("ReplicationController",),
+}
+
+
+@dataclass(frozen=True)
+class Demand:
+    """What a buffer asks for.
+
+    Attributes:
+        buffer: ``namespace/name``.
+        obj: The CapacityBuffer.
+        chunks: Number of pods of ``template`` that are to fit; 0 with a problem.
+        template: None with a problem.
+        spec: Of a chunk, as the API server would store it; None with a problem.
+        problem: Why the buffer asks for nothing, in a sentence; None if it does ask.
+        foreign: Whether another autoscaler may know more of it: with a problem of its strategy, or of a kind that is not read.
+        missing: Whether the problem is an object that is not there.
+    """
+
+    buffer: str
+    obj: CapacityBuffer
+    chunks: int = 0
+    template: PodTemplateSpec | None = None
+    spec: objects.PodSpec | None = None
+    problem: str | None = None
+    foreign: bool = False
+    missing: bool = False
+
+
+class _Unclear(Exception):
+    """The buffer asks for nothing that is known here; the text says why."""
+
+    foreign = missing = False
+
+
+class _Missing(_Unclear):
+    """An object is not there."""
+
+    missing = True
+
+
+class _Foreign(_Unclear):
+    """Another autoscaler may know more of it."""
+
+    foreign = True
+
+
+def demands(snapshot: Snapshot) -> list[Demand]:
+    """Return what each buffer asks for, in the order of their names."""
+    return [_demand(key, obj, snapshot) for key, obj in sorted(snapshot.capacity_buffers.items())]
+
+
+def sentences(found: Iterable[Demand]) -> Iterator[str]:
+    """Yield a sentence for each buffer that asks for nothing that is known."""
+    for demand in found:
+        if demand.problem is not None:
+            yield f"CapacityBuffer {demand.buffer} holds no headroom here: {demand.problem}"
+
+
+def _demand(key: str, obj: CapacityBuffer, snapshot: Snapshot) -> Demand:
+    spec = obj.spec or CapacityBufferSpec()
+    try:
+        if spec.provisioningStrategy not in (None, "", ACTIVE):
+            raise _Foreign(f"spec.provisioningStrategy {shorten(spec.provisioningStrategy)} is not known, expected {ACTIVE}")
+        if any(c.type == READY and c.status == "False" for c in (obj.status.conditions if obj.status else None) or ()):
+            raise _Unclear(f"its condition {READY} is False: the autoscaler could not make sense of it")
+        template, scale = _template(obj, spec, snapshot)
+        if template.spec is None:
+            raise _Unclear("its pod template has no spec")
+        if snapshot.shared_gpus != "none" and _asks_for_devices(template):
+            raise _Foreign(f"its chunks ask for devices, which are not read in buffers while sharedGPUs is {snapshot.shared_gpus}")
+        admitted_spec = admitted(template.spec, _namespace(obj), snapshot)
+        chunks = obj.status.replicas if obj.status is not None else None
+        if chunks is None:
+            chunks = _chunks(spec, scale, admitted_spec, snapshot)
+    except NotAdmitted as error:
+        return Demand(key, obj, problem=f"its pod template is refused: {error}", missing=True)
+    except _Unclear as error:
+        return Demand(key, obj, problem=str(error), foreign=error.foreign, missing=error.missing)
+    except quantity.QuantityError as error:
+        return Demand(key, obj, problem=str(error))
+    if chunks > MOST:
+        return Demand(key, obj, problem=f"it asks for {chunks} chunks, expected at most {MOST}")
+    return Demand(key, obj, max(0, chunks), template, admitted_spec)
+
+
+def _template(obj: CapacityBuffer, spec: CapacityBufferSpec, snapshot: Snapshot) -> tuple[PodTemplateSpec, int | None]:
+    """Return the pod template of a chunk, and the replicas of the workload that it is of."""
+    own, scalable = spec.podTemplateRef, spec.scalableRef
+    if (own is None) == (scalable is None):
+        raise _Unclear("spec has " + ("neither" if own is None else "both") + " of podTemplateRef and scalableRef, expected one of them")
+    managed = obj.status.podTemplateRef if obj.status is not None else None
+    found = _pod_template(obj, managed.name if managed is not None else None, snapshot)
+    scale = None
+    if own is not None:
+        found = found or _pod_template(obj, own.name, snapshot)
+        if found is None:
+            raise _Missing(f"there is no PodTemplate {shorten(f'{_namespace(obj)}/{own.name}')}, which spec.podTemplateRef names")
+        return found, None
+    assert scalable is not None
+    kind, group = scalable.kind or "", scalable.apiGroup or ""
+    if kind not in _SCALABLE.get(group, ()):
+        if found is None or obj.status is None or obj.status.replicas is None:
+            raise _Foreign(f"spec.scalableRef is a {shorten(kind)} of API group {shorten(group)}, a kind that is not read")
+        return found, None
+    workload = named(snapshot, kind, _namespace(obj), scalable.name or "")
+    if workload is not None:
+        scale = _scale(workload)
+        own_template = kinds.pod_template(workload)
+        found = found or (own_template[1] if own_template is not None else None)
+    if found is None:
+        missing = "has no pod template" if workload is not None else "is not there"
+        raise _Missing(f"{kind} {shorten(f'{_namespace(obj)}/{scalable.name}')}, which spec.scalableRef names, {missing}")
+    return found, scale
+
+
+def _asks_for_devices(template: PodTemplateSpec) -> bool:
+    """Return whether containers request resources of devices, or annotations ask for shares of them."""
+    spec, metadata = template.spec or objects.PodSpec(), template.metadata or objects.ObjectMeta()
+    asked = [
+        name
+        for container in (*(spec.containers or ()), *(spec.initContainers or ()))
+        for given in ((container.resources.requests, container.resources.limits) if container.resources is not None else ())
+        for name in given or ()
+    ]
+    return any("/" in name for name in asked) or any(key.startswith("gpu-") for key in metadata.annotations or ())
+
+
+def _chunks(spec: CapacityBufferSpec, scale: int | None, chunk: objects.PodSpec, snapshot: Snapshot) -> int:
+    """Return the number of chunks: the larger of replicas and percentage, as far as it fits into the limits."""
+    stated: list[int] = []
+    if spec.replicas is not None:
+        stated.append(max(0, spec.replicas))
+    if spec.percentage is not None and scale is not None:
+        stated.append(-(-max(0, spec.percentage) * max(0, scale) // 100))
+    if spec.limits is None:
+        if not stated:
+            raise _Unclear("spec has none of replicas, limits and, of a scalableRef, percentage: how many chunks it asks for is not said")
+        return max(stated)
+    within = _within(spec.limits, chunk, snapshot)
+    return min(max(stated), within) if stated else within
+
+
+def _within(limits: objects.ResourceList, chunk: objects.PodSpec, snapshot: Snapshot) -> int:
+    """Return how many chunks fit into limits. Resources that a chunk does not request limit nothing."""
+    asked = pod_requests.pod_request(objects.Pod(objects.ObjectMeta(), chunk), snapshot.gates)
+    counts = [
+        quantity.milli(limits[name]) // (amount if name == "cpu" else amount * 1000)
+        for name, amount in asked.items()
+        if name in limits and amount > 0
+    ]
+    if not counts:
+        raise _Unclear("spec.limits names no resource that its pod template requests")
+    return max(0, min(counts))
+
+
+def _pod_template(obj: CapacityBuffer, name: str | None, snapshot: Snapshot) -> PodTemplateSpec | None:
+    found = named(snapshot, "PodTemplate", _namespace(obj), name) if name else None
+    return found.template if found is not None else None
+
+
+def _scale(workload: Any) -> int:
+    """Return the replicas of a workload as its scale subresource has them, without a status those that it asks for; of a Job its
+    parallelism."""
+    if isinstance(workload, Job):
+        parallelism = workload.spec.parallelism if workload.spec is not None else None
+        return 1 if parallelism is None else parallelism
+    if workload.status is not None:
+        return workload.status.replicas or 0
+    replicas = workload.spec.replicas if workload.spec is not None else None
+    return 1 if replicas is None else int(replicas)
+
+
+def _namespace(obj: CapacityBuffer) -> str:
+    return obj.metadata.namespace or "default"

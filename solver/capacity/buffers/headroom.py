@@ -1,0 +1,99 @@
+"""The headroom of CapacityBuffers in one state of a cluster: the most chunks that fit beside all real pods, with a bound.
+
+The chunks of each buffer are a tier of their own below all real pods (:mod:`models.buffers.chunks`). So real pods are placed first, as
+many as can be, then the chunks of the first buffer, and so on.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+
+from models.buffers.chunks import buffer_of, priority_of, with_chunks
+from models.buffers.demand import Demand
+from models.cluster.cluster import Cluster
+from models.cluster.compile import compile_cluster
+from models.documents.headroom import BufferRoom, Headroom
+from models.documents.placement import Assignment
+from models.documents.policy import without_preferences
+from models.edits.binding import bound_as
+from models.kube.objects import pod_key
+from models.snapshot.scope import select
+from models.snapshot.snapshot import Snapshot
+from solver import rules
+from solver.explain.undecided import is_undecided
+from solver.objective.preferences import Objective
+from solver.placed_tiers import Answer, PlacedSearch
+from solver.rules.eligibility import possible
+from solver.runtime.run_context import RunContext
+from solver.solve import assignments_of
+
+
+def headroom(snapshot: Snapshot, state: str, context: RunContext) -> Headroom:
+    """Return how many chunks of each buffer fit into a snapshot in which real pods may wait. ``state``: its name in the document.
+
+    Raises:
+        InputError: quantities that cannot be summed.
+    """
+    edited, found = with_chunks(snapshot)
+    options = context.options
+    scope = select(edited, include_gated=options.include_gated)
+    cluster = compile_cluster(edited, scope, daemon_namespaces=options.exempt, policy=without_preferences(options.policy, "none"))
+    return Reader(edited, found, unsure=is_undecided(edited, scope.pending)).read(cluster, state, context)
+
+
+@dataclass
+class Reader:
+    """Reads the headroom of instances of one snapshot. ``edited``: with the chunks; ``unsure``: whether labels that are not known decide,
+    so that nothing is proved."""
+
+    edited: Snapshot
+    demands: Sequence[Demand]
+    unsure: bool
+    keys: list[str] = field(init=False)
+    chunks: dict[str, str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.keys = [pod_key(pod) for pod in self.edited.pods]
+        buffers = map(buffer_of, self.edited.pods)
+        self.chunks = {key: buffer for key, buffer in zip(self.keys, buffers, strict=True) if buffer is not None}
+
+    def read(self, cluster: Cluster, state: str, context: RunContext) -> Headroom:
+        """Return the headroom of an instance. Its pods are those of ``edited``."""
+        active = rules.build(cluster)
+        answer = PlacedSearch(Objective(cluster, active), active, possible(cluster, active), context).run()
+        assignments, _ = assignments_of(cluster, answer, self.keys)
+        fits = Counter(self.chunks[entry.pod] for entry in assignments if entry.pod in self.chunks)
+        waiting = sum(self.keys[i] not in self.chunks for i in cluster.scope.pending)
+        bounds = {} if self.unsure else _bounds(answer, cluster.per_priority(answer.counts.sum(axis=1)))
+        rooms = []
+        for place, demand in enumerate(self.demands):
+            bound = bounds.get(priority_of(place), demand.chunks)
+            rooms.append(BufferRoom(demand.buffer, demand.chunks, fits[demand.buffer], bound, demand.problem))
+        return Headroom(state, rooms, assignments, waiting - (len(assignments) - fits.total()))
+
+
+def beside(snapshot: Snapshot, state: str, sure: Sequence[Assignment], context: RunContext) -> Headroom:
+    """Return the headroom beside a placement of real pods that is known to be valid. Bounds are not proved: real pods could be placed in
+    another way. ``sure``: without devices."""
+    at = {entry.pod: entry.node for entry in sure}
+    found = headroom(
+        bound_as(snapshot, [(i, at[key]) for i, pod in enumerate(snapshot.pods) if (key := pod_key(pod)) in at]), state, context
+    )
+    last = max((entry.order for entry in sure), default=0)
+    later = [msgspec.structs.replace(entry, order=entry.order + last) for entry in found.assignments]
+    rooms = [msgspec.structs.replace(room, bound=room.chunks) for room in found.buffers]
+    return msgspec.structs.replace(found, buffers=rooms, assignments=[*sure, *later])
+
+
+def _bounds(answer: Answer, placed: dict[int, int]) -> dict[int, int]:
+    """Return the bounds that are proved, by priority: that of a tier holds where all tiers above it are closed."""
+    proved = {}
+    for priority in sorted(answer.bounds, reverse=True):
+        proved[priority] = max(placed[priority], answer.bounds[priority])
+        if placed[priority] < proved[priority]:
+            break
+    return proved

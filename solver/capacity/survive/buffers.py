@@ -1,0 +1,76 @@
+"""The headroom of CapacityBuffers after each failure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import combinations
+from math import comb
+from typing import Final
+
+from models.buffers.chunks import buffer_of, with_chunks
+from models.documents.headroom import Headroom
+from models.documents.survival import Scenario
+from models.snapshot.snapshot import Snapshot
+from solver.capacity.buffers.headroom import Reader
+from solver.capacity.buffers.states import LOOK, SHORT, STATE_FRACTION, in_state, undone
+from solver.capacity.survive.failures import after, domains
+from solver.capacity.survive.instance import Instance
+from solver.capacity.survive.options import SurviveOptions
+from solver.explain.undecided import is_undecided
+from solver.runtime.options import Options
+from solver.runtime.run_context import RunContext
+
+#: Failures beyond which the rest is left out, ...
+MAX_FAILURES: Final = 2_000
+#: ... and assignments in all of them together, which make the document large.
+MAX_ASSIGNMENTS: Final = 500_000
+
+
+def after_failures(
+    snapshot: Snapshot, asked: SurviveOptions, outcomes: Sequence[Scenario], context: RunContext
+) -> tuple[list[Headroom], list[str]]:
+    """Return the headroom after each failure, beside all pods that come back; and what a reader must know. ``outcomes``: what is known of
+    the failures."""
+    sure = {tuple(each.failed): each.assignments for each in outcomes if not each.preempted}
+    survived = {tuple(failed) for each in outcomes if each.outcome == "survives" for failed in (each.failed, *each.alike)}
+    nodes = domains(snapshot, asked)
+    context = replace(context, options=replace(context.options, include_gated=False))
+    derived = _Derived(snapshot, asked, context.options)
+    found: list[Headroom] = []
+    entries = 0
+    for failed in combinations(nodes, asked.at_once):
+        if context.over() or len(found) == MAX_FAILURES or entries > MAX_ASSIGNMENTS:
+            break
+        gone, state = [name for domain in failed for name in nodes[domain]], ",".join(failed)
+        room = derived.room(gone, state, context)
+        if room is None or (room.left and failed in survived):
+            room = in_state(after(snapshot, gone, asked).snapshot, state, context, sure.get(failed, ()))
+        if not room.left or asked.preemption or failed not in survived:  # else the search was too short to say anything
+            found.append(room)
+            entries += len(room.assignments)
+    return found, undone(len(found), comb(len(nodes), asked.at_once), "failures")
+
+
+class _Derived:
+    """The headroom after failures that can be derived from one compiled instance, in which the chunks wait, too."""
+
+    def __init__(self, snapshot: Snapshot, asked: SurviveOptions, options: Options) -> None:
+        edited, found = with_chunks(snapshot)
+        chunks = [pod for pod in edited.pods if buffer_of(pod) is not None]
+        self._instance: Instance | None = None
+        if any(pod.spec.volumes or pod.spec.resourceClaims for pod in chunks) or snapshot.device_classes:
+            return
+        self._instance = Instance(snapshot, asked, options, chunks)
+        cluster = self._instance.cluster
+        self._reader = Reader(cluster.snapshot, found, unsure=is_undecided(cluster.snapshot, cluster.scope.pending))
+
+    def room(self, gone: Sequence[str], state: str, context: RunContext) -> Headroom | None:
+        """Return the headroom after one failure; None if it cannot be derived."""
+        instance = self._instance
+        if instance is None or not instance.derivable(instance.nodes(gone).tolist()):
+            return None
+        limited = context.part(max(SHORT, context.deadline.left() * STATE_FRACTION))
+        found = self._reader.read(instance.left(gone), state, limited)
+        context.deadline.charge(LOOK + limited.deadline.elapsed())
+        return found

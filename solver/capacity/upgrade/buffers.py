@@ -1,0 +1,29 @@
+"""The headroom of CapacityBuffers during an upgrade."""
+
+from __future__ import annotations
+
+from models.documents.headroom import Headroom
+from models.documents.upgrade import Upgrade
+from models.edits import nodes as edits_nodes
+from models.edits import upgrade as edits
+from models.snapshot.snapshot import Snapshot
+from solver.capacity.buffers.states import in_state, undone
+from solver.runtime.run_context import RunContext
+
+
+def in_waves(snapshot: Snapshot, upgrade: Upgrade, context: RunContext) -> tuple[list[Headroom] | None, list[str]]:
+    """Return the headroom in each wave, once its moves are made and its nodes are gone, before others join; None where there are no
+    buffers; and what a reader must know."""
+    if not snapshot.capacity_buffers:
+        return None, []
+    found: list[Headroom] = []
+    now = snapshot
+    for wave in upgrade.waves:
+        if context.over():
+            break
+        now = edits.before(now, wave, upgrade.to)
+        missing = edits.moved(now, wave).copy()
+        edits_nodes.remove(missing, set(wave.drain))
+        found.append(in_state(missing, str(wave.wave), context))
+        now = edits.left_by(now, wave, upgrade.to)
+    return found, undone(len(found), len(upgrade.waves), "waves")
