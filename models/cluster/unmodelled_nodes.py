@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 from typing import Final
 
 from models.documents.placement import Unmodelled
 from models.kube.topology_objects import TopologyZone
+from models.numa.isolated_cpus import IsolatedCPUs
+from models.numa.node_policies import BALLOONS, TOPOLOGY_AWARE, governed, running
 from models.snapshot.snapshot import Snapshot
 
 _BALLOONS: Final = "the CPUs that balloons have left, and types that matchExpressions or preserve decide, are not checked"
@@ -19,6 +22,55 @@ _ZONES: Final = {
     "allocation for container": "zones of type allocation for container are not read: running containers have no zones",
     "l3 cache": "zones of type L3 cache are not read: containers on one NUMA zone count as equally close",
 }
+
+
+class NodePlugins:
+    """What a snapshot tells of the plugins of nri-plugins on its nodes: see :class:`models.numa.nri_annotations.Plugins`."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+        self.balloons_given = bool(snapshot.balloons_policies)
+
+    @cached_property
+    def _of(self) -> list[frozenset[str]]:
+        """By node, the plugins that may run there: one that says so, those whose policies govern the node, else either."""
+        snapshot, kinds = self._snapshot, {BALLOONS: "balloons_policies", TOPOLOGY_AWARE: "topology_aware_policies"}
+        given = {
+            plugin: governed(snapshot.nodes, getattr(snapshot, name), snapshot.node_topologies, plugin).of for plugin, name in kinds.items()
+        }
+        found = []
+        for n, node in enumerate(snapshot.nodes):
+            said = running(snapshot.node_topologies.get(node.metadata.name or ""))
+            here = {said} if said is not None else {plugin for plugin, of in given.items() if of[n] >= 0}
+            found.append(frozenset(here or kinds))
+        return found
+
+    @cached_property
+    def balloons(self) -> bool:
+        """Return True if some node may run the balloons policy."""
+        return any(BALLOONS in here for here in self._of)
+
+    @cached_property
+    def aware(self) -> bool:
+        """Return True if some node may run the topology-aware policy."""
+        return any(TOPOLOGY_AWARE in here for here in self._of)
+
+    @cached_property
+    def _known(self) -> list[bool]:
+        """By node that may run the topology-aware policy, whether its isolated CPUs are known."""
+        snapshot = self._snapshot
+        found = IsolatedCPUs(snapshot.nodes, snapshot.topology_aware_policies, snapshot.node_topologies, snapshot.pods)
+        return [known for known, here in zip(found.known.tolist(), self._of, strict=True) if TOPOLOGY_AWARE in here]
+
+    @property
+    def isolated_known(self) -> bool:
+        """Return True if the isolated CPUs of all nodes that may run the topology-aware policy are known."""
+        return all(self._known)
+
+    @property
+    def isolated_partly(self) -> bool:
+        """Return True if the isolated CPUs of some nodes are known."""
+        return any(self._known)
 
 
 def of_nodes(snapshot: Snapshot) -> Iterator[Unmodelled]:
@@ -34,7 +86,7 @@ def of_nodes(snapshot: Snapshot) -> Iterator[Unmodelled]:
     if snapshot.balloons_policies:
         from models.numa.balloons import Balloons
 
-        governed = Balloons(snapshot.nodes, snapshot.balloons_policies).governed
+        governed = Balloons(snapshot.nodes, snapshot.balloons_policies, snapshot.node_topologies).governed
         yield from (Unmodelled(f"Node/{names[n]}", "BalloonsPolicy", _BALLOONS) for n in governed)
     for key, policy in sorted(snapshot.topology_aware_policies.items()):
         if policy.spec is not None and (policy.spec.colocatePods or policy.spec.colocateNamespaces):

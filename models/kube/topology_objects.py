@@ -69,8 +69,13 @@ class BalloonsPolicy(Struct):
 
 
 class TopologyAwarePolicySpec(Struct):
+    """``preferIsolatedCPUs``: True where it is not given."""
+
     colocatePods: bool | None = None
     colocateNamespaces: bool | None = None
+    preferIsolatedCPUs: bool | None = None
+    preferSharedCPUs: bool | None = None
+    reservedPoolNamespaces: list[str] | None = None
 
 
 class TopologyAwarePolicy(Struct):

@@ -12,7 +12,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Final
 
 import numpy as np
 
@@ -20,28 +19,24 @@ from models.kube import quantity
 from models.kube.lenient_decode import shorten
 from models.kube.objects import Container, Node, Pod
 from models.kube.selectors import Bools
-from models.kube.topology_objects import BalloonsPolicy, BalloonType
+from models.kube.topology_objects import BalloonsPolicy, BalloonType, NodeResourceTopology
 from models.numa.container_expressions import glob
-from models.numa.nri_annotations import BALLOON, POLICY, PRESERVE, effective
+from models.numa.node_policies import BALLOONS, governed
+from models.numa.nri_annotations import BALLOON, PRESERVE, effective
 
-#: Labels with the group of a node; the current one first.
-_GROUPS: Final = ("config.nri/group", "group.config.nri", f"{POLICY}/group")
 #: Types that every policy has, and the namespaces of the first.
 _RESERVED, _DEFAULT, _SYSTEM = "reserved", "default", "kube-system"
-#: Where the policies of a cluster are by default.
-_HOME: Final = "kube-system"
 
 
 class Balloons:
     """The policies of nodes, and the verdict on a pod under each. ``governed``: the numbers of the nodes that have one."""
 
-    def __init__(self, nodes: Sequence[Node], policies: Mapping[str, BalloonsPolicy]) -> None:
-        self._policies: list[tuple[list[BalloonType], bool]] = []
-        named: dict[str, int] = {}
-        for key in sorted(policies, key=lambda key: (not key.startswith(f"{_HOME}/"), key)):
-            if named.setdefault(key.partition("/")[2], len(self._policies)) == len(self._policies):
-                self._policies.append(_types(policies[key]))
-        self._of = np.array([named.get(_governing(node, named), -1) for node in nodes], dtype=np.int64)
+    def __init__(
+        self, nodes: Sequence[Node], policies: Mapping[str, BalloonsPolicy], topologies: Mapping[str, NodeResourceTopology]
+    ) -> None:
+        found = governed(nodes, policies, topologies, BALLOONS)
+        self._policies = [_types(each) for each in found.policies]
+        self._of = found.of
         self.governed = np.flatnonzero(self._of >= 0).tolist()
 
     def key(self, pod: Pod) -> list[object]:
@@ -72,13 +67,6 @@ class Balloons:
             if reason is not None:
                 return reason
         return None
-
-
-def _governing(node: Node, named: Mapping[str, int]) -> str:
-    own = f"node.{node.metadata.name}"
-    labels = node.metadata.labels or {}
-    group = next((labels[label] for label in _GROUPS if labels.get(label)), None)
-    return own if own in named else f"group.{group}" if group else "default"
 
 
 def _types(policy: BalloonsPolicy) -> tuple[list[BalloonType], bool]:
