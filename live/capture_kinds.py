@@ -26,6 +26,7 @@ ORDER: Final = (
     "ResourceQuota",
     "LimitRange",
     "PodDisruptionBudget",
+    "EvictionRequest",
     "ResourceClaimTemplate",
     "ResourceClaim",
     "DeviceClass",
@@ -59,6 +60,7 @@ _OPTIONAL: Final = frozenset(
         "ResourceQuota",
         "LimitRange",
         "RuntimeClass",
+        "EvictionRequest",
         *_DEVICES,
     }
 )

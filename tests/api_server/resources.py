@@ -96,6 +96,7 @@ RESOURCES: tuple[Resource, ...] = (
     Resource("PodGroup", "podgroups", "scheduling.volcano.sh", "v1beta1", True, ("status",)),
     _cluster("RuntimeClass", "runtimeclasses", "node.k8s.io", "v1"),
     _cluster("NodeResourceTopology", "noderesourcetopologies", "topology.node.k8s.io", "v1alpha2"),
+    Resource("EvictionRequest", "evictionrequests", "lifecycle.k8s.io", "v1alpha1", True, ("status",)),
     Resource("BalloonsPolicy", "balloonspolicies", "config.nri", "v1alpha1", True, ("status",)),
     Resource("TopologyAwarePolicy", "topologyawarepolicies", "config.nri", "v1alpha1", True, ("status",)),
 )
