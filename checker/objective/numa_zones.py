@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from checker.objective import topology_manager
+from checker.objective.colocation import colocation
 from checker.objective.container_affinity import Affinity
 from checker.objective.kubelet import Kubelet, zones_due
 from checker.objective.topology_manager import Ask, Machine
@@ -89,7 +90,7 @@ def judge(snapshot: Snapshot, placed: Sequence[Assignment], absent: Collection[s
     for key, bound in pods.items():
         if bound.spec.nodeName in there and key not in listed and key not in gone:
             fixed.setdefault(bound.spec.nodeName or "", []).append(bound)
-    zones = Zones()
+    zones, near = Zones(), colocation(policy, snapshot) if policy.multipliers.containerAffinity else None
     asked: dict[object, Sequence[Ask]] = {}
     for name, entries in there.items():
         found = topologies.get(name)
@@ -102,22 +103,20 @@ def judge(snapshot: Snapshot, placed: Sequence[Assignment], absent: Collection[s
                 if memo not in asked:
                     asked[memo] = topology_manager.asks(pod.pod, machine.scope)
                 pod.asks = asked[memo]
-        _judge_node(name, machine, entries, fixed.get(name, ()), policy, zones)
+        _judge_node(name, machine, entries, zones)
+        if near is not None:
+            affinity = Affinity(machine, policy, near)
+            zones.points += affinity.points([(pod.pod, pod.pools) for pod in entries], fixed.get(name, ()))
     return zones
 
 
-def _judge_node(
-    name: str, machine: Machine | None, placed: Sequence[_Placed], fixed: Sequence[objects.Pod], policy: Policy, zones: Zones
-) -> None:
+def _judge_node(name: str, machine: Machine | None, placed: Sequence[_Placed], zones: Zones) -> None:
     faults: list[tuple[str, str, str]] = []
     for pod in placed:
         faults += [(pod.key, ZONES, why) for why in _read_pools(pod, machine)]
     if machine is not None:
         faults += _zone_faults(machine, placed)
         faults += _turned_away(machine, placed)
-    if policy.multipliers.containerAffinity:
-        affinity = Affinity(machine, policy)
-        zones.points += affinity.points([(pod.pod, pod.pools) for pod in placed], fixed)
     zones.faults += [(key, name, rule, why) for key, rule, why in faults]
 
 

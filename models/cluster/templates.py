@@ -21,6 +21,7 @@ from models.kube.objects import Pod, PodAffinityTerm
 from models.kube.pod_spec import affinity_terms, claim_keys, image_names, named_claims, preferred_terms, required_terms
 from models.kube.selectors import Requirement, Selector, canonical, label_key_requirements, selector_matches
 from models.numa.annotations import has_hints
+from models.numa.colocation import switched
 from models.numa.containers import ContainerClass, NoContainers
 from models.snapshot.scope import Scope, is_mirror
 from models.snapshot.snapshot import InputError, Snapshot
@@ -104,7 +105,7 @@ class TemplateReader:
         self.matchers = Matchers()
         self.namespaces = {*snapshot.namespaces, *(p.metadata.namespace or "default" for p in snapshot.pods)}
         self._selected: dict[Selector, frozenset[str]] = {}
-        self.containers = _containers(snapshot, scope, policy, rejecting=any(tree.rejects for tree in trees))
+        self.containers = _containers(snapshot, scope, switched(policy, snapshot), rejecting=any(tree.rejects for tree in trees))
         self.default_spread = DefaultSpread(snapshot, policy)
         self._refused = refusals(snapshot, policy, daemon_namespaces)
         self.balloons, self.isolated = _balloons(snapshot), _isolated(snapshot)

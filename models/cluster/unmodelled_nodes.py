@@ -8,12 +8,13 @@ from typing import Final
 
 from models.documents.placement import Unmodelled
 from models.kube.topology_objects import TopologyZone
+from models.numa.colocation import saying
 from models.numa.isolated_cpus import IsolatedCPUs
 from models.numa.node_policies import BALLOONS, TOPOLOGY_AWARE, governed, running
 from models.snapshot.snapshot import Snapshot
 
 _BALLOONS: Final = "the CPUs that balloons have left, and types that matchExpressions or preserve decide, are not checked"
-_COLOCATE: Final = "colocatePods and colocateNamespaces are read from the policy file, not from this object"
+_COLOCATE: Final = "turned on for {} of {} nodes only: the policy file alone decides"
 #: Types of zones that are read as nodes, sockets, dies and NUMA zones, in small letters and with spaces; a virtual node is the root.
 _READ: Final = frozenset({"node", "socket", "die", "numa", "numa node", "numanode", "virtual node", ""})
 #: Types of zones -> what becomes of them.
@@ -88,9 +89,9 @@ def of_nodes(snapshot: Snapshot) -> Iterator[Unmodelled]:
 
         governed = Balloons(snapshot.nodes, snapshot.balloons_policies, snapshot.node_topologies).governed
         yield from (Unmodelled(f"Node/{names[n]}", "BalloonsPolicy", _BALLOONS) for n in governed)
-    for key, policy in sorted(snapshot.topology_aware_policies.items()):
-        if policy.spec is not None and (policy.spec.colocatePods or policy.spec.colocateNamespaces):
-            yield Unmodelled(f"TopologyAwarePolicy/{key}", "spec", _COLOCATE)
+    for name, here in saying(snapshot).items():
+        if 0 < here < len(snapshot.nodes):
+            yield Unmodelled("TopologyAwarePolicy", f"spec.{name}", _COLOCATE.format(here, len(snapshot.nodes)))
 
 
 def _kind(zone: TopologyZone) -> str:

@@ -103,16 +103,9 @@ def test_what_is_not_judged_of_a_policy_is_named() -> None:
 def test_zones_that_are_not_read_are_named() -> None:
     zones = [{"name": "default[0]", "type": "balloon"}, {"name": "l3", "type": "L3 cache"}, {"name": "s", "type": "socket"}]
     topology = {"apiVersion": "topology.node.k8s.io/v1alpha2", "kind": "NodeResourceTopology", "metadata": {"name": "n1"}, "zones": zones}
-    aware = {
-        "apiVersion": "config.nri/v1alpha1",
-        "kind": "TopologyAwarePolicy",
-        "metadata": {"name": "default"},
-        "spec": {"colocatePods": True},
-    }
-    snapshot = from_objects([node("n1"), topology, aware, pod("p")])
+    snapshot = from_objects([node("n1"), topology, pod("p")])
     found = [(each.pod, each.effect.partition(" are ")[0]) for each in unmodelled.find(snapshot, snapshot.pods)]
-    assert found[:2] == [("Node/n1", "zones of type balloon"), ("Node/n1", "zones of type L3 cache")]
-    assert found[2:] == [("TopologyAwarePolicy/default/default", "colocatePods and colocateNamespaces")]
+    assert found == [("Node/n1", "zones of type balloon"), ("Node/n1", "zones of type L3 cache")]
 
 
 @pytest.mark.parametrize("seed", range(60))
