@@ -19,7 +19,7 @@ _COLOCATE: Final = "turned on for {} of {} nodes only: the policy file alone dec
 _READ: Final = frozenset({"node", "socket", "die", "numa", "numa node", "numanode", "virtual node", ""})
 #: Types of zones -> what becomes of them.
 _ZONES: Final = {
-    "balloon": "zones of type balloon are not read: CPUs of balloons count as those of the node",
+    "balloon": "zones of type balloon are not read, but for allocatable: CPUs count as those of the node, its containers as equally close",
     "allocation for container": "zones of type allocation for container are not read: running containers have no zones",
     "l3 cache": "zones of type L3 cache are not read: containers on one NUMA zone count as equally close",
 }

@@ -6,7 +6,8 @@ the policy (chooseBalloonDef). A type that is chosen by expressions, and the CPU
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from fractions import Fraction
 
 from checker.rules.node_policies.governing import by_name, governing, is_kept, matches, nearest
 from models.kube import objects, quantity, topology_objects
@@ -21,6 +22,7 @@ class Policies:
     def __init__(self, snapshot: Snapshot) -> None:
         specs = {key: policy.spec or topology_objects.BalloonsPolicySpec() for key, policy in snapshot.balloons_policies.items()}
         self._by_name, self._topologies = by_name(specs), snapshot.node_topologies
+        self._by_node: dict[str, dict[str, Fraction]] = {}
 
     def __bool__(self) -> bool:
         return bool(self._by_name)
@@ -33,12 +35,26 @@ class Policies:
         for container in [*(pod.spec.containers or ()), *(pod.spec.initContainers or ())]:
             if is_kept(pod, container):
                 continue
-            why = _fault(spec, pod, container)
+            why = _fault(spec, pod, container, self._sizes(node.metadata.name or ""))
             if why:
                 yield RULE, f"container {container.name}: {why}"
 
+    def _sizes(self, node: str) -> dict[str, Fraction]:
+        """Return how many CPUs an empty balloon of each type can have on a node, as far as the node says."""
+        if node not in self._by_node:
+            topology, sizes = self._topologies.get(node), dict[str, Fraction]()
+            for zone in (topology.zones if topology is not None else None) or ():
+                cpus = [each.allocatable for each in zone.resources or () if each.name == "cpu"] if zone.type.lower() == "balloon" else []
+                if "[" in zone.name and cpus and cpus[0] is not None:
+                    name = zone.name[: zone.name.rindex("[")]
+                    sizes[name] = max(sizes.get(name, Fraction(0)), quantity.parse(cpus[0]))
+            self._by_node[node] = sizes
+        return self._by_node[node]
 
-def _fault(spec: topology_objects.BalloonsPolicySpec, pod: objects.Pod, container: objects.Container) -> str | None:
+
+def _fault(
+    spec: topology_objects.BalloonsPolicySpec, pod: objects.Pod, container: objects.Container, sizes: Mapping[str, Fraction]
+) -> str | None:
     limits = {"reserved": 0, "default": 0} | {each.name: each.maxCPUs or 0 for each in reversed(spec.balloonTypes or [])}
     asked = nearest(pod, "balloon.balloons", container)
     name = asked[1] if asked is not None else _by_namespace(spec, pod.metadata.namespace or "default")
@@ -49,6 +65,9 @@ def _fault(spec: topology_objects.BalloonsPolicySpec, pod: objects.Pod, containe
     raw = ((container.resources.requests if container.resources is not None else None) or {}).get("cpu", 0)
     if limits[name] != 0 and quantity.parse(raw) > limits[name]:
         return f"{raw} CPUs are more than a balloon of type {name!r} can have"
+    composite = next((bool(each.components) for each in spec.balloonTypes or () if each.name == name), False)
+    if name in sizes and not composite and quantity.ceil(quantity.parse(raw) * 1000) > sizes[name] * 1000:
+        return f"{raw} CPUs are more than a balloon of type {name!r} can have on the node"
     return None
 
 
