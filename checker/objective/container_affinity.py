@@ -126,5 +126,7 @@ class Affinity:
         if not a[0] or not b[0]:
             return levels.sameNode
         if both.bit_count() == 1:
+            return levels.cache if machine.around else levels.sameZone
+        if any(both & zone == both for zone in machine.around):
             return levels.sameZone
         return levels.sameSocket if any(both & socket == both for socket in machine.sockets) else levels.sameNode

@@ -240,10 +240,10 @@ class _Room:
 
     def _why_not(self, item: _Item) -> str | None:
         machine = self._machine
-        if item.pool.bit_count() != 1 and item.pool not in (*machine.sockets, machine.whole):
+        if item.pool.bit_count() != 1 and item.pool not in (*machine.around, *machine.sockets, machine.whole):
             return f"zones {machine.show(item.pool)} are no zone, socket or node"
         zones = [1 << place for place in range(len(machine.zones))]
-        for tighter in (*zones, *machine.sockets):
+        for tighter in (*zones, *machine.around, *machine.sockets):
             if tighter & item.pool == tighter and tighter not in (item.pool, machine.whole) and self._has_room(tighter, item):
                 return f"has zones {machine.show(item.pool)}, but {machine.show(tighter)} has room for it"
         return None
@@ -262,6 +262,7 @@ class _Room:
 
     def _unions(self, used: set[int]) -> set[int]:
         """Unions of pools. Those of pools that do not overlap are left out: if such a set lacks something, a part of it does."""
+        used = {*used, *self._machine.around}  # caches share the memory of their NUMA zone
         unions = new = set(used)
         pools = 1
         while new and (len(self._machine.zones) <= ALL_SETS or pools < _MOST_POOLS):

@@ -7,7 +7,8 @@ from functools import cached_property
 from typing import Final
 
 from models.documents.placement import Unmodelled
-from models.kube.topology_objects import TopologyZone
+from models.kube.topology_objects import NodeResourceTopology, TopologyZone
+from models.numa import node_topology
 from models.numa.colocation import saying
 from models.numa.isolated_cpus import IsolatedCPUs
 from models.numa.node_policies import BALLOONS, TOPOLOGY_AWARE, governed, running
@@ -21,7 +22,7 @@ _READ: Final = frozenset({"node", "socket", "die", "numa", "numa node", "numanod
 _ZONES: Final = {
     "balloon": "zones of type balloon are not read, but for allocatable: CPUs count as those of the node, its containers as equally close",
     "allocation for container": "zones of type allocation for container are not read: running containers have no zones",
-    "l3 cache": "zones of type L3 cache are not read: containers on one NUMA zone count as equally close",
+    "l3 cache": "zones of type L3 cache are not read: the Topology Manager rejects pods there, or they are in no NUMA zone",
 }
 
 
@@ -81,6 +82,8 @@ def of_nodes(snapshot: Snapshot) -> Iterator[Unmodelled]:
         found = snapshot.node_topologies.get(name)
         kinds = dict.fromkeys(_kind(zone) for zone in (found.zones if found is not None else None) or ())
         for kind in kinds:
+            if kind == "l3 cache" and found is not None and _has_caches(found):
+                continue
             if kind not in _READ:
                 effect = _ZONES.get(kind, f"zones of type {kind[:60]} are not read")
                 yield Unmodelled(f"Node/{name}", "NodeResourceTopology", effect)
@@ -92,6 +95,15 @@ def of_nodes(snapshot: Snapshot) -> Iterator[Unmodelled]:
     for name, here in saying(snapshot).items():
         if 0 < here < len(snapshot.nodes):
             yield Unmodelled("TopologyAwarePolicy", f"spec.{name}", _COLOCATE.format(here, len(snapshot.nodes)))
+
+
+def _has_caches(found: NodeResourceTopology) -> bool:
+    """Return True if the L3 caches of a node are read."""
+    try:
+        tree = node_topology.tree(found)
+    except node_topology.TopologyError:
+        return True  # compiling says so
+    return tree is not None and bool(tree.numa)
 
 
 def _kind(zone: TopologyZone) -> str:
