@@ -14,7 +14,8 @@ import msgspec
 
 from checker.devices import start as devices
 from checker.replicas import Crowd, Replicas
-from checker.rules import admission, affinity, balloons, gangs, node_rules, resources, spread, volumes
+from checker.rules import admission, affinity, gangs, node_rules, resources, spread, volumes
+from checker.rules.node_policies import NodePolicies
 from models.documents.placement import DeviceResult
 from models.documents.policy import DEFAULT, Policy
 from models.kube import objects
@@ -101,7 +102,7 @@ class Judge:
         self._known_grants = granted
         self._policy = policy
         self._refused = admission.refused(snapshot, policy, exempt)
-        self._balloons = balloons.Policies(snapshot.balloons_policies)
+        self._node_policies = NodePolicies(snapshot)
         self._places = {
             name: _Place(node, name, resources.node_capacity(node), node_rules.is_open(node)) for name, node in self.nodes.items()
         }
@@ -151,7 +152,7 @@ class Judge:
         lot.tied = self._affinity.is_tied(lot.member)
         lot.ports = resources.host_ports(pod)
         lot.counts = self._spread.watching(pod, lot.member.profile)
-        lot.plain = not (lot.ports or spec.nodeName or spec.volumes or self._refused or self._balloons or self._devices is not None)
+        lot.plain = not (lot.ports or spec.nodeName or spec.volumes or self._refused or self._node_policies or self._devices is not None)
         lot.bare = lot.plain and not (lot.choosy or lot.tied or lot.counts) and lot.spread is spread.NO_SPREAD
 
     def _asks(self, lot: _Lot) -> resources.Amounts:
@@ -355,7 +356,7 @@ class Judge:
 
     def _rare_faults(self, lot: _Lot, pod: objects.Pod, place: _Place) -> list[Fault]:
         """What few pods have to do with: quotas, a node of their own, host ports."""
-        found = list(self._balloons.faults(pod, place.node)) if self._balloons else []
+        found = list(self._node_policies.faults(pod, place.node)) if self._node_policies else []
         if self._refused and (refusal := self._refused.get(objects.pod_key(pod))) is not None:
             found.append(refusal)
         own = pod.spec.nodeName

@@ -27,6 +27,7 @@ ORDER: Final = (
     "ResourceQuota",
     "LimitRange",
     "PodDisruptionBudget",
+    "EvictionRequest",
     "ResourceClaimTemplate",
     "ResourceClaim",
     "DeviceClass",
@@ -61,6 +62,7 @@ _OPTIONAL: Final = frozenset(
         "ResourceQuota",
         "LimitRange",
         "RuntimeClass",
+        "EvictionRequest",
         *_DEVICES,
     }
 )

@@ -19,7 +19,7 @@ from models.cluster.storage import migrated_volumes
 from models.kube import device_objects, kinds, objects, storage_objects, workload_objects
 from models.kube.closed_nodes import CLOSED_BY
 from models.numa.annotations import AFFINITY, ANTI_AFFINITY, PREFIXES
-from models.numa.nri_annotations import BALLOON, FALSE, TRUE
+from models.numa.nri_annotations import BALLOON, FALSE, NO_HINTS, TRUE
 from models.snapshot.api_types import Unread
 from models.snapshot.decode import JSON_ERRORS, Reader
 from models.snapshot.interning import is_of_node_policy
@@ -253,7 +253,7 @@ def kept_annotations(annotations: dict[str, str] | None) -> dict[str, str] | Non
         if key in READ or key.startswith(_READ_PREFIX) or (key.startswith(_NUMBERED) and _NUMBER.fullmatch(value)):
             kept[key] = value
         elif is_of_node_policy(key):
-            kept[key] = value if key.partition("/")[0] == BALLOON or value in (*TRUE, *FALSE) else ""
+            kept[key] = value if key.partition("/")[0] == BALLOON or value in (*TRUE, *FALSE, NO_HINTS) else ""
         elif key in PRESENT:
             kept[key] = ""
     return kept or None

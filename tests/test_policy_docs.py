@@ -72,6 +72,8 @@ def _default(field: inspect.Field) -> Any:
 
 def _described(kind: inspect.Type) -> str:
     """How the type of a field must begin in a table."""
+    if isinstance(kind, inspect.UnionType):
+        return f"{_described(kind.types[0])}, or null"
     if isinstance(kind, inspect.IntType):
         return f"whole number, {kind.ge} to {kind.le}"
     if isinstance(kind, inspect.BoolType):

@@ -18,7 +18,8 @@ import msgspec
 from checker.capacity.waves.standing import Standing
 from checker.plan.state import Held
 from checker.plan.volumes import Volumes
-from checker.rules import affinity, balloons, node_rules, resources, spread
+from checker.rules import affinity, node_rules, resources, spread
+from checker.rules.node_policies import NodePolicies
 from models.kube import objects
 from models.kube.pod_spec import SELECTED_NODE
 from models.snapshot.snapshot import Snapshot
@@ -74,7 +75,7 @@ class Outage:
     """
 
     def __init__(self, snapshot: Snapshot, exempt: Collection[str], visitors: Iterable[objects.Pod] = ()) -> None:
-        self._balloons = balloons.Policies(snapshot.balloons_policies)
+        self._node_policies = NodePolicies(snapshot)
         self.snapshot = snapshot  # keeps parts of pods in memory, which are known by their ids
         self.nodes = {node.metadata.name or "": node for node in snapshot.nodes}
         self.gone: frozenset[str] = frozenset()
@@ -157,7 +158,7 @@ class Outage:
             return [("NodeName", "the node is not there")]
         pod, node = runner.pod, self.nodes[name]
         found: list[Fault] = node_rules.node_faults(pod.spec, node, self.snapshot.gates)
-        found += self._balloons.faults(pod, node) if self._balloons else ()
+        found += self._node_policies.faults(pod, node) if self._node_policies else ()
         found += self._held[name].faults(self.requests(runner), self._asked.ports(pod), self._capacity[name])
         if pod.spec.volumes:
             found += self._volumes.faults(pod, node)

@@ -25,7 +25,7 @@ from models.snapshot.snapshot import Snapshot
 #: Rules that are asked again here.
 JUDGED: Final = frozenset(
     {
-        "BalloonsPolicy",
+        "BalloonsPolicy", "TopologyAwarePolicy",
         "DynamicResources", "InterPodAffinity", "LimitRanger", "NodeAffinity", "NodeDeclaredFeatures", "NodeName", "NodePorts",
         "NodeResourcesFit", "NodeUnschedulable", "NodeVolumeLimits", "PodNodeSelector", "PodOS", "PodTolerationRestriction",
         "PodTopologySpread", "ResourceQuota", "TaintToleration", "VolumeBinding", "VolumeRestrictions", "VolumeZone",

@@ -16,6 +16,7 @@ from itertools import chain
 
 import msgspec
 
+from checker.objective.colocation import Colocation
 from checker.objective.topology_manager import Machine
 from models.documents.policy import Closeness, Policy
 from models.kube import objects
@@ -38,9 +39,9 @@ class _Member:
 class Affinity:
     """Container affinity on one node."""
 
-    def __init__(self, machine: Machine | None, policy: Policy) -> None:
+    def __init__(self, machine: Machine | None, policy: Policy, colocation: Colocation) -> None:
         self._machine = machine if machine is not None and len(machine.zones) > 1 else None
-        self._policy = policy
+        self._policy, self._colocation = policy, colocation
         self._levels: Closeness = policy.closeness
 
     def points(self, placed: Sequence[tuple[objects.Pod, Mapping[str, int]]], fixed: Sequence[objects.Pod]) -> int:
@@ -52,8 +53,7 @@ class Affinity:
         Raises:
             QuantityError: a malformed quantity of cpu or memory.
         """
-        colocate = self._policy.colocatePods or self._policy.colocateNamespaces
-        if not colocate and not any(has_hints(pod) for pod in chain((pod for pod, _ in placed), fixed)):
+        if not any(self._colocation) and not any(has_hints(pod) for pod in chain((pod for pod, _ in placed), fixed)):
             return 0
         groups = [self._members(pod, pools) for pod, pools in placed]
         groups += [self._members(pod, None) for pod in fixed]
@@ -82,7 +82,7 @@ class Affinity:
             for entry in own.entries:
                 if entry.scope is None:
                     total += self._sum([(entry.weight, own)], [m for m in members if entry.match.holds(m.view)])
-        if self._policy.colocatePods:
+        if self._colocation.pods:
             total += self._sum([(COLOCATE, m) for m in members if not m.entries], members)
         return total
 
@@ -96,7 +96,7 @@ class Affinity:
         total = 0
         for (scope, match), owners in wishes.items():
             total += self._sum(owners, [m for m in members if scope.holds(m.view) and match.holds(m.view)])
-        if self._policy.colocateNamespaces:
+        if self._colocation.namespaces:
             spaces: dict[str, list[_Member]] = {}
             for member in members:
                 spaces.setdefault(member.view.namespace, []).append(member)
@@ -126,5 +126,7 @@ class Affinity:
         if not a[0] or not b[0]:
             return levels.sameNode
         if both.bit_count() == 1:
+            return levels.cache if machine.around else levels.sameZone
+        if any(both & zone == both for zone in machine.around):
             return levels.sameZone
         return levels.sameSocket if any(both & socket == both for socket in machine.sockets) else levels.sameNode

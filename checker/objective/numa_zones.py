@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from checker.objective import topology_manager
+from checker.objective.colocation import colocation
 from checker.objective.container_affinity import Affinity
 from checker.objective.kubelet import Kubelet, zones_due
 from checker.objective.topology_manager import Ask, Machine
@@ -89,7 +90,7 @@ def judge(snapshot: Snapshot, placed: Sequence[Assignment], absent: Collection[s
     for key, bound in pods.items():
         if bound.spec.nodeName in there and key not in listed and key not in gone:
             fixed.setdefault(bound.spec.nodeName or "", []).append(bound)
-    zones = Zones()
+    zones, near = Zones(), colocation(policy, snapshot) if policy.multipliers.containerAffinity else None
     asked: dict[object, Sequence[Ask]] = {}
     for name, entries in there.items():
         found = topologies.get(name)
@@ -102,22 +103,20 @@ def judge(snapshot: Snapshot, placed: Sequence[Assignment], absent: Collection[s
                 if memo not in asked:
                     asked[memo] = topology_manager.asks(pod.pod, machine.scope)
                 pod.asks = asked[memo]
-        _judge_node(name, machine, entries, fixed.get(name, ()), policy, zones)
+        _judge_node(name, machine, entries, zones)
+        if near is not None:
+            affinity = Affinity(machine, policy, near)
+            zones.points += affinity.points([(pod.pod, pod.pools) for pod in entries], fixed.get(name, ()))
     return zones
 
 
-def _judge_node(
-    name: str, machine: Machine | None, placed: Sequence[_Placed], fixed: Sequence[objects.Pod], policy: Policy, zones: Zones
-) -> None:
+def _judge_node(name: str, machine: Machine | None, placed: Sequence[_Placed], zones: Zones) -> None:
     faults: list[tuple[str, str, str]] = []
     for pod in placed:
         faults += [(pod.key, ZONES, why) for why in _read_pools(pod, machine)]
     if machine is not None:
         faults += _zone_faults(machine, placed)
         faults += _turned_away(machine, placed)
-    if policy.multipliers.containerAffinity:
-        affinity = Affinity(machine, policy)
-        zones.points += affinity.points([(pod.pod, pod.pools) for pod in placed], fixed)
     zones.faults += [(key, name, rule, why) for key, rule, why in faults]
 
 
@@ -241,10 +240,10 @@ class _Room:
 
     def _why_not(self, item: _Item) -> str | None:
         machine = self._machine
-        if item.pool.bit_count() != 1 and item.pool not in (*machine.sockets, machine.whole):
+        if item.pool.bit_count() != 1 and item.pool not in (*machine.around, *machine.sockets, machine.whole):
             return f"zones {machine.show(item.pool)} are no zone, socket or node"
         zones = [1 << place for place in range(len(machine.zones))]
-        for tighter in (*zones, *machine.sockets):
+        for tighter in (*zones, *machine.around, *machine.sockets):
             if tighter & item.pool == tighter and tighter not in (item.pool, machine.whole) and self._has_room(tighter, item):
                 return f"has zones {machine.show(item.pool)}, but {machine.show(tighter)} has room for it"
         return None
@@ -263,6 +262,7 @@ class _Room:
 
     def _unions(self, used: set[int]) -> set[int]:
         """Unions of pools. Those of pools that do not overlap are left out: if such a set lacks something, a part of it does."""
+        used = {*used, *self._machine.around}  # caches share the memory of their NUMA zone
         unions = new = set(used)
         pools = 1
         while new and (len(self._machine.zones) <= ALL_SETS or pools < _MOST_POOLS):

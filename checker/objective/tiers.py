@@ -7,6 +7,7 @@ from operator import attrgetter
 from typing import Protocol
 
 from checker.objective import tie_break
+from checker.objective.colocation import colocation
 from checker.replicas import Whereabouts
 from checker.rules.resources import Amounts
 from checker.violation import DOCUMENT, Violation
@@ -128,7 +129,5 @@ def objective_faults(
 
 def _zones_matter(snapshot: Snapshot, entries: Sequence[Assignment], policy: Policy) -> bool:
     """Return whether anything speaks of NUMA zones or of hints between containers; what judges them is loaded only then."""
-    hinted = policy.multipliers.containerAffinity and (
-        policy.colocatePods or policy.colocateNamespaces or any(has_hints(pod) for pod in snapshot.pods)
-    )
+    hinted = policy.multipliers.containerAffinity and (any(colocation(policy, snapshot)) or any(has_hints(pod) for pod in snapshot.pods))
     return bool(hinted or any(map(_CONTAINERS, entries)) or node_topologies(policy, snapshot))

@@ -46,6 +46,8 @@ class Machine:
     policy: str
     scope: str
     offered: Collection[str]
+    #: The caches of each NUMA zone, where zones are L3 caches; else nothing.
+    around: tuple[int, ...] = ()
 
     @property
     def rejects(self) -> bool:
@@ -61,6 +63,9 @@ class Machine:
         return any(resource in zone for zone in self.total)
 
     def available(self, zones: int, resource: str) -> int:
+        if self.around and resource != "cpu":
+            first = [zones & around & -(zones & around) for around in self.around]  # one cache of each NUMA zone tells what they share
+            zones = sum(first)
         return sum(zone.get(resource, 0) for place, zone in enumerate(self.left) if zones >> place & 1)
 
     def show(self, zones: int) -> str:
@@ -83,7 +88,10 @@ def read(node: objects.Node, found: topology_objects.NodeResourceTopology) -> Ma
         if not leaves:
             return None
         amounts = [_amounts(zone) for zone in leaves]
-        groups = places if any(place is not None for place in places) else _neighbours(leaves)
+        groups: Sequence[object] = places if any(place is not None for place in places) else _neighbours(leaves)
+        around: list[int] = []
+        if settings[_POLICY] in ("none", "best-effort"):
+            leaves, amounts, groups, around = _caches(found.zones or (), leaves, amounts, groups)
     except MachineError as error:
         raise MachineError(f"NodeResourceTopology {node.metadata.name or ''}: {error}") from None
     status = node.status or objects.NodeStatus()
@@ -98,7 +106,37 @@ def read(node: objects.Node, found: topology_objects.NodeResourceTopology) -> Ma
         policy=settings[_POLICY],
         scope=settings[_SCOPE],
         offered=frozenset((status.allocatable if status.allocatable is not None else status.capacity) or ()),
+        around=tuple(around),
     )
+
+
+_Leaves = list[topology_objects.TopologyZone]
+_Pairs = list[tuple[Amounts, Amounts]]
+
+
+def _caches(
+    listed: Sequence[topology_objects.TopologyZone], leaves: _Leaves, amounts: _Pairs, groups: Sequence[object]
+) -> tuple[_Leaves, _Pairs, Sequence[object], list[int]]:
+    """The same with the L3 caches of NUMA zones in place of these, and the caches of each NUMA zone. No caches: unchanged."""
+    zones = {zone.name: zone for zone in listed}
+    inside: dict[str, _Leaves] = {leaf.name: [] for leaf in leaves}
+    for zone in listed:
+        if _kind(zone.type) == "l3 cache":
+            home = next((name for name in _upwards(zone, zones) if name in inside), None)
+            if home is not None:
+                inside[home].append(zone)
+    if not any(inside.values()):
+        return leaves, amounts, groups, []
+    found: tuple[_Leaves, _Pairs, list[object], list[int]] = [], [], [], []
+    for leaf, (left, total), group in zip(leaves, amounts, groups, strict=True):
+        own = sorted(inside[leaf.name], key=_order)
+        found[3].append(sum(1 << len(found[0]) + i for i in range(len(own) or 1)))
+        for cache in own or [leaf]:
+            cpus = _amounts(cache)
+            found[0].append(cache)
+            found[1].append(({**left, "cpu": cpus[0].get("cpu", 0)}, {**total, "cpu": cpus[1].get("cpu", 0)}) if own else (left, total))
+            found[2].append(group)
+    return found
 
 
 def _settings(found: topology_objects.NodeResourceTopology) -> dict[str, str]:
@@ -124,7 +162,7 @@ def _leaves(listed: Sequence[topology_objects.TopologyZone]) -> tuple[list[topol
         zones[zone.name] = zone
     above = {name: list(_upwards(zone, zones)) for name, zone in zones.items()}
     kinds = {name: _kind(zone.type) for name, zone in zones.items()}
-    parents = {name for names in above.values() for name in names}
+    parents = {name for zone, names in above.items() if kinds[zone] != "l3 cache" for name in names}
     pooled = not {"socket", "die"}.isdisjoint(kinds.values())
 
     def is_zone(name: str) -> bool:

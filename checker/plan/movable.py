@@ -14,7 +14,7 @@ from models.documents.policy import Policy
 from models.documents.rebalance_plan import Exclusion
 from models.gangs.declarations import Groups
 from models.gangs.markers import members
-from models.kube import objects
+from models.kube import objects, workload_objects
 from models.snapshot.snapshot import Snapshot
 
 _REPLACED: Final = ("ReplicaSet", "ReplicationController", "StatefulSet", "Job")
@@ -30,12 +30,22 @@ class Exclusions:
     def __init__(self, snapshot: Snapshot, guards: Guards, lifted: Collection[str], policy: Policy) -> None:
         self._guards, self._lifted = guards, frozenset(lifted)
         self._ganged = frozenset(_ganged(snapshot, policy))
+        self._asked_for: dict[tuple[str, str], set[str]] = {}
+        for request in snapshot.eviction_requests.values():
+            pod = _open_request(request)
+            if pod is not None:
+                self._asked_for.setdefault((request.metadata.namespace or "default", pod.name), set()).add(pod.uid or "")
         self._claimants = frozenset(
             owner.uid
             for claim in snapshot.resource_claims.values()
             for owner in claim.metadata.ownerReferences or ()
             if owner.controller and owner.kind == "Pod"
         )
+
+    def _is_asked_for(self, pod: objects.Pod) -> bool:
+        """Return whether somebody has asked for the eviction of the pod."""
+        uids = self._asked_for.get((pod.metadata.namespace or "default", pod.metadata.name or ""), ())
+        return any(not uid or not pod.metadata.uid or uid == pod.metadata.uid for uid in uids)
 
     def of(self, pod: objects.Pod) -> Exclusion | None:
         """Return the first reason that holds against moving the pod, were it running; None if it may be moved."""
@@ -46,6 +56,8 @@ class Exclusions:
             return "mirror"
         if owner is not None and owner.kind == "DaemonSet":
             return "daemonset"
+        if self._is_asked_for(pod):
+            return "eviction-requested"
         if notes.get(_SAFE) == "false" or notes.get(_DISRUPT) == "true" or _SPARE in notes:
             return "do-not-disrupt"
         if owner is None:
@@ -63,6 +75,15 @@ class Exclusions:
         if len(guards) > 1 or any(guard.guards(pod) and not guard.allowed for guard in guards):
             return "budgets"
         return None
+
+
+def _open_request(request: workload_objects.EvictionRequest) -> workload_objects.EvictionRequestPod | None:
+    """Return the pod that somebody still wants to be evicted: neither withdrawn, nor failed, nor done."""
+    spec, status = request.spec, request.status
+    if spec is None or spec.target is None or spec.intent != "Eviction":
+        return None
+    ended = {c.type for c in (status.conditions if status is not None else None) or () if c.status == "True"}
+    return None if ended & {"Failed", "TargetEvicted"} else spec.target.pod
 
 
 def _is_local(pod: objects.Pod) -> bool:

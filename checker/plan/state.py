@@ -16,7 +16,8 @@ from checker.devices import start as devices
 from checker.plan.affinity import Asks, State
 from checker.plan.spread import Stake, Tallies
 from checker.plan.volumes import Volumes, claims
-from checker.rules import affinity, balloons, node_rules, resources, spread
+from checker.rules import affinity, node_rules, resources, spread
+from checker.rules.node_policies import NodePolicies
 from models.kube import objects
 from models.snapshot.snapshot import Snapshot
 
@@ -114,7 +115,7 @@ class Board:
     tallies_of: ClassVar[type[Tallies]] = Tallies
 
     def __init__(self, snapshot: Snapshot, waiting: Collection[str], exempt: Collection[str]) -> None:
-        self._balloons = balloons.Policies(snapshot.balloons_policies)
+        self._node_policies = NodePolicies(snapshot)
         self.snapshot = snapshot  # keeps parts of pods in memory, which are known by their ids
         self.nodes = {node.metadata.name or "": node for node in snapshot.nodes}
         self.capacity = {name: resources.node_capacity(node) for name, node in self.nodes.items()}
@@ -206,7 +207,7 @@ class Board:
         may as well be away."""
         pod, node, capacity = runner.pod, self.nodes[name], self.capacity[name]
         found: list[Fault] = node_rules.node_faults(pod.spec, node, self.snapshot.gates)
-        found += self._balloons.faults(pod, node) if self._balloons else ()
+        found += self._node_policies.faults(pod, node) if self._node_policies else ()
         found += self.held[name].faults(self.left_to_the_node(pod, name), self.ports(pod), capacity)
         if self.devices is not None:
             why = self.devices.judge(pod, node, self.requests(pod, bound=False), capacity).fault

@@ -27,6 +27,7 @@ from live.apply.journal import Journal, Origin, journal_path
 from live.apply.lease import Lease, LeaseLost, LeaseTaken, live_run
 from live.apply.run import Execution, Options, Outcome
 from live.apply.waiting import slipping_notes
+from models.disruption import eviction_requests
 from models.snapshot.snapshot import InputError
 
 #: Differences that are named one by one without -v.
@@ -122,6 +123,7 @@ async def announce(api: Any, cluster: LiveCluster, asked: Reviewed) -> None:
     found = [*slipping_notes(asked.snapshot), *leftovers.describe(leftovers.find(cluster.objects("Node").values()))]
     for text in [*map(str, await others.find(api, cluster)), *found]:
         say(f"note: {text}")
+    _tell([f"note: {text}" for text in eviction_requests.notes(cluster.objects("EvictionRequest"))], asked.streams)
 
 
 def _tell(lines: list[str], streams: Streams) -> None:

@@ -7,7 +7,7 @@ rest of the document on the cluster as it is. What it finds wrong ends the run; 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -17,9 +17,11 @@ from live.apply.differences import owners
 from live.apply.differences.compare import compare
 from live.apply.differences.found import Done, Drift, Now, summed_up
 from live.apply.differences.nodes import opened
+from models.disruption.eviction_requests import described, requested
 from models.documents.placement import Placement
 from models.documents.rebalance_plan import RebalancePlan
 from models.kube import objects
+from models.kube.workload_objects import EvictionRequest
 from models.snapshot.snapshot import Snapshot
 
 __all__ = ["Done", "Drift", "Judge", "Now", "Rejection", "Verdict", "Watch", "check", "compare", "rest", "summed_up"]
@@ -72,7 +74,7 @@ class Watch:
         found = compare(self._before, now, done)
         left = rest(self._document, done, self._in_flight(done))
         live = {objects.pod_key(pod): pod for pod in now.pods}
-        faults = [*self._pod_faults(left, live, done), *owners.faults(self._before, now, _stopped(left, live))]
+        faults = [*self._pod_faults(left, live, done, requested(now)), *owners.faults(self._before, now, _stopped(left, live))]
         if faults:
             return Verdict(faults=faults)
         if self._harmless != frozenset(found):
@@ -101,7 +103,9 @@ class Watch:
 
     # --- pods of coming steps -----------------------------------------------------------------------------------------------
 
-    def _pod_faults(self, left: Document, live: dict[str, objects.Pod], done: Done) -> Iterator[str]:
+    def _pod_faults(
+        self, left: Document, live: dict[str, objects.Pod], done: Done, requests: Mapping[str, EvictionRequest]
+    ) -> Iterator[str]:
         """Why a pod of a coming step is not the one that the document knows, or not where it has it."""
         names = {each.name: (key, each) for key, each in done.pods.items()}
         for name, source in _expected(left).items():
@@ -119,6 +123,8 @@ class Watch:
                 yield f"Pod {label} of a coming step has ended"
             elif objects.is_terminating(pod):
                 yield f"Pod {label} of a coming step is being deleted"
+            elif name in requests:
+                yield f"Pod {label} of a coming step is to be evicted by others: {described(requests[name])} asks for it"
             elif (pod.spec.nodeName or None) != source:
                 yield f"Pod {label} of a coming step is {_at(pod.spec.nodeName)}, it should be {_at(source)}"
 

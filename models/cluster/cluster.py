@@ -115,6 +115,7 @@ class PodClass:
     features: tuple[str, ...] = ()  # of the kubelet, that a node has to declare
     os: str = ""  # the operating system of its nodes, empty for any
     balloons: int | None = None  # the node set whose BalloonsPolicies create its containers
+    isolated: int | None = None  # the node set that may have the isolated CPUs that its containers require
     refused: tuple[str, str] | None = None  # the rule that keeps the pods from being created, and why
     devices: Demand | None = None
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from models.devices.table import DeviceTable
     from models.kube.objects import Pod
     from models.numa.balloons import Balloons
+    from models.numa.isolated_cpus import IsolatedCPUs
     from models.numa.node_topology import NumaTree
 
 
@@ -192,7 +193,8 @@ def _classes(
             same.pods.extend(template.pods)
             continue
         cls = _pod_class(template, rules, hits, prefers=prefers)
-        cls.balloons = _balloon_nodes(template.pod, reader.balloons, rules)
+        cls.balloons = _policy_nodes(template.pod, reader.balloons, rules)
+        cls.isolated = _policy_nodes(template.pod, reader.isolated, rules)
         cls.features = required_features(template.pod.spec) if declaring else ()
         cls.os = (template.pod.spec.os.name if template.pod.spec.os else None) or ""
         cls.priority = priority if template.gang is None else lowest[template.gang]
@@ -207,9 +209,9 @@ def _classes(
     return list(classes), list(demand), list(supposed)
 
 
-def _balloon_nodes(pod: Pod, balloons: Balloons | None, rules: NodeRules) -> int | None:
+def _policy_nodes(pod: Pod, policies: Balloons | IsolatedCPUs | None, rules: NodeRules) -> int | None:
     """Return the set of the nodes whose policies create a pod's containers; None for all nodes."""
-    mask = balloons.allowed(pod) if balloons is not None else None
+    mask = policies.allowed(pod) if policies is not None else None
     return None if mask is None else rules.node_set(mask)
 
 

@@ -21,6 +21,7 @@ from models.kube.objects import Pod, PodAffinityTerm
 from models.kube.pod_spec import affinity_terms, claim_keys, image_names, named_claims, preferred_terms, required_terms
 from models.kube.selectors import Requirement, Selector, canonical, label_key_requirements, selector_matches
 from models.numa.annotations import has_hints
+from models.numa.colocation import switched
 from models.numa.containers import ContainerClass, NoContainers
 from models.snapshot.scope import Scope, is_mirror
 from models.snapshot.snapshot import InputError, Snapshot
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from models.devices.demand import Demand
     from models.devices.table import DeviceTable
     from models.numa.balloons import Balloons
+    from models.numa.isolated_cpus import IsolatedCPUs
     from models.numa.node_topology import NumaTree
 
 _encoder = msgspec.json.Encoder(order="deterministic")
@@ -103,10 +105,10 @@ class TemplateReader:
         self.matchers = Matchers()
         self.namespaces = {*snapshot.namespaces, *(p.metadata.namespace or "default" for p in snapshot.pods)}
         self._selected: dict[Selector, frozenset[str]] = {}
-        self.containers = _containers(snapshot, scope, policy, rejecting=any(tree.rejects for tree in trees))
+        self.containers = _containers(snapshot, scope, switched(policy, snapshot), rejecting=any(tree.rejects for tree in trees))
         self.default_spread = DefaultSpread(snapshot, policy)
         self._refused = refusals(snapshot, policy, daemon_namespaces)
-        self.balloons = _balloons(snapshot)
+        self.balloons, self.isolated = _balloons(snapshot), _isolated(snapshot)
         asked = scope
         if running:  # of a gang, those that run are no pods to be placed
             waiting = [i for i in scope.pending if i not in running]
@@ -156,7 +158,7 @@ class TemplateReader:
             parts += [pod.spec.nodeName if is_mirror(pod) else None, claim_keys(pod), named_claims(pod), self.default_spread.key(pod)]
             parts += image_names(pod) if self.policy.multipliers.imageLocality else ()  # those of volumes, too
         parts += [self.containers.key(i), self._gang_of.get(i), self.running.get(i), self._refused.get(i)]
-        parts += [self.balloons.key(pod)] if self.balloons is not None and not bound else []
+        parts += [each.key(pod) for each in (self.balloons, self.isolated) if each is not None and not bound]
         parts += [self._demand(i)] if not bound and self._devices else []
         return _encoder.encode(parts)
 
@@ -316,7 +318,16 @@ def _balloons(snapshot: Snapshot) -> Balloons | None:
         return None
     from models.numa.balloons import Balloons
 
-    return Balloons(snapshot.nodes, snapshot.balloons_policies)
+    return Balloons(snapshot.nodes, snapshot.balloons_policies, snapshot.node_topologies)
+
+
+def _isolated(snapshot: Snapshot) -> IsolatedCPUs | None:
+    """Return the TopologyAwarePolicies of the nodes; None without any, so that what reads them is not loaded."""
+    if not snapshot.topology_aware_policies:
+        return None
+    from models.numa.isolated_cpus import IsolatedCPUs
+
+    return IsolatedCPUs(snapshot.nodes, snapshot.topology_aware_policies, snapshot.node_topologies, snapshot.pods)
 
 
 def _containers(snapshot: Snapshot, scope: Scope, policy: Policy, *, rejecting: bool) -> NoContainers:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from models.admission import namespace_annotations as namespace_admission
 from models.cluster.unmodelled_devices import DeviceNotes
-from models.cluster.unmodelled_nodes import of_nodes
+from models.cluster.unmodelled_nodes import NodePlugins, of_nodes
 from models.documents.placement import Unmodelled
 from models.gangs import markers
 from models.gangs.declarations import OF_GANGS, Groups, Note
@@ -48,7 +48,7 @@ def find(snapshot: Snapshot, pending: Iterable[Pod], *, tiers: Sequence[str] = (
     pods = list(pending)
     notes = _of_gangs(snapshot, pods, tiers)
     unread, devices = {id(pod) for pod in _unread(snapshot, pods)}, DeviceNotes(snapshot)
-    new = _not_admitted(snapshot)
+    new, plugins = _not_admitted(snapshot), NodePlugins(snapshot)
     found = [
         Unmodelled(pod_key(pod), field, effect)
         for i, pod in enumerate(pods)
@@ -58,7 +58,7 @@ def find(snapshot: Snapshot, pending: Iterable[Pod], *, tiers: Sequence[str] = (
             *_of_pod(snapshot, pod),
             *new.get(pod_key(pod), ()),
             *devices.of_pod(pod),
-            *nri_annotations.not_honoured(pod, balloons=bool(snapshot.balloons_policies)),
+            *nri_annotations.not_honoured(pod, plugins),
             *_of_member(pod, notes.get(i)),
         )
     ]

@@ -3,22 +3,76 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 from typing import Final
 
 from models.documents.placement import Unmodelled
-from models.kube.topology_objects import TopologyZone
+from models.kube.topology_objects import NodeResourceTopology, TopologyZone
+from models.numa import node_topology
+from models.numa.colocation import saying
+from models.numa.isolated_cpus import IsolatedCPUs
+from models.numa.node_policies import BALLOONS, TOPOLOGY_AWARE, governed, running
 from models.snapshot.snapshot import Snapshot
 
 _BALLOONS: Final = "the CPUs that balloons have left, and types that matchExpressions or preserve decide, are not checked"
-_COLOCATE: Final = "colocatePods and colocateNamespaces are read from the policy file, not from this object"
+_COLOCATE: Final = "turned on for {} of {} nodes only: the policy file alone decides"
 #: Types of zones that are read as nodes, sockets, dies and NUMA zones, in small letters and with spaces; a virtual node is the root.
 _READ: Final = frozenset({"node", "socket", "die", "numa", "numa node", "numanode", "virtual node", ""})
 #: Types of zones -> what becomes of them.
 _ZONES: Final = {
-    "balloon": "zones of type balloon are not read: CPUs of balloons count as those of the node",
+    "balloon": "zones of type balloon are not read, but for allocatable: CPUs count as those of the node, its containers as equally close",
     "allocation for container": "zones of type allocation for container are not read: running containers have no zones",
-    "l3 cache": "zones of type L3 cache are not read: containers on one NUMA zone count as equally close",
+    "l3 cache": "zones of type L3 cache are not read: the Topology Manager rejects pods there, or they are in no NUMA zone",
 }
+
+
+class NodePlugins:
+    """What a snapshot tells of the plugins of nri-plugins on its nodes: see :class:`models.numa.nri_annotations.Plugins`."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+        self.balloons_given = bool(snapshot.balloons_policies)
+
+    @cached_property
+    def _of(self) -> list[frozenset[str]]:
+        """By node, the plugins that may run there: one that says so, those whose policies govern the node, else either."""
+        snapshot, kinds = self._snapshot, {BALLOONS: "balloons_policies", TOPOLOGY_AWARE: "topology_aware_policies"}
+        given = {
+            plugin: governed(snapshot.nodes, getattr(snapshot, name), snapshot.node_topologies, plugin).of for plugin, name in kinds.items()
+        }
+        found = []
+        for n, node in enumerate(snapshot.nodes):
+            said = running(snapshot.node_topologies.get(node.metadata.name or ""))
+            here = {said} if said is not None else {plugin for plugin, of in given.items() if of[n] >= 0}
+            found.append(frozenset(here or kinds))
+        return found
+
+    @cached_property
+    def balloons(self) -> bool:
+        """Return True if some node may run the balloons policy."""
+        return any(BALLOONS in here for here in self._of)
+
+    @cached_property
+    def aware(self) -> bool:
+        """Return True if some node may run the topology-aware policy."""
+        return any(TOPOLOGY_AWARE in here for here in self._of)
+
+    @cached_property
+    def _known(self) -> list[bool]:
+        """By node that may run the topology-aware policy, whether its isolated CPUs are known."""
+        snapshot = self._snapshot
+        found = IsolatedCPUs(snapshot.nodes, snapshot.topology_aware_policies, snapshot.node_topologies, snapshot.pods)
+        return [known for known, here in zip(found.known.tolist(), self._of, strict=True) if TOPOLOGY_AWARE in here]
+
+    @property
+    def isolated_known(self) -> bool:
+        """Return True if the isolated CPUs of all nodes that may run the topology-aware policy are known."""
+        return all(self._known)
+
+    @property
+    def isolated_partly(self) -> bool:
+        """Return True if the isolated CPUs of some nodes are known."""
+        return any(self._known)
 
 
 def of_nodes(snapshot: Snapshot) -> Iterator[Unmodelled]:
@@ -28,17 +82,28 @@ def of_nodes(snapshot: Snapshot) -> Iterator[Unmodelled]:
         found = snapshot.node_topologies.get(name)
         kinds = dict.fromkeys(_kind(zone) for zone in (found.zones if found is not None else None) or ())
         for kind in kinds:
+            if kind == "l3 cache" and found is not None and _has_caches(found):
+                continue
             if kind not in _READ:
                 effect = _ZONES.get(kind, f"zones of type {kind[:60]} are not read")
                 yield Unmodelled(f"Node/{name}", "NodeResourceTopology", effect)
     if snapshot.balloons_policies:
         from models.numa.balloons import Balloons
 
-        governed = Balloons(snapshot.nodes, snapshot.balloons_policies).governed
+        governed = Balloons(snapshot.nodes, snapshot.balloons_policies, snapshot.node_topologies).governed
         yield from (Unmodelled(f"Node/{names[n]}", "BalloonsPolicy", _BALLOONS) for n in governed)
-    for key, policy in sorted(snapshot.topology_aware_policies.items()):
-        if policy.spec is not None and (policy.spec.colocatePods or policy.spec.colocateNamespaces):
-            yield Unmodelled(f"TopologyAwarePolicy/{key}", "spec", _COLOCATE)
+    for name, here in saying(snapshot).items():
+        if 0 < here < len(snapshot.nodes):
+            yield Unmodelled("TopologyAwarePolicy", f"spec.{name}", _COLOCATE.format(here, len(snapshot.nodes)))
+
+
+def _has_caches(found: NodeResourceTopology) -> bool:
+    """Return True if the L3 caches of a node are read."""
+    try:
+        tree = node_topology.tree(found)
+    except node_topology.TopologyError:
+        return True  # compiling says so
+    return tree is not None and bool(tree.numa)
 
 
 def _kind(zone: TopologyZone) -> str:

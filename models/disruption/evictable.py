@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
+from models.disruption.eviction_requests import requested
 from models.disruption.pod_disruption_budgets import budgets, ignores_budgets
 from models.documents.rebalance_plan import Exclusion
 from models.gangs.declarations import Groups
@@ -18,6 +19,9 @@ DO_NOT_DISRUPT: Final = "karpenter.sh/do-not-disrupt"
 _PREFER_NO_EVICTION: Final = "descheduler.alpha.kubernetes.io/prefer-no-eviction"
 _EVICT: Final = "descheduler.alpha.kubernetes.io/evict"
 
+#: Reasons that go before a request of others for the eviction of a pod.
+_FIRST: Final = ("terminating", "mirror", "daemonset")
+
 
 def exclusions(snapshot: Snapshot, also_move: Collection[str] = (), *, tiers: Sequence[str] = ()) -> dict[int, Exclusion]:
     """Return why running pods (on a node of the snapshot, not over) must not move: by index into ``snapshot.pods`` the first reason that
@@ -30,10 +34,13 @@ def exclusions(snapshot: Snapshot, also_move: Collection[str] = (), *, tiers: Se
     """
     nodes = {node.metadata.name for node in snapshot.nodes}
     gangs, refused, claiming = set(_gang_members(snapshot, tiers)), _refused(snapshot), _claiming(snapshot)
+    requests = requested(snapshot)
     found: dict[int, Exclusion] = {}
     for i, pod in enumerate(snapshot.pods):
         if pod.spec.nodeName in nodes and not objects.is_terminal(pod):
             reason = _own_reason(pod, also_move)
+            if reason not in _FIRST and requests and objects.pod_key(pod) in requests:
+                reason = "eviction-requested"
             if reason is None and i in gangs:
                 reason = "gang"
             if reason is None and "local-storage" not in also_move and _keeps_local_data(pod):

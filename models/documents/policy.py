@@ -60,10 +60,16 @@ class Closeness(_Section, frozen=True):
     sameZone: Annotated[_Level, Meta(description="Both containers in one NUMA zone.")] = 2
     sameSocket: Annotated[_Level, Meta(description="In one socket, in different zones.")] = 1
     sameNode: Annotated[_Level, Meta(description="On one node, with nothing closer in common.")] = 0
+    sameCache: Annotated[_Level | None, Meta(description="At one L3 cache, where these are known; null: sameZone + 1.")] = None
 
     def __post_init__(self) -> None:
-        if not self.sameZone >= self.sameSocket >= self.sameNode:
-            raise ValueError("sameZone >= sameSocket >= sameNode expected")
+        if not self.cache >= self.sameZone >= self.sameSocket >= self.sameNode:
+            raise ValueError("sameCache >= sameZone >= sameSocket >= sameNode expected")
+
+    @property
+    def cache(self) -> int:
+        """Return the points of two containers at one L3 cache."""
+        return self.sameZone + 1 if self.sameCache is None else self.sameCache
 
 
 class TopologyZone(_Section, frozen=True):

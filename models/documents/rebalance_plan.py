@@ -18,7 +18,8 @@ PlanStatus = Literal["optimal", "feasible"]
 
 #: Why a running pod is left where it is, in the order in which the first that holds is given.
 Exclusion = Literal[
-    "terminating", "mirror", "daemonset", "do-not-disrupt", "bare", "owner", "gang", "local-storage", "devices", "budgets"
+    "terminating", "mirror", "daemonset", "eviction-requested", "do-not-disrupt", "bare", "owner", "gang", "local-storage", "devices",
+    "budgets",
 ]  # fmt: skip
 
 

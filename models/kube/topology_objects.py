@@ -48,6 +48,12 @@ class BalloonPreserve(Struct):
     matchExpressions: list[BalloonExpression] | None = None
 
 
+class BalloonComponent(Struct):
+    """A part of a composite balloon; only its presence is read."""
+
+    balloonType: str | None = None
+
+
 class BalloonType(Struct):
     """A type of balloon (config.nri). ``maxCPUs``: None or 0 if there is no limit."""
 
@@ -55,6 +61,7 @@ class BalloonType(Struct):
     namespaces: list[str] | None = None
     matchExpressions: list[BalloonExpression] | None = None
     maxCPUs: int | None = None
+    components: list[BalloonComponent] | None = None
 
 
 class BalloonsPolicySpec(Struct):
@@ -69,8 +76,13 @@ class BalloonsPolicy(Struct):
 
 
 class TopologyAwarePolicySpec(Struct):
+    """``preferIsolatedCPUs``: True where it is not given."""
+
     colocatePods: bool | None = None
     colocateNamespaces: bool | None = None
+    preferIsolatedCPUs: bool | None = None
+    preferSharedCPUs: bool | None = None
+    reservedPoolNamespaces: list[str] | None = None
 
 
 class TopologyAwarePolicy(Struct):

@@ -263,3 +263,37 @@ class CapacityBuffer(Struct):
     metadata: ObjectMeta
     spec: CapacityBufferSpec | None = None
     status: CapacityBufferStatus | None = None
+
+
+class EvictionRequestPod(Struct):
+    name: str = ""
+    uid: str | None = None
+
+
+class EvictionRequestTarget(Struct):
+    pod: EvictionRequestPod | None = None
+
+
+class EvictionRequestSpec(Struct):
+    """``intent``: Eviction or Withdrawn. ``requester``: who asks."""
+
+    target: EvictionRequestTarget | None = None
+    requester: str | None = None
+    intent: str | None = None
+
+
+class EvictionRequestCondition(Struct):
+    type: str | None = None
+    status: str | None = None
+
+
+class EvictionRequestStatus(Struct):
+    conditions: list[EvictionRequestCondition] | None = None
+
+
+class EvictionRequest(Struct):
+    """Asks for a pod to be evicted sooner or later (lifecycle.k8s.io, KEP-4563, alpha in 1.37)."""
+
+    metadata: ObjectMeta
+    spec: EvictionRequestSpec | None = None
+    status: EvictionRequestStatus | None = None

@@ -2,7 +2,8 @@
 
 A node takes the policy ``node.NAME``, else that of its group, else ``default``. A container gets the type of balloon that its annotation
 names, else the first type whose namespaces fit. Its creation fails where there is no such type, or where no balloon of the type can have
-as many CPUs as it asks for. Types that are chosen by expressions and the room in balloons are not judged.
+as many CPUs as it asks for, by the policy or by what the node's NodeResourceTopology says of balloons without containers. Types that are
+chosen by expressions and the room that is left in balloons are not judged.
 
 Source: nri-plugins cmd/plugins/balloons/policy/balloons-policy.go (chooseBalloonDef, fillableBalloonInstances), pkg/agent/agent.go.
 """
@@ -11,8 +12,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
-from typing import Final
 
 import numpy as np
 
@@ -20,29 +21,42 @@ from models.kube import quantity
 from models.kube.lenient_decode import shorten
 from models.kube.objects import Container, Node, Pod
 from models.kube.selectors import Bools
-from models.kube.topology_objects import BalloonsPolicy, BalloonType
+from models.kube.topology_objects import BalloonsPolicy, BalloonType, NodeResourceTopology
 from models.numa.container_expressions import glob
-from models.numa.nri_annotations import BALLOON, POLICY, PRESERVE, effective
+from models.numa.node_policies import BALLOONS, governed
+from models.numa.nri_annotations import BALLOON, PRESERVE, effective
 
-#: Labels with the group of a node; the current one first.
-_GROUPS: Final = ("config.nri/group", "group.config.nri", f"{POLICY}/group")
 #: Types that every policy has, and the namespaces of the first.
 _RESERVED, _DEFAULT, _SYSTEM = "reserved", "default", "kube-system"
-#: Where the policies of a cluster are by default.
-_HOME: Final = "kube-system"
+
+
+@dataclass(frozen=True)
+class _Policy:
+    """A policy on nodes that are alike. ``preserves``: it leaves some containers alone. ``largest``: see :func:`_largest`."""
+
+    types: list[BalloonType]
+    preserves: bool
+    largest: dict[str, int]
 
 
 class Balloons:
     """The policies of nodes, and the verdict on a pod under each. ``governed``: the numbers of the nodes that have one."""
 
-    def __init__(self, nodes: Sequence[Node], policies: Mapping[str, BalloonsPolicy]) -> None:
-        self._policies: list[tuple[list[BalloonType], bool]] = []
-        named: dict[str, int] = {}
-        for key in sorted(policies, key=lambda key: (not key.startswith(f"{_HOME}/"), key)):
-            if named.setdefault(key.partition("/")[2], len(self._policies)) == len(self._policies):
-                self._policies.append(_types(policies[key]))
-        self._of = np.array([named.get(_governing(node, named), -1) for node in nodes], dtype=np.int64)
-        self.governed = np.flatnonzero(self._of >= 0).tolist()
+    def __init__(
+        self, nodes: Sequence[Node], policies: Mapping[str, BalloonsPolicy], topologies: Mapping[str, NodeResourceTopology]
+    ) -> None:
+        found = governed(nodes, policies, topologies, BALLOONS)
+        self.governed = np.flatnonzero(found.of >= 0).tolist()
+        types = [_types(each) for each in found.policies]
+        kinds: dict[tuple[int, tuple[tuple[str, int], ...]], int] = {}  # policy, largest requests by type -> number
+        self._policies: list[_Policy] = []
+        self._of = np.full(len(nodes), -1, dtype=np.int64)
+        for n in self.governed:
+            largest = _largest(topologies.get(nodes[n].metadata.name or ""))
+            kind = int(found.of[n]), tuple(sorted(largest.items()))
+            if kinds.setdefault(kind, len(self._policies)) == len(self._policies):
+                self._policies.append(_Policy(*types[kind[0]], largest))
+            self._of[n] = kinds[kind]
 
     def key(self, pod: Pod) -> list[object]:
         """Return all that a policy reads of a pod, but for its namespace."""
@@ -64,21 +78,26 @@ class Balloons:
 
     def refusal(self, pod: Pod, policy: int) -> str | None:
         """Return why a policy creates no container of a pod, or None."""
-        types, preserves = self._policies[policy]
-        if preserves:
+        governing = self._policies[policy]
+        if governing.preserves:
             return None
         for container in (*(pod.spec.initContainers or ()), *(pod.spec.containers or ())):
-            reason = _refusal(pod, container, types)
+            reason = _refusal(pod, container, governing)
             if reason is not None:
                 return reason
         return None
 
 
-def _governing(node: Node, named: Mapping[str, int]) -> str:
-    own = f"node.{node.metadata.name}"
-    labels = node.metadata.labels or {}
-    group = next((labels[label] for label in _GROUPS if labels.get(label)), None)
-    return own if own in named else f"group.{group}" if group else "default"
+def _largest(topology: NodeResourceTopology | None) -> dict[str, int]:
+    """Return by type of balloon the largest request, in mCPU, that a balloon without containers can have on a node: zones ``TYPE[0]``."""
+    found: dict[str, int] = {}
+    for zone in (topology.zones if topology is not None else None) or ():
+        name, bracket, _ = zone.name.rpartition("[")
+        if bracket and zone.type.lower() == "balloon":
+            for each in zone.resources or ():
+                if each.name == "cpu" and each.allocatable is not None:
+                    found[name] = max(found.get(name, 0), int(1000 * quantity.parse(each.allocatable)))
+    return found
 
 
 def _types(policy: BalloonsPolicy) -> tuple[list[BalloonType], bool]:
@@ -90,11 +109,12 @@ def _types(policy: BalloonsPolicy) -> tuple[list[BalloonType], bool]:
     found = [] if _RESERVED in names else [BalloonType(_RESERVED, more)]
     for each in listed:
         spaces = [*(each.namespaces or ()), *more] if each.name == _RESERVED else each.namespaces
-        found.append(BalloonType(each.name, spaces, each.matchExpressions, each.maxCPUs))
+        found.append(BalloonType(each.name, spaces, each.matchExpressions, each.maxCPUs, each.components))
     return found + ([] if _DEFAULT in names else [BalloonType(_DEFAULT)]), spec is not None and spec.preserve is not None
 
 
-def _refusal(pod: Pod, container: Container, types: Sequence[BalloonType]) -> str | None:
+def _refusal(pod: Pod, container: Container, policy: _Policy) -> str | None:
+    types = policy.types
     if effective(pod, PRESERVE, container.name or "") == "true":
         return None
     asked = effective(pod, BALLOON, container.name or "")
@@ -112,6 +132,10 @@ def _refusal(pod: Pod, container: Container, types: Sequence[BalloonType]) -> st
     most, wanted = chosen.maxCPUs or 0, _millis(container)
     if most and wanted > 1000 * most:
         return f"balloons of type {shorten(chosen.name)} have at most {max(most, 0)} CPUs, container {container.name} asks for {wanted}m"
+    largest = None if chosen.components else policy.largest.get(chosen.name)
+    if largest is not None and wanted > largest:
+        there = f"balloons of type {shorten(chosen.name)} can have at most {largest}m CPU on the node"
+        return f"{there}, container {container.name} asks for {wanted}m"
     return None
 
 

@@ -52,6 +52,8 @@ class NumaTree:
     capacity: tuple[Mapping[str, int], ...]
     policy: str
     scope: str
+    #: The NUMA zone of each zone; the zones are L3 caches where several of them share one. Empty: each is a NUMA zone of its own.
+    numa: tuple[int, ...] = ()
     #: Memo of :func:`solver.numa.zone_pools.width`, by amounts.
     widths: dict[tuple[tuple[str, int], ...], int] = field(default_factory=dict, compare=False, repr=False)
 
@@ -61,7 +63,7 @@ class NumaTree:
         return self.policy in ("restricted", "single-numa-node")
 
     def lowest(self, zones_a: int, zones_b: int) -> int:
-        """Return the level of the lowest pool that holds both zone sets: 2 one NUMA zone, 1 one socket, 0 the node.
+        """Return the level of the lowest pool that holds both zone sets: 3 one L3 cache, 2 one NUMA zone, 1 one socket, 0 the node.
 
         The pool of a zone set is the smallest subtree that covers it; an empty set is not confined and has the whole node.
 
@@ -71,6 +73,8 @@ class NumaTree:
         if not zones_a or not zones_b:
             return 0
         if both.bit_count() == 1:
+            return 3 if self.numa else 2
+        if self.numa and len({n for zone, n in enumerate(self.numa) if both >> zone & 1}) == 1:
             return 2
         return 1 if len({s for zone, s in enumerate(self.socket) if both >> zone & 1}) == 1 else 0
 
@@ -87,15 +91,30 @@ def tree(found: topology_objects.NodeResourceTopology) -> NumaTree | None:
     leaves = sorted(listed.leaves(), key=_kubelet_order)
     if not leaves:
         return None
-    amounts = [_amounts(zone) for zone in leaves]
+    amounts, sockets = [_amounts(zone) for zone in leaves], _sockets(listed, leaves)
+    caches = listed.caches(leaves if policy in ("none", "best-effort") else ()) or [[] for _ in leaves]
+    numa = tuple(n for n, below in enumerate(caches) for _ in below or (None,))
+    if any(caches):
+        amounts = [amount for n, below in enumerate(caches) for amount in _of_caches(below, amounts[n])]
     return NumaTree(
-        zones=tuple(zone.name for zone in leaves),
-        socket=_sockets(listed, leaves),
+        zones=tuple(each.name for zone, below in zip(leaves, caches, strict=True) for each in below or (zone,)),
+        socket=tuple(sockets[n] for n in numa),
         available=tuple(available for available, _ in amounts),
         capacity=tuple(capacity for _, capacity in amounts),
         policy=policy,
         scope=scope,
+        numa=numa if any(caches) else (),
     )
+
+
+def _of_caches(
+    caches: Sequence[topology_objects.TopologyZone], amounts: tuple[dict[str, int], dict[str, int]]
+) -> list[tuple[dict[str, int], dict[str, int]]]:
+    """Return what the L3 caches of a NUMA zone have: CPUs of their own, and all else of the zone, which they share."""
+    if not caches:
+        return [amounts]
+    own = [_amounts(cache) for cache in caches]
+    return [({**amounts[0], "cpu": left.get("cpu", 0)}, {**amounts[1], "cpu": total.get("cpu", 0)}) for left, total in own]
 
 
 def _manager(found: topology_objects.NodeResourceTopology) -> tuple[str, str]:
@@ -139,7 +158,7 @@ class _Zones:
 
     def leaves(self) -> list[topology_objects.TopologyZone]:
         """Return the NUMA zones, in input order."""
-        inner = {name for chain in self._ancestors.values() for name in chain}
+        inner = {name for zone, chain in self._ancestors.items() if not _is_cache(self._zones[zone]) for name in chain}
         kinds = {_kind(zone) for zone in self._zones.values()}
         leaves = [zone for zone in self._zones.values() if _kind(zone) == "numa" or (zone.name not in inner and self._is_nfd(zone, kinds))]
         taken = {name for leaf in leaves for name in self._ancestors[leaf.name]}
@@ -150,6 +169,15 @@ class _Zones:
             leaves += lone
         order = {name: place for place, name in enumerate(self._zones)}
         return sorted(leaves, key=lambda zone: order[zone.name])
+
+    def caches(self, leaves: Sequence[topology_objects.TopologyZone]) -> list[list[topology_objects.TopologyZone]]:
+        """Return the L3 caches in each NUMA zone, in the order of their numbers."""
+        found: dict[str, list[topology_objects.TopologyZone]] = {leaf.name: [] for leaf in leaves}
+        for zone in sorted(filter(_is_cache, self._zones.values()), key=_kubelet_order):
+            home = next((name for name in self._ancestors[zone.name] if name in found), None)
+            if home is not None:
+                found[home].append(zone)
+        return list(found.values())
 
     def _is_nfd(self, zone: topology_objects.TopologyZone, kinds: set[str]) -> bool:
         """Return whether a childless zone of type ``Node`` is a NUMA zone: beside pools it may also be the root of the machine."""
@@ -176,6 +204,10 @@ def _kind(zone: topology_objects.TopologyZone) -> str:
     if kind in ("numa node", "numanode", "numa"):
         return "numa"
     return kind if kind in ("die", "socket", "node") else ""
+
+
+def _is_cache(zone: topology_objects.TopologyZone) -> bool:
+    return " ".join(zone.type.lower().replace("-", " ").replace("_", " ").split()) == "l3 cache"
 
 
 def _kubelet_order(zone: topology_objects.TopologyZone) -> tuple[bool, tuple[tuple[int, str], ...]]:

@@ -9,10 +9,12 @@ Source: nri-plugins pkg/resmgr/cache/cache.go, cmd/plugins/*/ (docs/sources.md#c
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, Protocol
 
+from models.kube import quantity
 from models.kube.lenient_decode import did_you_mean, shorten
-from models.kube.objects import Pod
+from models.kube.objects import Container, Pod
+from models.kube.pod_spec import GUARANTEED, qos_class
 from models.numa.annotations import AFFINITY, ANTI_AFFINITY
 from models.snapshot.interning import is_of_node_policy
 
@@ -23,9 +25,18 @@ BALLOON: Final = f"balloon.balloons.{POLICY}"
 #: Keeps a policy's hands off a container's CPUs.
 PRESERVE: Final = f"cpu.preserve.{POLICY}"
 
+#: Of annotations for all containers that have no scope in their key.
+UNSCOPED: Final = 2
+
 _CHOICE: Final = "ignored: the CPUs and memory zones on the node are chosen without it"
 _HINTS: Final = "not checked: the container is not created where its CPUs or memory do not match the hints of its devices"
 _ISOLATED: Final = "not checked: the container is not created where the node has too few isolated CPUs left"
+_OF_AWARE: Final = "ignored: no node runs the topology-aware policy, which alone reads it"
+_OF_BALLOONS: Final = "ignored: no node runs the balloons policy, which alone reads it"
+_NO_STRICT: Final = "ignored: the container has no topology hints, or the value is not true"
+_NO_CPUS: Final = "ignored: no container of the pod gets CPUs of its own"
+_TAKEN: Final = "checked against all isolated CPUs of a node: those that other containers have taken are not counted"
+_PARTLY: Final = "checked only where the isolated CPUs of a node are known: the container is not created where too few are left"
 _BALLOON: Final = "not checked: the container is not created where the node's policy has no such type of balloon, or no room in it"
 _ROOM: Final = "not checked: the container is not created where its balloon has no room; its type is checked where the policy is given"
 _VALUE: Final = "not checked: the container is not created where the plugin refuses the value"
@@ -37,6 +48,11 @@ _IF_TRUE: Final = (_HINTS, _ISOLATED)
 #: The words for truth values of Go's strconv.ParseBool.
 FALSE: Final = ("0", "f", "F", "false", "False", "FALSE")
 TRUE: Final = ("1", "t", "T", "true", "True", "TRUE")
+
+#: Annotations for strict hints, and for which hints a container has; a value that turns them off.
+_STRICT_KEY: Final = f"strict.topologyhints.{POLICY}"
+_HINTS_KEY: Final = f"topologyhints.{POLICY}"
+NO_HINTS: Final = "none"
 
 #: Names below ``resource-policy.nri.io`` -> effect of not honouring them.
 _NAMES: Final = {
@@ -83,19 +99,86 @@ _AFFINITIES: Final = tuple(f"{domain}/{kind}" for domain in (POLICY, _OLD_POLICY
 _KNOWN: Final = (*_AFFINITIES, *(f"{name}.{domain}" for domain, (names, _) in _PLUGINS.items() for name in names))
 
 
-def not_honoured(pod: Pod, *, balloons: bool) -> Iterator[tuple[str, str]]:
-    """Yield field and effect of each annotation of these plugins that is not honoured. ``balloons``: BalloonsPolicies are given."""
+class Plugins(Protocol):
+    """What a snapshot tells of the plugins on its nodes."""
+
+    @property
+    def balloons(self) -> bool:
+        """Return True if some node may run the balloons policy."""
+
+    @property
+    def balloons_given(self) -> bool:
+        """Return True if BalloonsPolicies are in the snapshot."""
+
+    @property
+    def aware(self) -> bool:
+        """Return True if some node may run the topology-aware policy."""
+
+    @property
+    def isolated_known(self) -> bool:
+        """Return True if the isolated CPUs of all nodes that may run the topology-aware policy are known."""
+
+    @property
+    def isolated_partly(self) -> bool:
+        """Return True if the isolated CPUs of some nodes are known."""
+
+
+def not_honoured(pod: Pod, plugins: Plugins) -> Iterator[tuple[str, str]]:
+    """Yield field and effect of each annotation of these plugins that is not honoured."""
     for key, value in (pod.metadata.annotations or {}).items():
         if is_of_node_policy(key) and key not in _AFFINITIES:
             effect = _effect(key, pod)
-            if effect and not (effect in _IF_TRUE and value in FALSE):
-                yield f"metadata.annotations[{key}]", _ROOM if balloons and effect == _BALLOON else effect
+            if effect in _IF_TRUE and value in FALSE:
+                continue
+            if key.partition("/")[0].endswith(f".{POLICY}"):
+                effect = _given(pod, effect, plugins)
+            if effect:
+                yield f"metadata.annotations[{key}]", effect
+
+
+def _given(pod: Pod, effect: str, plugins: Plugins) -> str:
+    """Return an effect as it is under the policies of the nodes."""
+    if effect == _BALLOON:
+        return _OF_BALLOONS if not plugins.balloons else _ROOM if plugins.balloons_given else effect
+    if effect not in _IF_TRUE:
+        return effect
+    if not plugins.aware:
+        return _OF_AWARE
+    if effect == _HINTS:
+        return effect if any(_is_strict(pod, each.name or "") for each in _containers(pod)) else _NO_STRICT
+    if qos_class(pod) != GUARANTEED or not any(map(_whole_cpus, _containers(pod))):
+        return _NO_CPUS
+    return _TAKEN if plugins.isolated_known else _PARTLY if plugins.isolated_partly else effect
+
+
+def _containers(pod: Pod) -> list[Container]:
+    return [*(pod.spec.initContainers or ()), *(pod.spec.containers or ())]
+
+
+def _whole_cpus(container: Container) -> bool:
+    """Return True if a container may get CPUs of its own."""
+    given = container.resources
+    asked = {**((given.limits if given else None) or {}), **((given.requests if given else None) or {})}
+    return "cpu" in asked and quantity.parse(asked["cpu"]) * 1000 > 999
+
+
+def _is_strict(pod: Pod, container: str) -> bool:
+    """Return True if hints are strict for a container, and it may have some."""
+    hints = effective(pod, _HINTS_KEY, container)
+    none = hints is not None and (hints in FALSE or NO_HINTS in hints.split(","))
+    return not none and effective(pod, _STRICT_KEY, container) in TRUE
 
 
 def effective(pod: Pod, key: str, container: str) -> str | None:
     """Return the value of an annotation for a container: its own, else the pod's, else the one without a scope."""
     given = pod.metadata.annotations or {}
     return next((given[each] for each in (f"{key}/container.{container}", f"{key}/pod", key) if each in given), None)
+
+
+def scope(pod: Pod, key: str, container: str) -> int | None:
+    """Return how near the annotation for a container is: 0 its own, 1 the pod's, :data:`UNSCOPED`; None if there is none."""
+    given = pod.metadata.annotations or {}
+    return next((i for i, each in enumerate((f"{key}/container.{container}", f"{key}/pod", key)) if each in given), None)
 
 
 def _effect(key: str, pod: Pod) -> str:

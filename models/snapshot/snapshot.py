@@ -73,6 +73,7 @@ class Snapshot:
     topology_aware_policies: dict[str, topology_objects.TopologyAwarePolicy] = field(default_factory=dict)  # "namespace/name"
     capacity_buffers: dict[str, workload_objects.CapacityBuffer] = field(default_factory=dict)  # "namespace/name"
     pod_disruption_budgets: list[workload_objects.PodDisruptionBudget] = field(default_factory=list)
+    eviction_requests: dict[str, workload_objects.EvictionRequest] = field(default_factory=dict)  # "namespace/name"
     services: list[objects.Service] = field(default_factory=list)
     resource_quotas: dict[str, namespace_limits.ResourceQuota] = field(default_factory=dict)  # "namespace/name"
     limit_ranges: dict[str, namespace_limits.LimitRange] = field(default_factory=dict)  # "namespace/name"

@@ -8,6 +8,7 @@ from models.documents.policy import Policy
 from models.kube import kinds
 from models.kube import objects as kube_objects
 from models.numa.annotations import has_hints
+from models.numa.colocation import switched
 from models.numa.container_affinity import AnnotationError, Hints, affinity, parse, views
 from models.numa.container_expressions import ContainerView
 from models.snapshot.snapshot import InputError, Snapshot
@@ -59,6 +60,7 @@ def matrix(snapshot: Snapshot, name: str, policy: Policy) -> Matrix:
                 others.append((hints, views(pod)))
             except AnnotationError:
                 continue  # a pod whose annotation cannot be read has no say
+    policy = switched(policy, snapshot)
     switches = {"colocate_pods": policy.colocatePods, "colocate_namespaces": policy.colocateNamespaces}
     for hints, other_views in others:
         for mine in own_views:

@@ -206,5 +206,7 @@ def levels(tree: NumaTree, closeness: Closeness) -> list[tuple[int, int]]:
     whole = (1 << len(tree.zones)) - 1
     outer = zone_pools.sockets(tree) if len(set(tree.socket)) > 1 else [whole]
     found = [(s, closeness.sameSocket - closeness.sameNode) for s in outer]
-    found += [(1 << z, closeness.sameZone - closeness.sameSocket) for z in range(len(tree.zones))]
+    single = [1 << z for z in range(len(tree.zones))]
+    found += [(pool, closeness.sameZone - closeness.sameSocket) for pool in zone_pools.numa_zones(tree) or single]
+    found += [(pool, closeness.cache - closeness.sameZone) for pool in single if tree.numa]
     return [(zones, points) for zones, points in found if points]

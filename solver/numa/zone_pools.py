@@ -53,7 +53,17 @@ def sockets(tree: NumaTree) -> list[int]:
 def total(tree: NumaTree, pool: int, name: str, *, capacity: bool = False) -> int:
     """Return what a pool has of a resource, in all (``capacity``) or for the pods to be placed."""
     listed = tree.capacity if capacity else tree.available
+    if tree.numa and name != "cpu":  # shared by the caches of a NUMA zone
+        return sum({tree.numa[z]: listed[z].get(name, 0) for z in bits(pool)}.values())
     return sum(listed[z].get(name, 0) for z in bits(pool))
+
+
+def numa_zones(tree: NumaTree) -> list[int]:
+    """Return the pool of each NUMA zone, where the zones are L3 caches."""
+    found: dict[int, int] = {}
+    for z, n in enumerate(tree.numa):
+        found[n] = found.get(n, 0) | 1 << z
+    return list(found.values())
 
 
 def asks(cls: ContainerClass, tree: NumaTree) -> tuple[ZoneAsk, ...]:
@@ -244,9 +254,9 @@ def items(cls: ContainerClass, tree: NumaTree, *, hints: bool) -> list[Item] | N
 
 
 def soft_pools(tree: NumaTree, amounts: Amounts) -> tuple[int, ...]:
-    """Return pools of a container that is never rejected, tightest first: zones, then sockets, then the node."""
+    """Return pools of a container that is never rejected, tightest first: caches, NUMA zones, sockets, then the node."""
     whole = (1 << len(tree.zones)) - 1
-    listed = [1 << z for z in range(len(tree.zones))] + [s for s in sockets(tree) if s != whole]
+    listed = [1 << z for z in range(len(tree.zones))] + [s for s in (*numa_zones(tree), *sockets(tree)) if s != whole]
     fitting = [p for p in dict.fromkeys(listed) if all(total(tree, p, name) >= amount for name, amount in amounts)]
     return (*(p for p in fitting if p != whole), whole)
 
@@ -254,7 +264,7 @@ def soft_pools(tree: NumaTree, amounts: Amounts) -> tuple[int, ...]:
 def unions(tree: NumaTree, pools: Iterable[int]) -> list[int]:
     """Return unions of pools that overlap: the sets of zones that can be short although none of their parts is (a union of separate sets is
     short only if one of them is). Beyond ALL_UNIONS zones only unions of a few pools."""
-    used = set(pools)
+    used = {*pools, *numa_zones(tree)}  # caches share the memory of their NUMA zone
     found = new = set(used)
     steps = 1
     while new and (len(tree.zones) <= ALL_UNIONS or steps < FEW):
@@ -273,4 +283,4 @@ def closeness(tree: NumaTree, levels: Closeness, a: int | None, b: int | None) -
     """Return points per unit of affinity of two containers with these pools (None: somewhere on the node)."""
     if a is None or b is None:
         return levels.sameNode
-    return (levels.sameNode, levels.sameSocket, levels.sameZone)[tree.lowest(a, b)]
+    return (levels.sameNode, levels.sameSocket, levels.sameZone, levels.cache)[tree.lowest(a, b)]

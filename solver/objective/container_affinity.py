@@ -45,6 +45,8 @@ class ContainerPoints:
         on = bool(cluster.policy.multipliers.containerAffinity)
         self.involved = [g for g, c in enumerate(cluster.classes) if on and c.containers is not None and c.containers.involved()]
         self.zoned = {n for n, tree in cluster.trees.items() if len(tree.zones) > 1}
+        #: The most that two containers can count.
+        self.most = self.levels.cache if any(tree.numa for tree in cluster.trees.values()) else self.levels.sameZone
         self._rows: dict[int, Ints] = {}
         #: Set to stop choosing zones: nodes not yet solved keep the first choice.
         self.stop: threading.Event | None = None

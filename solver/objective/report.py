@@ -115,17 +115,17 @@ def _best(objective: Objective, counts: Ints) -> dict[str, int]:
     levels = containers.levels
     for g in containers.involved:
         pods, cls = int(placed[g]), containers.class_of(g)
-        found[CONTAINER_AFFINITY] += pods * sum(max(w * levels.sameZone, w * levels.sameNode) for _, _, w in cls.inner)
+        found[CONTAINER_AFFINITY] += pods * sum(max(w * containers.most, w * levels.sameNode) for _, _, w in cls.inner)
         for own in cls.entries:
             for predicate, weight in own:
                 satisfying = sum(int(placed[h]) for h, _ in containers.satisfying(predicate, containers.involved))
                 satisfying += int(np.max(cluster.fixed_containers.satisfying.get(predicate, np.zeros(1))))
-                found[CONTAINER_AFFINITY] += pods * satisfying * max(weight * levels.sameZone, weight * levels.sameNode, 0)
+                found[CONTAINER_AFFINITY] += pods * satisfying * max(weight * containers.most, weight * levels.sameNode, 0)
         for predicate in {p for own in cls.hits for p in own}:
             owned = cluster.fixed_containers.owning.get(predicate)
             if owned is not None:
                 hits = sum(predicate in own for own in cls.hits)
-                most = max(int(w) * level for w in (owned.max(), owned.min()) for level in (levels.sameZone, levels.sameNode))
+                most = max(int(w) * level for w in (owned.max(), owned.min()) for level in (containers.most, levels.sameNode))
                 found[CONTAINER_AFFINITY] += pods * hits * max(0, most)
     return found
 
@@ -281,7 +281,7 @@ class _Unmet:
         found = self.objective.containers
         for g in found.involved:
             cls = found.class_of(g)
-            wanted = sum(max(w * found.levels.sameZone, w * found.levels.sameNode) for _, _, w in cls.inner)
+            wanted = sum(max(w * found.most, w * found.levels.sameNode) for _, _, w in cls.inner)
             lost = []
             for n, k in zip(*(part.tolist() for part in self._placed.of(g)), strict=True):
                 if n in found.zoned:
@@ -299,7 +299,7 @@ class _Unmet:
     def _outer(self, cluster: Cluster, g: int, zones: Zones) -> int:
         """Points that the scoped hints of a class lost: all that could be near for a pull, what is near for a push."""
         found = self.objective.containers
-        cls, levels = found.class_of(g), found.levels
+        cls = found.class_of(g)
         placed = self.counts.sum(axis=1)
         lost = 0
         for i, own in enumerate(cls.entries):
@@ -310,7 +310,7 @@ class _Unmet:
                     others = sum(int(placed[h]) for h, _ in found.satisfying(predicate, found.involved))
                     others += int(fixed.sum()) if fixed is not None else 0
                     own_hit = int(predicate in cls.hits[i])
-                    lost += weight * (int(placed[g]) * (others - own_hit) * levels.sameZone - near)
+                    lost += weight * (int(placed[g]) * (others - own_hit) * found.most - near)
                 else:
                     lost -= weight * near
         return lost

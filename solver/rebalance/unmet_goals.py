@@ -31,6 +31,7 @@ _WHY = {
     "local-storage": "it keeps data on the node (--also-move local-storage)",
     "devices": "it holds devices, which plans do not move",
     "terminating": "it is being deleted",
+    "eviction-requested": "others have asked for its eviction",
 }
 
 

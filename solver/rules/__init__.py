@@ -26,6 +26,7 @@ from solver.rules.node_static import (
     PodTolerationRestriction,
     ResourceQuota,
     TaintToleration,
+    TopologyAwarePolicy,
 )
 from solver.rules.pod_topology_spread import PodTopologySpread
 from solver.rules.volumes import NodeVolumeLimits, VolumeBinding, VolumeRestrictions, VolumeZone
@@ -42,6 +43,7 @@ ALL: tuple[type[Rule], ...] = (
     NodeDeclaredFeatures,
     PodOS,
     BalloonsPolicy,
+    TopologyAwarePolicy,
     NodePorts,
     NodeResourcesFit,
     VolumeRestrictions,

@@ -1,6 +1,6 @@
 """The rules that look at one pod and one node only: NodeUnschedulable, NodeName, TaintToleration, NodeAffinity, NodeDeclaredFeatures,
-PodOS; the policy of a node that creates no such container: BalloonsPolicy; and those that keep a pod from being created at all:
-LimitRanger, ResourceQuota, PodNodeSelector, PodTolerationRestriction.
+PodOS; the policy of a node that creates no such container: BalloonsPolicy and TopologyAwarePolicy; and those that keep a pod from being
+created at all: LimitRanger, ResourceQuota, PodNodeSelector, PodTolerationRestriction.
 
 Source: pkg/scheduler/framework/plugins/{nodeunschedulable,nodename,tainttoleration,nodeaffinity,nodedeclaredfeatures};
 :mod:`models.cluster.admission`.
@@ -152,26 +152,53 @@ class NodeAffinity(StaticRule):
         return ~self.cluster.node_sets[self.cluster.classes[g].node_rule]
 
 
-class BalloonsPolicy(StaticRule):
-    """A pod goes to nodes whose BalloonsPolicy creates its containers: :mod:`models.numa.balloons`."""
+class _NodePolicy(StaticRule):
+    """A pod goes to nodes whose policy of nri-plugins creates its containers."""
 
-    name = "BalloonsPolicy"
+    def _nodes(self, g: int) -> int | None:
+        raise NotImplementedError
 
     def alike(self, g: int) -> Hashable:
-        return self.cluster.classes[g].balloons
+        return self._nodes(g)
 
     def never(self, g: int) -> Bools:
-        allowed = self.cluster.classes[g].balloons
+        allowed = self._nodes(g)
         return np.zeros(self.cluster.n_nodes, dtype=bool) if allowed is None else ~self.cluster.node_sets[allowed]
 
     def broken_by(self, g: int, nodes: Ints) -> Bools:
         return np.zeros(len(nodes), dtype=bool)  # the containers are there
 
+
+class BalloonsPolicy(_NodePolicy):
+    """A pod goes to nodes whose BalloonsPolicy creates its containers: :mod:`models.numa.balloons`."""
+
+    name = "BalloonsPolicy"
+
+    def _nodes(self, g: int) -> int | None:
+        return self.cluster.classes[g].balloons
+
     def message(self, g: int, rejected: Bools) -> str:
         from models.numa.balloons import Balloons
 
         snapshot = self.cluster.snapshot
-        return "; ".join(Balloons(snapshot.nodes, snapshot.balloons_policies).reasons(self.cluster.classes[g].pod, rejected)[:3])
+        found = Balloons(snapshot.nodes, snapshot.balloons_policies, snapshot.node_topologies)
+        return "; ".join(found.reasons(self.cluster.classes[g].pod, rejected)[:3])
+
+
+class TopologyAwarePolicy(_NodePolicy):
+    """A pod goes to nodes with the isolated CPUs that its containers require: :mod:`models.numa.isolated_cpus`."""
+
+    name = "TopologyAwarePolicy"
+
+    def _nodes(self, g: int) -> int | None:
+        return self.cluster.classes[g].isolated
+
+    def message(self, g: int, rejected: Bools) -> str:
+        from models.numa.isolated_cpus import IsolatedCPUs
+
+        snapshot = self.cluster.snapshot
+        found = IsolatedCPUs(snapshot.nodes, snapshot.topology_aware_policies, snapshot.node_topologies, snapshot.pods)
+        return "; ".join(found.reasons(self.cluster.classes[g].pod, rejected)[:3])
 
 
 class NodeDeclaredFeatures(StaticRule):

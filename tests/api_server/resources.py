@@ -97,6 +97,7 @@ RESOURCES: tuple[Resource, ...] = (
     _cluster("RuntimeClass", "runtimeclasses", "node.k8s.io", "v1"),
     _cluster("NodeResourceTopology", "noderesourcetopologies", "topology.node.k8s.io", "v1alpha2"),
     Resource("CapacityBuffer", "capacitybuffers", "autoscaling.x-k8s.io", "v1beta1", True, ("status",), ("cb",)),
+    Resource("EvictionRequest", "evictionrequests", "lifecycle.k8s.io", "v1alpha1", True, ("status",)),
     Resource("BalloonsPolicy", "balloonspolicies", "config.nri", "v1alpha1", True, ("status",)),
     Resource("TopologyAwarePolicy", "topologyawarepolicies", "config.nri", "v1alpha1", True, ("status",)),
 )

@@ -102,6 +102,24 @@ def test_without_yes_nothing_is_touched(cluster: Cluster) -> None:
     assert not Path(f"{cluster.plan}.journal.jsonl").exists()
 
 
+def test_a_pod_that_others_have_asked_to_be_evicted_is_left_to_them(cluster: Cluster) -> None:
+    cluster.planned()
+    uid = next(each["metadata"]["uid"] for each in cluster.world.all("Pod") if each["metadata"]["name"] == "web-0")
+    spec = {"target": {"pod": {"name": "web-0", "uid": uid}}, "requester": "example.com/drainer", "intent": "Eviction"}
+    metadata = {"name": "r", "namespace": "default"}
+    request = {"apiVersion": "lifecycle.k8s.io/v1alpha1", "kind": "EvictionRequest", "metadata": metadata, "spec": spec}
+    cluster.world.load([request], templates_of_pods=True)
+    said = "to be evicted by others: EvictionRequest default/r of example.com/drainer asks for it"
+    looked = cluster.apply(code=3)
+    assert f"note: pod default/web-0 is {said}" in looked.stderr
+    assert f"in the way: Pod default/web-0 of a coming step is {said}" in looked.stderr
+    assert said in cluster.apply("--yes", code=3).stderr
+    assert (len(cluster.on("n1")), cluster.marked()) == (2, set())
+    cluster.snapshot.write_text(json.dumps(cluster.world.snapshot()))  # a plan of the cluster as it is now leaves the pod alone
+    invoke("rebalance", cluster.snapshot, "--drain", "n1", "-q", "-o", cluster.plan, code=3)
+    assert [move["pod"] for move in json.loads(cluster.plan.read_text())["moves"]] == ["default/web-1"]
+
+
 def test_a_plan_is_carried_out_and_its_journal_verified(cluster: Cluster, tmp_path: Path) -> None:
     cluster.planned()
     done = cluster.apply("--yes")

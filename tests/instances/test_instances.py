@@ -89,6 +89,7 @@ TABLE: dict[str, Row] = {
         unplaced={"strange": "BalloonsPolicy"},
         on={"fast": {"main"}, "large": {"main", "own"}},
     ),
+    "rules/topology-aware-policy.yaml": Row(unplaced={"four": "TopologyAwarePolicy"}, on={"two": {"many", "bare"}}),
     "rules/node-affinity.yaml": Row(
         unplaced={"too-new": "NodeAffinity", "empty-term": "NodeAffinity"},
         on={
@@ -284,6 +285,8 @@ REJECTS: dict[tuple[str, str], dict[str, list[str]]] = {
     ("rules/balloons-policy.yaml", "plain"): {},
     ("rules/balloons-policy.yaml", "fast"): {"own": ["BalloonsPolicy"], "edge": ["BalloonsPolicy"], "bare": ["NodeResourcesFit"]},
     ("rules/balloons-policy.yaml", "large"): {"edge": ["BalloonsPolicy"], "bare": ["NodeResourcesFit"]},
+    ("rules/topology-aware-policy.yaml", "one"): {},
+    ("rules/topology-aware-policy.yaml", "two"): {"few": ["TopologyAwarePolicy"]},
     ("rules/node-affinity.yaml", "not-hdd"): {"n2": ["NodeAffinity"]},
     ("rules/node-affinity.yaml", "newer"): {n: ["NodeAffinity"] for n in ("n1", "n3", "n4")},
     ("rules/node-affinity.yaml", "empty-term"): {n: ["NodeAffinity"] for n in ("n1", "n2", "n3", "n4")},

@@ -227,6 +227,8 @@ def cluster() -> list[Object]:
                 spec={"balloonTypes": [{"name": "fast", "namespaces": ["d*"], "maxCPUs": 64}], "idleCPUClass": SECRET}),
         _object("config.nri/v1alpha1", "TopologyAwarePolicy", "default", namespace="kube-system",
                 spec={"colocatePods": False, "sharedPoolCPUClass": SECRET}),
+        _object("lifecycle.k8s.io/v1alpha1", "EvictionRequest", "r", status={"observedGeneration": 3},
+                spec={"target": {"pod": {"name": "web-1-a", "uid": "u"}}, "requester": "example.com/drainer", "intent": "Eviction"}),
         _object("v1", "Secret", "key", data={"password": SECRET}),
         _object("v1", "ConfigMap", "settings", data={"password": SECRET}),
         _object("metrics.k8s.io/v1beta1", "PodMetrics", "web-1-a"),

@@ -46,6 +46,7 @@ TABLE = [
     ("deployments", "deploy", "extensions/v1beta1", True, "Deployment"),
     ("workloads", "wl", "kueue.x-k8s.io/v1beta1", True, "Workload"),
     ("pods", "", "metrics.k8s.io/v1beta1", True, "PodMetrics"),
+    ("evictionrequests", "", "lifecycle.k8s.io/v1alpha1", True, "EvictionRequest"),
     ("runtimeclasses", "", "node.k8s.io/v1", False, "RuntimeClass"),
     ("poddisruptionbudgets", "pdb", "policy/v1", True, "PodDisruptionBudget"),
     ("deviceclasses", "", "resource.k8s.io/v1", False, "DeviceClass"),

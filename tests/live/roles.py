@@ -40,6 +40,7 @@ ELSEWHERE: Final = {
     ("scheduling.k8s.io", "workloads"),
     ("topology.node.k8s.io", "noderesourcetopologies"),
     ("config.nri", "balloonspolicies"),
+    ("lifecycle.k8s.io", "evictionrequests"),
     ("config.nri", "topologyawarepolicies"),
 }
 

@@ -135,6 +135,7 @@ def test_only_lists_are_asked_for_and_never_secrets(captured: Capture, tmp_path:
         "/api/v1/resourcequotas",
         "/api/v1/limitranges",
         "/apis/policy/v1/poddisruptionbudgets",
+        "/apis/lifecycle.k8s.io/v1alpha1/evictionrequests",
         "/apis/resource.k8s.io/v1/resourceclaimtemplates",
         "/apis/resource.k8s.io/v1/resourceclaims",
         "/apis/resource.k8s.io/v1/deviceclasses",

@@ -7,6 +7,7 @@ from typing import Any, Final, NamedTuple
 
 from live.apply.differences import fields
 from live.apply.differences.found import Drift
+from models.disruption.eviction_requests import described, target
 from models.kube import device_objects, kinds, objects, storage_objects, workload_objects
 from models.kube.workload_objects import Job, ReplicaSet
 from models.snapshot.snapshot import Snapshot
@@ -135,6 +136,10 @@ def _class(found: Any) -> dict[str, Any]:
     return view | {"annotations": fields.metadata(found.metadata)["annotations"]}
 
 
+def _eviction_request(found: workload_objects.EvictionRequest) -> dict[str, Any]:
+    return {"counts": target(found) is not None}
+
+
 def _always(found: Any) -> bool:
     return True
 
@@ -145,6 +150,7 @@ def _terminating(found: Any) -> bool | None:
 
 _KINDS: Final = (
     Compared("PodDisruptionBudget", _budget, new=_always),
+    Compared("EvictionRequest", _eviction_request, new=lambda found: target(found) is not None),
     Compared("PersistentVolumeClaim", _claim),
     Compared("PersistentVolume", _volume),
     Compared("StorageClass", _class),
@@ -249,4 +255,6 @@ def _new(kind: str, name: str, found: Any) -> str:
         return f"ReplicaSet {name} is new: a rollout of Deployment {owner} is under way"
     if isinstance(found, device_objects.ResourceClaim):
         return f"ResourceClaim {name} is new and has {', '.join(_devices_of(found))}"
+    if isinstance(found, workload_objects.EvictionRequest):
+        return f"{described(found)} asks for the eviction of pod {target(found)}"
     return f"{kind} {name} is new"

@@ -13,6 +13,7 @@ from live.apply.moving.owner import why_none
 from live.apply.moving.work import Ended, Work
 from live.apply.steps import Step
 from live.apply.whereabouts import is_leaving, node_of
+from models.disruption.eviction_requests import of_uid
 
 #: Answers after which the pod is looked at again: gone, another one of the name, or changed while the server dealt with it.
 _LOOK_AGAIN: Final = (404, 409)
@@ -56,6 +57,8 @@ async def evict(step: Step, work: Work, *, asked: bool = False) -> bool:
             raise Ended(f"pod {standing.key} {what}, and not by this run{f': {why}' if why else ''}")
         if node_of(pod) != step.source:
             raise Ended(f"pod {standing.key} is on {node_of(pod) or 'no node'}, in the plan on {step.source}")
+        if not asked and (others := of_uid(work.cluster.objects("EvictionRequest"), standing.uid)) is not None:
+            raise Ended(f"pod {standing.key} is to be evicted by others: {others} asks for it")
         if work.halt.state is not None or work.held.is_set():
             return False
         work.alive()

@@ -36,7 +36,7 @@ WORKERS = 2
 _DROPPED_FIRST = (
     "NodeResourceTopologyMatch", "DynamicResources", "PodTopologySpread", "InterPodAffinity", "GangScheduling", "NodeVolumeLimits",
     "VolumeBinding", "VolumeRestrictions", "VolumeZone", "NodePorts", "NodeResourcesFit", "NodeAffinity", "NodeDeclaredFeatures",
-    "PodOS", "BalloonsPolicy",
+    "PodOS", "BalloonsPolicy", "TopologyAwarePolicy",
     "TaintToleration", "NodeUnschedulable", "NodeName", "LimitRanger", "PodNodeSelector", "PodTolerationRestriction", "ResourceQuota",
 )  # fmt: skip
 

@@ -169,11 +169,30 @@ _CLAIM = {
     },
 }  # fmt: skip
 
+
+def _asked(pod: str, *, uid: str = "", intent: str = "Eviction", over: str = "") -> Object:
+    spec = {"target": {"pod": {"name": pod, "uid": uid}}, "requester": "example.com/drainer", "intent": intent}
+    found: Object = {
+        "apiVersion": "lifecycle.k8s.io/v1alpha1",
+        "kind": "EvictionRequest",
+        "metadata": {"name": "r", "namespace": "default"},
+    }
+    return {**found, "spec": spec, "status": {"conditions": [{"type": over, "status": "True"}] if over else []}}
+
+
 EXCLUSIONS: list[tuple[str | None, list[Object], list[str]]] = [
     (None, [running("a-0", "n0")], []),
     ("terminating", [_noted(_bare(), deletionTimestamp="2026-01-01T00:00:00Z")], []),
     ("mirror", [_noted(running("a-0", "n0", owner="DaemonSet/d"), annotations={"kubernetes.io/config.mirror": "x"})], []),
     ("daemonset", [_noted(running("a-0", "n0", owner="DaemonSet/d"), annotations={_SAFE: "false"})], []),
+    ("daemonset", [running("a-0", "n0", owner="DaemonSet/d"), _asked("a-0")], []),
+    ("eviction-requested", [_noted(running("a-0", "n0"), uid="u"), _asked("a-0", uid="u")], []),
+    ("eviction-requested", [_noted(_bare(), annotations={_SAFE: "false"}), _asked("a-0")], []),
+    (None, [_noted(running("a-0", "n0"), uid="u"), _asked("a-0", uid="earlier")], []),
+    (None, [running("a-0", "n0"), _asked("a-0", intent="Withdrawn")], []),
+    (None, [running("a-0", "n0"), _asked("a-0", over="Failed")], []),
+    (None, [running("a-0", "n0"), _asked("a-0", over="TargetEvicted")], []),
+    (None, [running("a-0", "n0"), _asked("b-0")], []),
     ("do-not-disrupt", [_noted(_bare(), annotations={_SAFE: "false"})], []),
     ("do-not-disrupt", [_noted(_bare(), annotations={"karpenter.sh/do-not-disrupt": "true"})], []),
     (None, [_noted(running("a-0", "n0"), annotations={"karpenter.sh/do-not-disrupt": "false"})], []),

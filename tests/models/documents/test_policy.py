@@ -59,7 +59,7 @@ FULL: Object = {
     },
     "strategy": "pack",
     "priceLabel": "example.com/price",
-    "closeness": {"sameZone": 10, "sameSocket": 3, "sameNode": -1},
+    "closeness": {"sameCache": 12, "sameZone": 10, "sameSocket": 3, "sameNode": -1},
     "shorthand": "symmetric",
     "colocatePods": True,
     "colocateNamespaces": True,
@@ -122,7 +122,7 @@ def test_every_field_is_read(read: Read) -> None:
     assert policy.hardPodAffinityWeight == 100
     assert policy.defaultConstraints == (DefaultConstraint("rack", 2),)
     assert (policy.strategy, policy.priceLabel, policy.shorthand) == ("pack", "example.com/price", "symmetric")
-    assert policy.closeness == Closeness(10, 3, -1)
+    assert policy.closeness == Closeness(10, 3, -1, 12)
     assert policy.colocatePods is policy.colocateNamespaces is policy.refuseAllNamespacesAntiAffinity is True
     assert policy.symmetricPreferredAntiAffinity is False
     assert policy.executionGraceSeconds == 300
@@ -277,6 +277,7 @@ _ZONES = "zones: [{name: z, resources: {cpu: 1}}]"
         ("closeness: {sameZone: 101}", "closeness.sameZone", "100"),
         ("closeness: {sameNode: -101}", "closeness.sameNode", "-100"),
         ("closeness: {sameZone: 0}", "closeness", "sameZone"),
+        ("closeness: {sameCache: 1}", "closeness", "sameCache"),
         ("closeness: {sameNode: 2}", "closeness", "sameNode"),
         ("defaultConstraints: [{topologyKey: a, maxSkew: 0}]", "defaultConstraints[0].maxSkew", "1"),
         ("defaultConstraints: [{topologyKey: a, maxSkew: 2147483648}]", "defaultConstraints[0].maxSkew", "2147483647"),

@@ -103,16 +103,45 @@ def test_what_is_not_judged_of_a_policy_is_named() -> None:
 def test_zones_that_are_not_read_are_named() -> None:
     zones = [{"name": "default[0]", "type": "balloon"}, {"name": "l3", "type": "L3 cache"}, {"name": "s", "type": "socket"}]
     topology = {"apiVersion": "topology.node.k8s.io/v1alpha2", "kind": "NodeResourceTopology", "metadata": {"name": "n1"}, "zones": zones}
-    aware = {
-        "apiVersion": "config.nri/v1alpha1",
-        "kind": "TopologyAwarePolicy",
-        "metadata": {"name": "default"},
-        "spec": {"colocatePods": True},
-    }
-    snapshot = from_objects([node("n1"), topology, aware, pod("p")])
+    snapshot = from_objects([node("n1"), topology, pod("p")])
     found = [(each.pod, each.effect.partition(" are ")[0]) for each in unmodelled.find(snapshot, snapshot.pods)]
-    assert found[:2] == [("Node/n1", "zones of type balloon"), ("Node/n1", "zones of type L3 cache")]
-    assert found[2:] == [("TopologyAwarePolicy/default/default", "colocatePods and colocateNamespaces")]
+    assert found == [("Node/n1", "zones of type balloon"), ("Node/n1", "zones of type L3 cache")]
+
+
+def room(name: str, sizes: dict[str, str | None], *, plugin: str = "balloons") -> Object:
+    """A NodeResourceTopology with balloons; ``sizes``: by name the largest request that each takes without containers."""
+    resources = {zone: [] if size is None else [{"name": "cpu", "allocatable": size, "available": "0"}] for zone, size in sizes.items()}
+    zones = [{"name": zone, "type": "balloon", "resources": listed} for zone, listed in resources.items()]
+    found: Object = {"apiVersion": "topology.node.k8s.io/v1alpha2", "kind": "NodeResourceTopology", "metadata": {"name": name}}
+    return {**found, "attributes": [{"name": "TopologyPolicy", "value": plugin}], "zones": zones}
+
+
+@pytest.mark.parametrize(
+    ("sizes", "cpu", "refused"),
+    [
+        ({"fast[0]": "3"}, "3", False),
+        ({"fast[0]": "3"}, "3001m", True),
+        ({"fast[0]": "3", "fast[1]": "4"}, "4", False),
+        ({"default[0]": "1", "reserved[0]": "1"}, "4", False),
+        ({"fast[0]": None}, "4", False),
+        ({"fast": "1"}, "4", False),
+    ],
+)
+def test_a_balloon_has_no_more_cpus_than_its_node_says(sizes: dict[str, str | None], cpu: str, refused: bool) -> None:
+    asked = annotated("p", {KEY: "fast"}, cpu=cpu)
+    snapshot = from_objects([node("n1", cpu="8"), policy("default", FAST), room("n1", sizes), asked])
+    assert rejected(snapshot) == ({"n1"} if refused else set())
+    assert verify(snapshot, place(snapshot, Options(time_limit=5))) == []
+
+
+def test_sizes_that_say_nothing() -> None:
+    asked, small = annotated("p", {KEY: "fast"}, cpu="4"), room("n1", {"fast[0]": "1"})
+    nodes = [node("n1", cpu="8"), node("n2", cpu="8")]
+    assert rejected(from_objects([*nodes, policy("default", FAST), small, asked])) == {"n1"}
+    parts = {**FAST, "components": [{"balloonType": "default"}]}
+    assert rejected(from_objects([*nodes, policy("default", parts), small, asked])) == set()
+    assert rejected(from_objects([*nodes, policy("default"), room("n1", {}, plugin="topology-aware"), asked])) == {"n2"}
+    assert rejected(from_objects([*nodes, small, asked])) == set()
 
 
 @pytest.mark.parametrize("seed", range(60))
@@ -137,6 +166,8 @@ def test_solver_and_checker_agree(seed: int) -> None:
     ]
     groups = [rng.choice([{}, {"config.nri/group": "a"}, {"resource-policy.nri.io/group": "b"}]) for _ in range(3)]
     nodes = [node(f"n{i}", cpu="8", labels=labels) for i, labels in enumerate(groups)]
+    sizes = {f"{name}[{i}]": rng.choice(["0", "1", "1500m", "4", None]) for name in names for i in range(2) if rng.random() < 0.3}
+    listed += [room("n0", sizes)] if rng.random() < 0.5 else []
     scopes = rng.sample([KEY, f"{KEY}/pod", f"{KEY}/container.c"], rng.randint(0, 2))
     asked = annotated("p", {scope: rng.choice([*names, "nosuch"]) for scope in scopes}, cpu=rng.choice(["0", "500m", "1", "1500m", "3"]))
     rejected(from_objects([*nodes, *listed, asked]))

@@ -13,7 +13,8 @@ POLICY = "resource-policy.nri.io"
 
 
 def annotated(annotations: dict[str, str]) -> Object:
-    found = pod("p", containers=[{"name": "main", "image": "i"}])
+    asked = {"cpu": "1", "memory": "1Gi"}
+    found = pod("p", containers=[{"name": "main", "image": "i", "resources": {"requests": asked, "limits": asked}}])
     found["metadata"]["annotations"] = annotations
     return found
 

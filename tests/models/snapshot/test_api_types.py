@@ -25,7 +25,7 @@ TABLE = Path(api_types.__file__).with_name("api_types.json")
 #: Objects that are looked through for unknown fields, besides those that are read.
 ALSO = {"LimitRange": "core_v1", "ResourceQuota": "core_v1"}
 #: Kinds that other projects define, and alpha kinds whose fields change from version to version.
-APART = ("BalloonsPolicy", "CapacityBuffer", "NodeResourceTopology", "TopologyAwarePolicy", "PodGroup", "Workload")
+APART = ("BalloonsPolicy", "CapacityBuffer", "EvictionRequest", "NodeResourceTopology", "TopologyAwarePolicy", "PodGroup", "Workload")
 MODULES = {
     "apps": "apps_v1",
     "batch": "batch_v1",

@@ -196,6 +196,7 @@ PLACES = {
     "ServiceAccount": "service_accounts", "RuntimeClass": "runtime_classes",
     "Node": "nodes", "Pod": "pods", "Namespace": "namespaces", "PriorityClass": "priority_classes", "Service": "services",
     "ResourceQuota": "resource_quotas", "LimitRange": "limit_ranges",
+    "EvictionRequest": "eviction_requests",
     "PodDisruptionBudget": "pod_disruption_budgets", "PersistentVolume": "persistent_volumes", "StorageClass": "storage_classes",
     "PersistentVolumeClaim": "persistent_volume_claims", "CSINode": "csi_nodes", "NodeResourceTopology": "node_topologies",
     "PodGroup": "pod_groups", "Workload": "scheduling_workloads", "CSIDriver": "csi_drivers", "ResourceSlice": "resource_slices",

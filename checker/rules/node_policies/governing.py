@@ -1,0 +1,121 @@
+"""What the policies of nri-plugins have in common: the object that governs a node, annotations by scope, patterns of namespaces.
+
+Read once more from https://containers.github.io/nri-plugins/stable/docs/resource-policy/setup.html and the source (pkg/agent/agent.go).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypeVar
+
+from models.kube import objects, topology_objects
+
+T = TypeVar("T")
+_DOMAIN = "resource-policy.nri.io"
+
+
+def by_name(policies: Mapping[str, T]) -> dict[str, T]:
+    """Return policy objects by name; those of kube-system go first. ``policies``: by ``namespace/name``."""
+    found: dict[str, T] = {}
+    for key, policy in sorted(policies.items()):
+        namespace, _, name = key.partition("/")
+        if name not in found or namespace == "kube-system":
+            found[name] = policy
+    return found
+
+
+def governing(
+    policies: Mapping[str, T], node: objects.Node, topology: topology_objects.NodeResourceTopology | None, plugin: str
+) -> T | None:
+    """Return the policy object of a plugin that governs a node; None without one, or where the node says that it runs another plugin."""
+    for attribute in (topology.attributes if topology is not None else None) or ():
+        if attribute.name == "TopologyPolicy":
+            if attribute.value != plugin:
+                return None
+            break
+    name, labels = f"node.{node.metadata.name}", node.metadata.labels or {}
+    if name in policies:
+        return policies[name]
+    for label in ("config.nri/group", "group.config.nri", f"{_DOMAIN}/group"):
+        if labels.get(label):
+            return policies.get(f"group.{labels[label]}")
+    return policies.get("default")
+
+
+def nearest(pod: objects.Pod, name: str, container: objects.Container) -> tuple[int, str] | None:
+    """Return the value of an annotation for a container, and how far it is: its own (0), the pod's (1), or one without a scope (2)."""
+    given = pod.metadata.annotations or {}
+    for distance, scope in enumerate((f"/container.{container.name or ''}", "/pod", "")):
+        value = given.get(f"{name}.{_DOMAIN}{scope}")
+        if value is not None:
+            return distance, value
+    return None
+
+
+def is_kept(pod: objects.Pod, container: objects.Container) -> bool:
+    """Return True if no policy touches the CPUs of a container."""
+    found = nearest(pod, "cpu.preserve", container)
+    return found is not None and found[1] == "true"
+
+
+def well_formed(pattern: str) -> bool:
+    """Return True if Go's filepath.Match can read a pattern."""
+    while pattern:
+        if pattern[0] == "[":
+            end = _class(pattern)[0]
+            if not end:
+                return False
+            pattern = pattern[end:]
+        elif pattern[0] == "\\":
+            if len(pattern) == 1:
+                return False
+            pattern = pattern[2:]
+        else:
+            pattern = pattern[1:]
+    return True
+
+
+def matches(text: str, pattern: str) -> bool:
+    """Match a pattern of Go's filepath.Match against a text without slashes; a malformed pattern matches nothing."""
+    return well_formed(pattern) and _matches(text, pattern)
+
+
+def _matches(text: str, pattern: str) -> bool:
+    if not pattern:
+        return not text
+    if pattern[0] == "*":
+        rest = pattern[1:]
+        return any(_matches(text[i:], rest) for i in range(len(text) + 1))
+    if pattern[0] == "[":
+        end, negated, ranges = _class(pattern)
+        hit = any(low <= text[:1] <= high for low, high in ranges)
+        return bool(text) and hit != negated and _matches(text[1:], pattern[end:])
+    if pattern[0] == "\\":
+        pattern = pattern[1:]
+    elif pattern[0] == "?":
+        return bool(text) and _matches(text[1:], pattern[1:])
+    return bool(text) and pattern[0] == text[0] and _matches(text[1:], pattern[1:])
+
+
+def _class(pattern: str) -> tuple[int, bool, list[tuple[str, str]]]:
+    """Return where a class of characters ends (0 if it is malformed), whether it is negated, and its ranges."""
+    negated = pattern[1:2] == "^"
+    place, ranges = 1 + negated, list[tuple[str, str]]()
+    while pattern[place : place + 1] != "]" or not ranges:
+        low, place = _character(pattern, place)
+        high = low
+        if low and pattern[place : place + 1] == "-":
+            high, place = _character(pattern, place + 1)
+        if not low or not high:
+            return 0, negated, []
+        ranges.append((low, high))
+    return place + 1, negated, ranges
+
+
+def _character(pattern: str, place: int) -> tuple[str, int]:
+    """Return a character of a class and the place behind it; empty text where there is none."""
+    if pattern[place : place + 1] == "\\":
+        place += 1
+    elif pattern[place : place + 1] in ("-", "]"):
+        return "", place
+    return pattern[place : place + 1], place + 1
