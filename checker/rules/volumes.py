@@ -160,8 +160,8 @@ class VolumeState:
             elif not self._reaches(self._volumes[bound], node, self._migrated.get(name, frozenset())):
                 why.append(f"the node affinity of volume {bound} of claim {key} does not match the node")
             first = self._first_node.get(key, name)
-            if first != name and self._is_for_one_node(claim):
-                why.append(f"claim {key} binds on node {first} for an earlier pod")
+            if bound is None and first != name and self._is_for_one_node(claim):
+                why.append(f"the volume of claim {key} is made on node {first} for an earlier pod")
         taken: dict[str, str] = {}
         for key in sorted(waiting, key=self._request):
             selected = (self._claims[key].metadata.annotations or {}).get(_SELECTED_NODE)

@@ -37,7 +37,8 @@ class Claim:
     ``binding``/``zone``: bool[N], nodes that VolumeBinding/VolumeZone accept (for a static claim: where some candidate PV is
     reachable, or provisioning is allowed). ``missing``: no such claim, which all four plugins reject. ``volumes``: candidate PVs
     (smallest first) of an unbound claim; ``provision``: bool[N] where a new volume may be made (None: nowhere).
-    ``one_node``: unbound and ReadWriteOnce (or OncePod), so that all its pods must meet on one node. ``one_pod``: ReadWriteOncePod.
+    ``one_node``: unbound and ReadWriteOnce (or OncePod), so that all its pods meet on one node if its volume is yet to be made: which
+    other nodes reach it is not known. ``one_pod``: ReadWriteOncePod.
     ``size``: requested bytes; the claims of one pod choose volumes smallest first.
     ``driver``, ``handle``: what NodeVolumeLimits counts (driver None: nothing).
     ``counted``: bool[N], the nodes where it counts for an in-tree volume; None: on all of them.
