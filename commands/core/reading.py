@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from models.cluster.storage import never_bound
 from models.cluster.unknown_namespaces import SENTENCE, undecided
 from models.documents import policy as policies
 from models.documents.capacity import Capacity
@@ -81,6 +82,7 @@ def settle(snapshot: Snapshot, asked: Reading) -> list[str]:
 
         snapshot.omissions += unreadable.set_aside(snapshot)
     _name_undecided(snapshot)
+    snapshot.assumed += never_bound.sentences(snapshot)
     if (
         policy is not None
         and policy.multipliers.imageLocality
@@ -225,6 +227,7 @@ def edit(snapshot: Snapshot, edits: Edits | None, manifests: Snapshot | None, pa
     found = apply(snapshot, manifests, edits or Edits())
     _share(found.snapshot)
     _name_undecided(found.snapshot)
+    found.snapshot.assumed += never_bound.sentences(found.snapshot, never_bound.names(snapshot))
     odd = found.snapshot.warnings[len(snapshot.warnings) :]
     if manifests is not None and not found.pods and not (edits and edits.replicas):
         raise InputError([f"{labels(paths)}: asks for no pods{''.join(f': {text}' for text in odd[:1])}"])
