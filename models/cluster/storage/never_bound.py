@@ -21,8 +21,13 @@ def never_bound(snapshot: Snapshot) -> dict[int, list[str]]:
     waiting = {key for key, claim in snapshot.persistent_volume_claims.items() if _waits(snapshot, claim)}
     if not waiting:
         return {}
-    references = (volume.spec.claimRef for volume in snapshot.persistent_volumes.values() if volume.spec is not None)
-    waiting -= {f"{each.namespace or 'default'}/{each.name}" for each in references if each is not None}  # these are bound without a pod
+    for volume in snapshot.persistent_volumes.values():
+        reference = volume.spec.claimRef if volume.spec is not None else None
+        key = f"{reference.namespace or 'default'}/{reference.name}" if reference is not None else ""
+        if reference is not None and key in waiting:
+            uid = snapshot.persistent_volume_claims[key].metadata.uid
+            if not reference.uid or not uid or reference.uid == uid:
+                waiting.discard(key)  # bound without a pod
     for pod in snapshot.pods:
         if not pod.spec.nodeName and not is_terminal(pod):
             waiting.difference_update(claim_keys(pod))  # the scheduler binds them for these pods

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from checker.placement import verify
@@ -54,6 +56,8 @@ def new(mode: str, *nodes: str) -> Claim:
         (pair(local(), Volume("v", "local", 1, frozenset({"n0"}), "a", csi=False)), 1),
         # The first pod takes the smallest volume of its node: only from n1 that is the one of both nodes.
         (pair(local(), Volume("s", "local", 1, frozenset({"n0"}), "a", csi=False), Volume("v", "local", 2, BOTH, "a", csi=False)), 2),
+        # A volume that names the claim serves it, whatever its labels are.
+        (pair(replace(local(), label="b"), Volume("v", "local", 1, BOTH, "a", csi=False, reserved="c")), 2),
         # A new volume is made on the node of the first pod, and other nodes may not reach it.
         (pair(new("ReadWriteOnce", "n0", "n1")), 1),
         (pair(new("ReadWriteMany", "n0", "n1")), 2),
