@@ -68,6 +68,7 @@ def explain(streams: Streams, subject: Subject, choices: PolicyChoices, time_lim
     streams.check()
     subject.check()
     from commands.common import inputs, judging, output, searching
+    from models.cluster.storage.attachments import held_elsewhere
     from report.documents import csv_rows, results
     from report.terminal import answers
     from report.terminal.causes import causes as causes_text
@@ -86,6 +87,8 @@ def explain(streams: Streams, subject: Subject, choices: PolicyChoices, time_lim
     pending = judging.Pending(run, snapshot, policy, choices)
     verdicts = pending.judge(pod=pod, workload=workload, node=node)
     _warn_of_gates(streams, snapshot, pod)
+    held = held_elsewhere(snapshot, {verdict.pod: verdict.feasible for verdict in verdicts})
+    inputs.note(held)
     causes = pending.causes(verdicts, time_limit, whole=workload is not None, catalogue=left) if node is None and not per_node else []
     owned = cache(lambda: owners(snapshot, (verdict.pod for verdict in verdicts)))
     output.write_document(
@@ -94,7 +97,7 @@ def explain(streams: Streams, subject: Subject, choices: PolicyChoices, time_lim
             *answers.explanation(verdicts, surface, per_node=per_node, owned=owned()),
             *causes_text(causes, owned()),
         ],
-        lambda: results.explain_document(verdicts, per_node=per_node, causes=causes, notes=snapshot.notes, gates=snapshot.gates),
+        lambda: results.explain_document(verdicts, per_node=per_node, causes=causes, notes=[*snapshot.notes, *held], gates=snapshot.gates),
         csv=lambda: csv_rows.explanation_per_node(verdicts) if per_node else csv_rows.explanation(verdicts, causes, snapshot),
         snapshot=snapshot,
     )

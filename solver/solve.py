@@ -15,6 +15,7 @@ from checker.violation import insist
 from models.cluster import unmodelled
 from models.cluster.cluster import Cluster, Ints
 from models.cluster.compile import compile_cluster
+from models.cluster.storage.attachments import split_volumes
 from models.documents import placement as doc
 from models.documents.policy import DEFAULT
 from models.edits.binding import bound_as
@@ -26,6 +27,7 @@ from models.snapshot.snapshot import Snapshot
 from solver import rules
 from solver.bind_order.gang_units import bundle
 from solver.devices.result import devices
+from solver.explain.placed_pods import placed_in
 from solver.explain.undecided import is_undecided, most_placed
 from solver.objective.domain_evenness import DOMAINS
 from solver.objective.gap_notes import gap_notes
@@ -230,8 +232,23 @@ def document(cluster: Cluster, options: Options, answer: Answer) -> doc.Placemen
         ],
         preferences=answer.later.preferences if answer.later is not None else None,
         policy=options.policy if options.policy != DEFAULT else None,
-        notes=[*answer.notes, *gap_notes(tiers, open_, complete=int(placed.sum()) == len(cluster.scope.pending))],
+        notes=[
+            *answer.notes,
+            *gap_notes(tiers, open_, complete=int(placed.sum()) == len(cluster.scope.pending)),
+            *_split_volumes(cluster, assignments),
+        ],
     )  # fmt: skip
+
+
+def _split_volumes(cluster: Cluster, assignments: Sequence[doc.Assignment]) -> list[str]:
+    """Return a sentence for each volume that only one node at a time can have and whose pods come to several."""
+    snapshot = cluster.snapshot
+    mounting = {pod_key(snapshot.pods[i]): i for cls in cluster.classes if cls.claims for i in cls.pods}
+    placed = [(mounting[entry.pod], entry.node) for entry in assignments if entry.pod in mounting]
+    if not placed or not snapshot.persistent_volumes:
+        return []
+    new = {i for i, _ in placed}
+    return split_volumes(placed_in(snapshot, placed), [*cluster.scope.fixed, *new], new)
 
 
 def assignments_of(cluster: Cluster, answer: Answer, keys: Sequence[str]) -> tuple[list[doc.Assignment], list[int]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -17,6 +17,8 @@ from audit.gate.stepping import TOO_LATE, Course, Ordinals, Rolled, Verdict, sur
 from audit.gate.updates import followed
 from audit.view.finding import some
 from audit.view.usable_nodes import INDIFFERENT
+from models.cluster.storage.attachments import split_volumes
+from models.cluster.storage.never_bound import never_bound
 from models.devices.shared_gpus import adapter
 from models.documents.findings.check import Fit
 from models.documents.placement import Placement, Unmodelled
@@ -96,7 +98,7 @@ class Placing:
         after = self.after(course)
         clusters = Clusters(self.start, after, self.changes, self.options)
         verdicts = [self._followed(_halted(self._verdict(change, course, end), clusters)) for change in self.changes]
-        self.notes += clusters.notes()
+        self.notes += [*clusters.notes(), *self._split(after)]
         newcomers = frozenset(self.newcomers)
         return Outcome(verdicts, after, newcomers, self.unmodelled, self.notes, list(dict.fromkeys(self.warnings)))
 
@@ -283,6 +285,11 @@ class Placing:
         ]
         return replace(before, pods=pods)
 
+    def _split(self, after: Snapshot) -> list[str]:
+        """Return a sentence for each volume that goes to one node at a time and whose pods come to several."""
+        pods = {objects.pod_key(pod): i for i, pod in enumerate(after.pods)}
+        return split_volumes(after, pods.values(), {i for key, i in pods.items() if key in self.newcomers})
+
     # --- verdicts ---------------------------------------------------------------------------------------------------------
 
     def _verdict(self, change: Change, course: Course, end: Course | None) -> Verdict:
@@ -311,7 +318,7 @@ class Placing:
         unplaced = {entry.pod: entry for entry in placement.unplaced} if placement is not None else {}
         waiting = [key for key in pods if key in unplaced]
         if not waiting or placement is None:
-            return Verdict(change, "fits", asked, asked)
+            return _started(change, course.before, set(pods), asked)
         mine, placed = set(waiting), max(0, asked - len(waiting))
         cause = next((cause for cause in placement.causes if mine.intersection(cause.pods)), None)
         fit: Fit = "does not fit" if _most(placement) or (cause is not None and cause.alone and cause.proved) else "unproved"
@@ -327,6 +334,20 @@ class Placing:
         text = "; ".join(f"{r.rule} on {r.nodes} node{'s' * (r.nodes != 1)}: {r.message}" for r in reasons) or "no place was found for it"
         text = text if fit != "unproved" else f"{text}; not proved: the time was up (--time-limit)"
         return Verdict(change, fit, asked, placed, text, tuple((reason.rule, reason.message) for reason in reasons))
+
+
+def _started(change: Change, state: Snapshot, pods: Set[str], asked: int) -> Verdict:
+    """Return the verdict on pods that all have a node: some may name theirs, and wait for a claim that nobody binds."""
+    waiting = never_bound(state)
+    mine = {key: claims for i, claims in waiting.items() if (key := objects.pod_key(state.pods[i])) in pods}
+    if not mine:
+        return Verdict(change, "fits", asked, asked)
+    claims = list(dict.fromkeys(key for keys in mine.values() for key in keys))
+    why = f"nobody binds claim {some(claims)}: kube-scheduler does not see pods that name their node"
+    fix = "select the node by nodeSelector or node affinity instead of nodeName"
+    return Verdict(
+        change, "does not fit", asked, asked - len(mine), f"{some(list(mine))} never starts: {why}", (("VolumeBinding", why),), fix
+    )
 
 
 def _halted(found: Verdict, clusters: Clusters) -> Verdict:

@@ -66,11 +66,11 @@ class VolumeState:
         self._reserved: dict[str, list[str]] = {}  # by claim
         for name, volume in sorted(self._volumes.items()):
             spec = volume.spec or storage_objects.PersistentVolumeSpec()
-            if volume.status is None or volume.status.phase != "Available" or volume.metadata.deletionTimestamp is not None:
+            if volume.metadata.deletionTimestamp is not None:
                 continue
-            if spec.claimRef is not None and spec.claimRef.name:
-                self._reserved.setdefault(f"{spec.claimRef.namespace or 'default'}/{spec.claimRef.name}", []).append(name)
-            else:
+            if spec.claimRef is not None:
+                self._reserved.setdefault(f"{spec.claimRef.namespace or 'default'}/{spec.claimRef.name or ''}", []).append(name)
+            elif volume.status is not None and volume.status.phase == "Available":
                 self._free.setdefault(spec.storageClassName or "", []).append((_storage(spec.capacity), name, volume))
         for listed in self._free.values():
             listed.sort(key=lambda entry: entry[:2])
@@ -160,8 +160,8 @@ class VolumeState:
             elif not self._reaches(self._volumes[bound], node, self._migrated.get(name, frozenset())):
                 why.append(f"the node affinity of volume {bound} of claim {key} does not match the node")
             first = self._first_node.get(key, name)
-            if first != name and self._is_for_one_node(claim):
-                why.append(f"claim {key} binds on node {first} for an earlier pod")
+            if bound is None and first != name and self._is_for_one_node(claim):
+                why.append(f"the volume of claim {key} is made on node {first} for an earlier pod")
         taken: dict[str, str] = {}
         for key in sorted(waiting, key=self._request):
             selected = (self._claims[key].metadata.annotations or {}).get(_SELECTED_NODE)
@@ -215,9 +215,12 @@ class VolumeState:
                 capacity >= request
                 and (offer.volumeMode or "Filesystem") == volume_mode
                 and (offer.volumeAttributesClassName or "") == (spec.volumeAttributesClassName or "")
-                and modes <= set(offer.accessModes or ())
-                and (selector is None or matching.selects(selector, volume.metadata.labels or {}))
             )
+
+        def offered(volume: storage_objects.PersistentVolume) -> bool:
+            offer = volume.spec or storage_objects.PersistentVolumeSpec()
+            labels = volume.metadata.labels or {}
+            return modes <= set(offer.accessModes or ()) and (selector is None or matching.selects(selector, labels))
 
         for name in self._reserved.get(key, ()):
             volume = self._volumes[name]
@@ -225,10 +228,12 @@ class VolumeState:
             uid = offer.claimRef.uid if offer.claimRef else None
             same = not uid or not claim.metadata.uid or uid == claim.metadata.uid
             if same and (offer.storageClassName or "") == name_of_class and fits(_storage(offer.capacity), volume):
-                # A reservation is binding: out of reach, no other volume is looked for.
+                # A reservation is binding, whatever modes and labels are: out of reach, no other volume is looked for.
                 return name if self._reaches(volume, node) else None
         for capacity, name, volume in self._free.get(name_of_class, ()):
-            if name not in self._consumed and name not in taken and fits(capacity, volume) and self._reaches(volume, node):
+            if name in self._consumed or name in taken:
+                continue
+            if fits(capacity, volume) and offered(volume) and self._reaches(volume, node):
                 return name
         return None
 

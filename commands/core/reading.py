@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from models.buffers.demand import demands, sentences
+from models.cluster.storage import never_bound
 from models.cluster.unknown_namespaces import SENTENCE, undecided
 from models.documents import policy as policies
 from models.documents.capacity import Capacity
@@ -87,6 +88,7 @@ def settle(snapshot: Snapshot, asked: Reading) -> list[str]:
         snapshot.omissions += unreadable.set_aside(snapshot)
     _name_undecided(snapshot)
     _name_buffers(snapshot)
+    snapshot.assumed += never_bound.sentences(snapshot)
     if (
         policy is not None
         and policy.multipliers.imageLocality
@@ -245,6 +247,7 @@ def edit(snapshot: Snapshot, edits: Edits | None, manifests: Snapshot | None, pa
     _share(found.snapshot)
     _name_undecided(found.snapshot)
     _name_buffers(found.snapshot)
+    found.snapshot.assumed += never_bound.sentences(found.snapshot, never_bound.names(snapshot))
     odd = found.snapshot.warnings[len(snapshot.warnings) :]
     if manifests is not None and not found.pods and not (edits and edits.replicas) and not manifests.capacity_buffers:
         raise InputError([f"{labels(paths)}: asks for no pods{''.join(f': {text}' for text in odd[:1])}"])

@@ -13,9 +13,10 @@ import numpy as np
 
 from models.cluster.storage import migrated_volumes
 from models.kube import quantity
+from models.kube.objects import PersistentVolumeClaimSpec
 from models.kube.pod_spec import NO_PROVISIONER, SELECTED_NODE
 from models.kube.selectors import Bools, NodeTable, canonical, selector_matches
-from models.kube.storage_objects import PersistentVolume, PersistentVolumeClaim, StorageClass
+from models.kube.storage_objects import ObjectReference, PersistentVolume, PersistentVolumeClaim, StorageClass
 from models.snapshot.snapshot import Snapshot
 
 _ZONE_KEYS: Final = {
@@ -37,7 +38,8 @@ class Claim:
     ``binding``/``zone``: bool[N], nodes that VolumeBinding/VolumeZone accept (for a static claim: where some candidate PV is
     reachable, or provisioning is allowed). ``missing``: no such claim, which all four plugins reject. ``volumes``: candidate PVs
     (smallest first) of an unbound claim; ``provision``: bool[N] where a new volume may be made (None: nowhere).
-    ``one_node``: unbound and ReadWriteOnce (or OncePod), so that all its pods must meet on one node. ``one_pod``: ReadWriteOncePod.
+    ``one_node``: unbound and ReadWriteOnce (or OncePod), so that all its pods meet on one node if its volume is yet to be made: which
+    other nodes reach it is not known. ``one_pod``: ReadWriteOncePod.
     ``size``: requested bytes; the claims of one pod choose volumes smallest first.
     ``driver``, ``handle``: what NodeVolumeLimits counts (driver None: nothing).
     ``counted``: bool[N], the nodes where it counts for an in-tree volume; None: on all of them.
@@ -201,41 +203,49 @@ class VolumeTable:
         return mask
 
     def _candidates(self, key: str, claim: PersistentVolumeClaim) -> tuple[str, ...]:
-        """Available PVs that could serve an unbound claim, smallest first (persistentvolume/volume_helper: FindMatchingVolume)."""
+        """Available PVs that could serve an unbound claim, smallest first (component-helpers/storage/volume: FindMatchingVolume).
+
+        A volume that names the claim is the only one it may take. Its access modes, labels and phase are not asked about.
+        """
         spec = claim.spec
         assert spec is not None
-        size = _requested(claim)
-        selector = canonical(spec.selector)
+        size, selector, modes = _requested(claim), canonical(spec.selector), set(spec.accessModes or ())
         found: list[tuple[int, str]] = []
-        reserved: list[tuple[int, str]] = []
+        reserved: list[str] = []
         for name, volume in self._snapshot.persistent_volumes.items():
-            if self._serves(volume, key, claim, size) and (
-                spec.selector is None or selector_matches(selector, volume.metadata.labels or {})
+            offer = volume.spec
+            if offer is None or not _serves(volume, spec, size):
+                continue
+            if offer.claimRef is not None:
+                if _names(offer.claimRef, key, claim.metadata.uid):
+                    reserved.append(name)
+            elif (
+                volume.status is not None
+                and volume.status.phase == "Available"
+                and modes <= set(offer.accessModes or ())
+                and (spec.selector is None or selector_matches(selector, volume.metadata.labels or {}))
             ):
-                assert volume.spec is not None
-                kind = found if volume.spec.claimRef is None else reserved
-                kind.append((quantity.units((volume.spec.capacity or {}).get("storage", 0)), name))
-        if reserved:  # a volume that names this claim is the only one it may take
-            return (min(reserved)[1],)
-        return tuple(name for _, name in sorted(found))
+                found.append((quantity.units((offer.capacity or {}).get("storage", 0)), name))
+        return (min(reserved),) if reserved else tuple(name for _, name in sorted(found))
 
-    def _serves(self, volume: PersistentVolume, key: str, claim: PersistentVolumeClaim, size: int) -> bool:
-        spec, wants = volume.spec, claim.spec
-        if spec is None or wants is None or volume.metadata.deletionTimestamp is not None:
-            return False
-        reference = spec.claimRef
-        if reference is not None:
-            if f"{reference.namespace or 'default'}/{reference.name}" != key:
-                return False
-        elif volume.status is None or volume.status.phase != "Available":
-            return False
-        return (
-            (spec.storageClassName or "") == (wants.storageClassName or "")
-            and (spec.volumeMode or "Filesystem") == (wants.volumeMode or "Filesystem")
-            and (spec.volumeAttributesClassName or "") == (wants.volumeAttributesClassName or "")
-            and set(wants.accessModes or ()) <= set(spec.accessModes or ())
-            and quantity.units((spec.capacity or {}).get("storage", 0)) >= size
-        )
+
+def _serves(volume: PersistentVolume, wants: PersistentVolumeClaimSpec, size: int) -> bool:
+    """Return True if a volume has the size, class and mode that a claim asks for."""
+    spec = volume.spec
+    return (
+        spec is not None
+        and volume.metadata.deletionTimestamp is None
+        and (spec.storageClassName or "") == (wants.storageClassName or "")
+        and (spec.volumeMode or "Filesystem") == (wants.volumeMode or "Filesystem")
+        and (spec.volumeAttributesClassName or "") == (wants.volumeAttributesClassName or "")
+        and quantity.units((spec.capacity or {}).get("storage", 0)) >= size
+    )
+
+
+def _names(reference: ObjectReference, key: str, uid: str | None) -> bool:
+    """Return True if a volume's claimRef is about a claim; a claim without a uid is of a manifest."""
+    named = f"{reference.namespace or 'default'}/{reference.name}" == key
+    return named and (not reference.uid or not uid or reference.uid == uid)
 
 
 def _immediate(key: str, binding: Bools, zone: Bools, one_pod: bool, attached: Attached) -> Claim:

@@ -16,6 +16,8 @@ Port = tuple[str, str, int]  # hostIP ("" and 0.0.0.0 are "*"), protocol, port
 NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"
 #: The annotation of a claim whose volume is made for a node.
 SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
+#: A storage class of this project: volumes are made wherever the pod goes, and count against no limit.
+ANYWHERE: Final = "kubestow.dev/anywhere"
 
 #: The label that a kubelet gives its node.
 OS_LABEL: Final = "kubernetes.io/os"

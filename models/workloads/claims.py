@@ -11,11 +11,9 @@ import msgspec
 from models.documents.placement import Unmodelled
 from models.kube import defaults, device_objects, objects, storage_objects, workload_objects
 from models.kube.lenient_decode import some
-from models.kube.pod_spec import NO_PROVISIONER, claim_keys
+from models.kube.pod_spec import ANYWHERE, NO_PROVISIONER, claim_keys
 from models.snapshot.snapshot import Snapshot
 
-#: A storage class of this project: volumes are made wherever the pod goes, and count against no limit.
-ANYWHERE: Final = "kubestow.dev/anywhere"
 _DELAYED: Final = "WaitForFirstConsumer"
 _TAKEN: Final = "taken as provisioned wherever the pod goes"
 #: Annotation of claims that are made of a template: the entry of the pod's spec.resourceClaims.

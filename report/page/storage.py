@@ -99,7 +99,8 @@ class Storage:
             ]
             only = f", which is possible on nodes with {words.listed(where, ' or ')}" if where else ""
             yield Rule("VolumeBinding", f"a volume{_of_class(name)} is made where it runs{only}")
-        if self._users[key] > 1 and set(spec.accessModes or ()) == {"ReadWriteOnce"}:
+        made = storage.provisioner not in ("", NO_PROVISIONER)
+        if made and self._users[key] > 1 and set(spec.accessModes or ()) == {"ReadWriteOnce"}:
             yield Rule("VolumeBinding", f"claim {key} has no volume yet: the pods that use it must meet on one node")
         yield from self._attached(storage.provisioner)
 

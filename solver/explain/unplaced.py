@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 from models.cluster.cluster import Cluster
 from models.documents import placement as doc
-from models.edits.binding import bound_as
 from models.gangs import gangs
 from models.kube.device_objects import ResourceClaim
 from models.kube.objects import pod_key
 from models.snapshot.scope import select
 from models.snapshot.snapshot import Snapshot
+from solver.explain.placed_pods import placed_in
 from solver.runtime.options import Options
 from solver.runtime.run_context import RunContext
 
@@ -119,8 +119,9 @@ def explain_left(
     from solver.explain.conflict.order_conflict import order_cause
     from solver.explain.conflict.placement_question import PlacementQuestion
 
-    together = bound_as(snapshot, placed) if placed else snapshot
-    together = replace(together, chosen_here=frozenset(pod_key(snapshot.pods[i]) for i, _ in placed))
+    together = placed_in(snapshot, placed) if placed else snapshot
+    here = frozenset(pod_key(snapshot.pods[i]) for i, _ in placed)
+    together = replace(together, chosen_here=here)
     together = together if claims is None else replace(together, resource_claims=claims)
     found = []
     options, seconds = context.options, context.deadline.left()
@@ -135,8 +136,8 @@ def explain_left(
             break
         share = max(0.5, min(rest, LEAST), rest / (min(MOST, len(left)) - number))
         tried = share * CAUSE / 2
-        question = PlacementQuestion(together, entry.ask, entry.needed, options.exempt, options.policy, options.catalogue)
-        lone = replace(question, snapshot=snapshot)
+        question = PlacementQuestion(together, entry.ask, entry.needed, options.exempt, options.policy, options.catalogue, here)
+        lone = replace(question, snapshot=snapshot, placed=frozenset())
         cause = (minimal_cause(lone, part(tried)) or order_cause(lone, part(tried))) if entry.unaided else None
         alone = cause is not None
         if cause is None and (placed or not entry.unaided):
@@ -145,7 +146,7 @@ def explain_left(
             continue
         cause.pods = [pod_key(snapshot.pods[i]) for i in entry.pods]
         cause.gang, cause.alone, cause.together = entry.gang, alone, entry.needed
-        cause.waysOut = remedied(question, cause, {pod_key(snapshot.pods[i]) for i, _ in placed}, part(share * REMEDIES))
+        cause.waysOut = remedied(question, cause, here, part(share * REMEDIES))
         found.append((entry, cause))
     return found
 

@@ -27,28 +27,39 @@ def users_of(cluster: Cluster) -> dict[str, list[int]]:
     return users
 
 
+def shared_claims(cluster: Cluster) -> frozenset[str]:
+    """Return the claims that several pending pods mount."""
+    return frozenset(key for key, classes in users_of(cluster).items() if int(cluster.count[classes].sum()) > 1)
+
+
+def reach_of(cluster: Cluster, claim: Claim, volume: str, shared: frozenset[str]) -> Bools:
+    """bool[N]: the nodes where pods may use a static volume that their claim takes: the first one as the volume is written, the others as
+    it is bound."""
+    reach = cluster.volumes.reach(volume)
+    return reach | cluster.volumes.bound_reach(volume) if claim.key in shared else reach
+
+
 class VolumeChoices:
     """Which static volume (None: a provisioned one) each unbound claim of the placed pods takes: the smallest that fits, first the
     claim that asks for least, as the scheduler does."""
 
     def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
         self._reach, self._bound_reach = cluster.volumes.reach, cluster.volumes.bound_reach
         self.delayed = [sorted((c for c in claims_of(cluster, g) if c.delayed), key=lambda c: c.size) for g in range(cluster.n_classes)]
+        self.shared = shared_claims(cluster)
+        self._open = {f"claim:{c.key}": c for claims in self.delayed for c in claims if c.volumes}
         self.chosen: dict[str, str | None] = {}  # claim -> volume (None: provisioned)
         self._taken: dict[str, str] = {}  # volume -> claim
         self._at: dict[str, dict[int, int]] = {}  # claim -> node -> pods placed there
 
     def pick(self, g: int, n: int, *, meeting: bool = True) -> dict[str, str | None] | None:
         """Return volumes for the open claims of one more pod of class g on node n; None where one of its claims gets nothing. ``meeting``:
-        pods that share a ReadWriteOnce claim have to be on one node."""
+        pods that share a ReadWriteOnce claim whose volume is being made have to be on one node."""
         picked: dict[str, str | None] = {}
         for claim in self.delayed[g]:
-            at = self._at.get(claim.key)
-            if meeting and claim.one_node and at and set(at) != {n}:
-                return None
             if claim.key in self.chosen:
-                volume = self.chosen[claim.key]
-                if volume is not None and not self._bound_reach(volume)[n]:
+                if not self._reached(claim, n, meeting=meeting):
                     return None
                 continue
             free = [v for v in claim.volumes if v not in self._taken and v not in picked.values() and self._reach(v)[n]]
@@ -59,6 +70,36 @@ class VolumeChoices:
             else:
                 return None
         return picked
+
+    def undecided(self, handle: str) -> Claim | None:
+        """Return the claim that a handle of :mod:`models.cluster.volumes` is about, if it may yet take a static volume."""
+        claim = self._open.get(handle)
+        return claim if claim is not None and claim.key not in self.chosen else None
+
+    def attainable(self, claim: Claim) -> Bools:
+        """bool[N]: the nodes that one claim may leave to pods as long as those that are placed stay, apart from its competition with others
+        for volumes."""
+        if claim.key in self.chosen:
+            return np.array([self._reached(claim, n, meeting=True) for n in range(len(claim.binding))], dtype=bool)
+        mask = np.zeros_like(claim.binding) if claim.provision is None else claim.provision.copy()
+        for volume in claim.volumes:
+            if volume not in self._taken:
+                mask |= self.reach_of(claim, volume)
+        return mask
+
+    def reach_of(self, claim: Claim, volume: str) -> Bools:
+        """bool[N]: the nodes where pods may use a static volume that their claim takes."""
+        return reach_of(self._cluster, claim, volume, self.shared)
+
+    def _reached(self, claim: Claim, n: int, *, meeting: bool) -> bool:
+        """Return True if a node reaches what an earlier pod took for a claim. A volume that is yet to be made reaches the node of that pod
+        for sure; if several nodes may use it, all nodes where it may be made."""
+        volume = self.chosen[claim.key]
+        if volume is not None:
+            return bool(self._bound_reach(volume)[n])
+        if meeting and claim.one_node and set(self._at[claim.key]) != {n}:
+            return False
+        return claim.provision is not None and bool(claim.provision[n])
 
     def place(self, g: int, n: int, k: int) -> None:
         picked = self.pick(g, n) or {}
@@ -80,6 +121,13 @@ class VolumeChoices:
                 volume = self.chosen.pop(claim.key, None)
                 if volume is not None:
                     del self._taken[volume]
+
+
+@dataclass(frozen=True, slots=True)
+class Volume:
+    """The topic of what a PersistentVolume itself allows: one claim; other topics of rules about volumes are claims and drivers."""
+
+    name: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +154,7 @@ class InstalledDrivers:
         for name, driver in sorted(snapshot.csi_drivers.items()):
             if driver.spec is not None and driver.spec.preventPodSchedulingIfMissing:
                 self._lacking[name] = np.array([name not in names for names in listed], dtype=bool)
-        users = users_of(cluster)
-        shared = {key for key, classes in users.items() if int(cluster.count[classes].sum()) > 1}
+        shared = choices.shared
         self._claims = [claims_of(cluster, g) for g in range(cluster.n_classes)]
         self._sure = [[(c.driver, c.counted) for c in claims if not (c.volumes and c.key in shared)] for claims in self._claims]
 

@@ -6,8 +6,8 @@ nodes is resolved in :mod:`models.cluster.volumes`; here is what pending pods do
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Container, Hashable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,22 +16,11 @@ from models.cluster.cluster import Cluster, Ints
 from models.cluster.volumes import Attached
 from models.kube.selectors import Bools
 from solver.rules.base import PLENTY, Rule, StaticRule
-from solver.rules.volume_claims import Driver, InstalledDrivers, VolumeChoices, claims_of, users_of
+from solver.rules.encodings.volumes import Pair, encode_binding, encode_limit
+from solver.rules.volume_claims import Driver, InstalledDrivers, VolumeChoices, claims_of
 
 if TYPE_CHECKING:
-    from ortools.sat.python import cp_model
-
     from solver.cpsat.model import PlacementModel
-
-
-Pair = tuple[str, str]
-
-
-@dataclass(frozen=True, slots=True)
-class Volume:
-    """The topic of what a PersistentVolume itself allows: one claim; other topics of these rules are claims and drivers."""
-
-    name: str
 
 
 def _out_of_reach(cluster: Cluster, within: Sequence[Sequence[Bools]]) -> list[Bools]:
@@ -43,8 +32,8 @@ def _out_of_reach(cluster: Cluster, within: Sequence[Sequence[Bools]]) -> list[B
 class VolumeBinding(Rule):
     """Bound volumes must be reachable; unbound WaitForFirstConsumer claims need a volume in reach, or leave to provision one.
 
-    In a batch each static volume serves one claim (the smallest that fits is taken, as the scheduler does), all pods of a claim reach
-    the same volume, and pods that share an unbound ReadWriteOnce claim meet on one node.
+    In a batch each static volume serves one claim (the smallest that fits is taken, as the scheduler does), and all pods of a claim reach
+    the same volume. Pods that share a ReadWriteOnce claim meet on one node if its volume is yet to be made.
     """
 
     name = "VolumeBinding"
@@ -98,42 +87,14 @@ class VolumeBinding(Rule):
                     takers.setdefault(volume, set()).add(g)
         return [sorted(classes) for classes in takers.values()]
 
-    def encode(self, encoding: PlacementModel) -> None:
-        model = encoding.model
-        volumes = self.cluster.volumes
-        takers: dict[str, list[cp_model.IntVar]] = {}
-        for key, users in users_of(self.cluster).items():
-            claim = volumes.claim(key)
-            if not claim.delayed:
-                continue
-            if claim.one_node and sum(int(self.cluster.count[g]) for g in users) > 1:
-                with encoding.about(key, users):
-                    self._meet(encoding, users)
-            if not claim.volumes:
-                continue
-            choices = {v: model.new_bool_var("") for v in claim.volumes}
-            made = model.new_bool_var("")
-            for volume, literal in choices.items():
-                takers.setdefault(volume, []).append(literal)
-            with encoding.about(key, users):
-                model.add_at_most_one([*choices.values(), made])
-                for g in users:
-                    for n in encoding.nodes_of(g):
-                        ways = [literal for v, literal in choices.items() if volumes.reach(v)[n]]
-                        if claim.provision is not None and claim.provision[n]:
-                            ways.append(made)
-                        present = encoding.any_of([encoding.x[g, int(n)]])
-                        assert present is not None
-                        model.add_bool_or([~present, *ways])
-        for volume, literals in takers.items():
-            with encoding.about(Volume(volume)):
-                model.add_at_most_one(literals)
+    def closed(self, g: int) -> Bools:
+        mask = self._never[g].copy()
+        for claim in self._choices.delayed[g]:
+            mask |= ~self._choices.attainable(claim)
+        return mask
 
-    @staticmethod
-    def _meet(encoding: PlacementModel, users: list[int]) -> None:
-        nodes = sorted({int(n) for g in users for n in encoding.nodes_of(g)})
-        here = [encoding.any_of(encoding.cells(users, np.array([n]))) for n in nodes]
-        encoding.model.add_at_most_one([literal for literal in here if literal is not None])
+    def encode(self, encoding: PlacementModel) -> None:
+        encode_binding(encoding)
 
     def message(self, g: int, rejected: Bools) -> str:
         claims = claims_of(self.cluster, g)
@@ -249,7 +210,7 @@ class NodeVolumeLimits(Rule):
         for pair, n in ((pair, n) for pair, nodes in fixed if pair is not None and pair[0] in self._limits for n in nodes):
             self._attach(pair, n, 1)
         nowhere = np.zeros(cluster.n_nodes, dtype=bool)  # shared by the many classes without claims
-        self._base = [self._rejected(g, later=True) if cls.claims else nowhere for g, cls in enumerate(cluster.classes)]
+        self._base = [self.closed(g) if cls.claims else nowhere for g, cls in enumerate(cluster.classes)]
         self._base_attached = {pair: set(at) for pair, at in self._attached.items()}
         self._base_used = {driver: used.copy() for driver, used in self._used.items()}
 
@@ -272,6 +233,11 @@ class NodeVolumeLimits(Rule):
             return self._wants[g]
         pairs = [p for p in self._wants[g] if p[1] not in taken]
         return pairs + [p for p in dict.fromkeys(taken.values()) if p is not None and p[0] in self._limits and p not in pairs]
+
+    def _sure(self, g: int) -> list[Pair]:
+        """Return what a pod of the class counts by in any case: pods that are placed first may take static volumes for claims it shares."""
+        found = [(pair, self._choices.undecided(pair[1])) for pair in self._pairs(g)]
+        return [pair for pair, claim in found if claim is None or claim.key not in self._choices.shared]
 
     def _read_limits(self, drivers: set[str]) -> dict[str, Ints]:
         """Per driver int64[N]; nodes without a limit have plenty. Drivers that no node limits are left out."""
@@ -299,29 +265,34 @@ class NodeVolumeLimits(Rule):
     def rejects(self, g: int) -> Bools:
         return self._rejected(g, later=False)
 
+    def closed(self, g: int) -> Bools:
+        return self._rejected(g, later=True)
+
     def _rejected(self, g: int, *, later: bool) -> Bools:
+        """``later``: whatever static volumes claims take for pods that are placed first."""
         mask = np.full(self.cluster.n_nodes, self._missing[g], dtype=bool)
         for lacking in self._installed.lacking(g, later=later).values():
             mask |= lacking
-        pairs = self._pairs(g)
+        pairs = self._sure(g) if later else self._pairs(g)
         for driver in {d for d, _ in pairs}:
-            mask |= self._full(driver, pairs)
+            mask |= self._full(driver, pairs, later=later)
         return mask
-
-    def closed(self, g: int) -> Bools:
-        return self._rejected(g, later=True)
 
     def room(self, g: int) -> Ints:
         return np.where(self.closed(g), 0, PLENTY)
 
-    def _full(self, driver: str, pairs: Sequence[Pair]) -> Bools:
+    def _full(self, driver: str, pairs: Sequence[Pair], *, later: bool) -> Bools:
         """bool[N]: the nodes that cannot attach what of these is new to them."""
         new = np.zeros(self.cluster.n_nodes, dtype=np.int64)
         for pair in pairs:
             if pair[0] == driver:
                 new += 1 if (counted := self._counted[pair]) is None else counted
                 new[list(self._attached.get(pair, ()))] -= 1
-        return np.asarray((new > 0) & (self._used[driver] + new > self._limits[driver]))
+        used = self._used[driver].copy()
+        for pair, nodes in self._attached.items() if later else ():
+            if pair[0] == driver and self._choices.undecided(pair[1]) is not None:
+                used[list(nodes)] -= 1
+        return np.asarray((new > 0) & (used + new > self._limits[driver]))
 
     def alike(self, g: int) -> Hashable:
         return g if self.cluster.classes[g].claims else None
@@ -332,7 +303,7 @@ class NodeVolumeLimits(Rule):
     def bars(self, g: int) -> list[tuple[Hashable, Bools]]:
         missing: list[tuple[Hashable, Bools]] = [(c.key, self._base[g]) for c in claims_of(self.cluster, g) if c.missing]
         lacking: list[tuple[Hashable, Bools]] = [(Driver(d), n) for d, n in self._installed.lacking(g, later=True).items()]
-        full = [(driver, self._full(driver, self._wants[g])) for driver in sorted({d for d, _ in self._wants[g]})]
+        full = [(driver, self._full(driver, self._sure(g), later=True)) for driver in sorted({d for d, _ in self._wants[g]})]
         return missing or [*lacking, *full]
 
     def concerned(self, g: int) -> bool:
@@ -376,19 +347,27 @@ class NodeVolumeLimits(Rule):
         for g, pairs in enumerate(self._wants):
             for pair in pairs:
                 users.setdefault(pair, []).append(g)
+        sure = {*users, *self._base_attached}
         for driver, limits in self._limits.items():
             mine = {pair: gs for pair, gs in users.items() if pair[0] == driver}
+            held = [pair for pair in self._base_attached if pair[0] == driver and self._choices.undecided(pair[1]) is not None]
             for n in range(self.cluster.n_nodes):
-                literals = []
-                for pair, gs in mine.items():
-                    if n not in self._base_attached.get(pair, ()) and self._counts(pair, n):
-                        literal = encoding.any_of(encoding.cells(gs, np.array([n])))
-                        if literal is not None:
-                            literals.append(literal)
-                room = max(0, int(limits[n] - self._base_used[driver][n]))
-                if len(literals) > room:
-                    with encoding.about(driver, sorted({g for gs in mine.values() for g in gs}), n):
-                        encoding.model.add(encoding.sum(literals) <= room)
+                there = {pair: gs for pair, gs in mine.items() if n not in self._base_attached.get(pair, ()) and self._counts(pair, n)}
+                open_ = [*there, *(pair for pair in held if n in self._base_attached[pair])]
+                room = max(0, int(limits[n] - self._base_used[driver][n])) + self._exchanged(driver, n, open_, sure)
+                encode_limit(encoding, driver, n, there, room)
+
+    def _exchanged(self, driver: str, n: int, pairs: Sequence[Pair], sure: Container[Pair]) -> int:
+        """Return how many volumes of a driver on a node may stop to count: claims that count for their provisioner until they take a static
+        volume of something else. A bind order has the last word on them. ``sure``: what else may count."""
+        claims = {claim.key: claim for _, handle in pairs if (claim := self._choices.undecided(handle)) is not None}
+        volumes = {v for claim in claims.values() for v in claim.volumes if self._choices.reach_of(claim, v)[n]}
+        found = Counter(self._static[v] for v in volumes)
+        adding = sum(
+            times == 1 and pair is not None and pair not in sure and pair[0] == driver and self._counts(pair, n)
+            for pair, times in found.items()
+        )
+        return min(len(claims), len(volumes) - adding)
 
     def message(self, g: int, rejected: Bools) -> str:
         if self._missing[g]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from audit.checks.violated import affinity, node_capacity, node_rules, spread, volumes
+from audit.checks.violated import affinity, attached_volumes, node_capacity, node_rules, spread, volumes
 from audit.checks.violated.execution import forgiveness, lonely_in_execution
 from audit.checks.violated.running_pods import Running, has_execution, without_execution
 from audit.view.finding import Code
@@ -33,11 +33,14 @@ CODES: Final[tuple[Code, ...]] = (
     volumes.USELESS,
     node_rules.LOST_NODE,
     node_rules.ZONES,
+    attached_volumes.NEVER_BOUND,
+    attached_volumes.SEVERAL_NODES,
+    attached_volumes.HELD,
 )
 
 
 def check(view: ClusterView) -> Iterator[Finding]:
-    """Findings KS101 to KS115. Rules that hold during execution, too, are of :mod:`audit.checks.violated.required_during_execution`.
+    """Findings KS101 to KS118. Rules that hold during execution, too, are of :mod:`audit.checks.violated.required_during_execution`.
 
     Raises:
         InputError: quantities that cannot be summed, or node topologies that cannot be read.
@@ -60,3 +63,5 @@ def check(view: ClusterView) -> Iterator[Finding]:
     yield from spread.spread(running)
     yield from volumes.volumes(running)
     yield from node_rules.zones(running)
+    yield from attached_volumes.unbound(view)
+    yield from attached_volumes.attached(view)

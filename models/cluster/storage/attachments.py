@@ -7,9 +7,13 @@ pods may be on any nodes that reach them.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
-from models.kube.objects import Pod
+from models.kube.lenient_decode import some
+from models.kube.objects import Pod, is_terminal, is_terminating, pod_key
+from models.kube.pod_spec import claim_keys
 from models.kube.storage_objects import PersistentVolume
 from models.snapshot.snapshot import Snapshot
 
@@ -21,18 +25,87 @@ _ATTACHED: Final = ("gcePersistentDisk", "awsElasticBlockStore", "azureDisk", "c
 
 def exclusive_volumes(pod: Pod, snapshot: Snapshot) -> frozenset[str]:
     """Return the names of PersistentVolumes of a pod's bound claims that only one node at a time can have attached."""
-    found = set()
-    namespace = pod.metadata.namespace or "default"
-    for volume in pod.spec.volumes or ():
-        name = volume.persistentVolumeClaim.claimName if volume.persistentVolumeClaim is not None else None
-        if volume.ephemeral is not None:
-            name = f"{pod.metadata.name}-{volume.name}"
-        claim = snapshot.persistent_volume_claims.get(f"{namespace}/{name}") if name else None
+    return frozenset(exclusive_claims(pod, snapshot))
+
+
+def exclusive_claims(pod: Pod, snapshot: Snapshot) -> dict[str, str]:
+    """Return the volumes of :func:`exclusive_volumes`, each with its claim (``namespace/name``)."""
+    found: dict[str, str] = {}
+    for key in claim_keys(pod):
+        claim = snapshot.persistent_volume_claims.get(key)
         bound = claim.spec.volumeName if claim is not None and claim.spec is not None else None
         there = snapshot.persistent_volumes.get(bound) if bound else None
         if bound and there is not None and _exclusive(there, snapshot):
-            found.add(bound)
-    return frozenset(found)
+            found[bound] = key
+    return found
+
+
+@dataclass
+class Holders:
+    """A volume that only one node at a time can have attached. ``claim``: a claim of it, ``namespace/name``; ``pods``: by node, the indices
+    of the pods there that use it: first the node of a pod that is ready, else of the first pod."""
+
+    volume: str
+    claim: str
+    pods: dict[str, list[int]] = field(default_factory=dict)
+
+    @property
+    def node(self) -> str:
+        """The node that has the volume, as far as the pods tell."""
+        return next(iter(self.pods))
+
+
+def holders(snapshot: Snapshot, pods: Iterable[int]) -> dict[str, Holders]:
+    """Return the volumes that pods on nodes use and that only one node at a time can have, by name. ``pods``: indices of those asked about;
+    pods that are over or being deleted are left out."""
+    found: dict[str, Holders] = {}
+    there = [i for i in pods if snapshot.pods[i].spec.volumes and snapshot.pods[i].spec.nodeName]
+    for i in sorted(there, key=lambda i: not _is_ready(snapshot.pods[i])):
+        pod = snapshot.pods[i]
+        if is_terminal(pod) or is_terminating(pod):
+            continue
+        for volume, claim in exclusive_claims(pod, snapshot).items():
+            held = found.setdefault(volume, Holders(volume, claim))
+            held.pods.setdefault(pod.spec.nodeName or "", []).append(i)
+    return found
+
+
+def split_volumes(snapshot: Snapshot, pods: Iterable[int], new: Collection[int]) -> list[str]:
+    """Return a sentence for each volume that goes to one node at a time and has pods on several, some of them ``new`` (indices)."""
+    found = []
+    for each in sorted(holders(snapshot, pods).values(), key=lambda each: each.claim):
+        if len(each.pods) < 2 or not any(i in new for there in each.pods.values() for i in there):
+            continue
+        waiting = [pod_key(snapshot.pods[i]) for node, there in each.pods.items() if node != each.node for i in there]
+        found.append(
+            f"volume {each.volume} of claim {each.claim} goes to one node at a time, and its pods are on {some(list(each.pods))}: if "
+            f"{each.node} has it, {some(waiting)} wait{'s' * (len(waiting) == 1)} with a Multi-Attach error, which kube-scheduler does not "
+            f"prevent"
+        )
+    return found
+
+
+def held_elsewhere(snapshot: Snapshot, feasible: Mapping[str, Sequence[str]]) -> list[str]:
+    """Return a sentence for each pod whose volume is on another node than some that take the pod. ``feasible``: nodes by pod
+    (``namespace/name``)."""
+    waiting = {i: key for i, pod in enumerate(snapshot.pods) if pod.spec.volumes and (key := pod_key(pod)) in feasible}
+    held = holders(snapshot, (i for i in range(len(snapshot.pods)) if i not in waiting)) if waiting else {}
+    found = []
+    for i, key in sorted(waiting.items(), key=lambda each: each[1]):
+        for volume, claim in exclusive_claims(snapshot.pods[i], snapshot).items():
+            others = [node for node in feasible[key] if volume in held and node not in held[volume].pods]
+            if others:
+                there = [pod_key(snapshot.pods[j]) for j in held[volume].pods[held[volume].node]]
+                found.append(
+                    f"{key} fits on {some(others)}, and waits there with a Multi-Attach error: volume {volume} of claim {claim} goes to "
+                    f"one node at a time, and {some(there)} has it on {held[volume].node}"
+                )
+    return found
+
+
+def _is_ready(pod: Pod) -> bool:
+    conditions = (pod.status.conditions if pod.status is not None else None) or ()
+    return any(condition.type == "Ready" and condition.status == "True" for condition in conditions)
 
 
 def _exclusive(volume: PersistentVolume, snapshot: Snapshot) -> bool:

@@ -8,13 +8,13 @@ import numpy as np
 
 from models.documents.fit import Keep
 from models.documents.placement import Cause
-from models.edits.binding import bound_as
 from models.kube.objects import pod_key
 from solver.capacity.fit.kept import ZoneRoom, zone_cause
 from solver.capacity.fit.question import Instance, Question
 from solver.capacity.fit.units import Most
 from solver.explain.conflict.minimal_conflict import minimal_cause
 from solver.explain.conflict.placement_question import PlacementQuestion
+from solver.explain.placed_pods import placed_in
 from solver.runtime.run_context import RunContext
 
 
@@ -37,7 +37,7 @@ def cause_of(question: Question, found: Most, instance: Instance, asked: Placeme
     alone = cause is not None
     if cause is None and not context.stop.is_set():
         index = {pod_key(pod): i for i, pod in enumerate(instance.snapshot.pods)}
-        bound = bound_as(instance.snapshot, [(index[key], node) for key, node in nodes_of(found)])
+        bound = placed_in(instance.snapshot, [(index[key], node) for key, node in nodes_of(found)])
         pods = tuple(index[key] for key in last)
         together = len(pods)
         cause = minimal_cause(replace(asked, snapshot=bound, pods=pods, needed=len(pods)), context)

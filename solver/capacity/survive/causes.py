@@ -8,7 +8,6 @@ from typing import Final
 
 from models.cluster.compile import compile_cluster
 from models.documents.placement import Cause
-from models.edits.binding import bound_as
 from models.kube.objects import pod_key
 from models.snapshot.scope import select
 from models.snapshot.snapshot import Snapshot
@@ -16,6 +15,7 @@ from solver.capacity.survive.decide import Verdict
 from solver.capacity.survive.failures import after
 from solver.capacity.survive.options import SurviveOptions
 from solver.capacity.survive.search import Failed, FailureSearch, Found
+from solver.explain.placed_pods import placed_in
 from solver.explain.unplaced import left_of, remedied
 from solver.runtime.run_context import RunContext
 
@@ -72,12 +72,13 @@ def _cause(
     for entry, bound in [*alone, *((entry, True) for entry in entries[:1])]:
         pods = [i for g in entry.classes for i in waiting.get(g, ())]
         ask = entry.ask if entry.needed > 1 else tuple(pods[:1])
-        beside = PlacementQuestion(bound_as(left, placed), ask, entry.needed, options.exempt, options.policy, options.catalogue)
-        cause = minimal_cause(beside if bound else replace(beside, snapshot=left), context)
+        here = frozenset(a.pod for a in verdict.assignments)
+        beside = PlacementQuestion(placed_in(left, placed), ask, entry.needed, options.exempt, options.policy, options.catalogue, here)
+        cause = minimal_cause(beside if bound else replace(beside, snapshot=left, placed=frozenset()), context)
         if cause is not None:
             cause.pods = sorted(pod_key(left.pods[i]) for i in pods)
             cause.gang, cause.alone, cause.together = entry.gang, not bound, entry.needed
             if ways is not None:
-                cause.waysOut = remedied(beside, cause, {a.pod for a in verdict.assignments}, ways)
+                cause.waysOut = remedied(beside, cause, here, ways)
             return cause
     return None

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Collection
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from ortools.sat.python import cp_model
 
@@ -11,7 +13,7 @@ from models.catalogue.catalogue import Catalogue
 from models.cluster.cluster import Cluster, Ints
 from models.cluster.compile import compile_cluster
 from models.documents.policy import DEFAULT, Policy
-from models.kube.objects import is_terminal
+from models.kube.objects import is_terminal, pod_key
 from models.snapshot.scope import Scope
 from models.snapshot.snapshot import Snapshot
 from solver import rules
@@ -23,13 +25,15 @@ from solver.runtime.run_context import RunContext
 
 #: Assignments without a bind order that are cut off before the question stays open.
 CUTS = 20
+_HARD: Final = "DoNotSchedule"
 
 
 @dataclass(frozen=True)
 class PlacementQuestion:
     """``pods``: indices into ``snapshot.pods``, the members of one gang or pods of one kind, whatever their own nodeName says. Bound pods
     of the snapshot hold their place, all others are left out of sight. ``needed``: how many of ``pods`` have to be placed.
-    ``catalogue``: nodes that can be had, for remedies."""
+    ``catalogue``: nodes that can be had, for remedies. ``placed``: bound pods (``namespace/name``) that the same run has placed: their
+    spread constraints hold in the end, too, as those of all pods that are placed together."""
 
     snapshot: Snapshot
     pods: tuple[int, ...]
@@ -37,6 +41,7 @@ class PlacementQuestion:
     exempt: tuple[str, ...] = ()
     policy: Policy = DEFAULT
     catalogue: Catalogue | None = None
+    placed: frozenset[str] = frozenset()
 
     def scope(self) -> Scope:
         """Return what holds its place, and what is to be placed."""
@@ -53,16 +58,41 @@ class PlacementQuestion:
         """Return the compiled instance whose pending pods are those asked about."""
         return compile_cluster(self.snapshot, self.scope(), daemon_namespaces=self.exempt, policy=self.policy)
 
+    def _compiled(self, pinned: Collection[int]) -> Cluster:
+        """Return the instance in which pods that were placed before (``pinned``) are placed once more."""
+        scope, again = self.scope(), set(pinned)
+        scope = Scope(fixed=[i for i in scope.fixed if i not in again], pending=[*scope.pending, *pinned])
+        return compile_cluster(self.snapshot, scope, daemon_namespaces=self.exempt, policy=self.policy)
+
+    def _spread_out(self) -> list[int]:
+        """Return the pods that were placed before and have hard spread constraints."""
+        pods = self.snapshot.pods if self.placed else ()
+        hard = (i for i, pod in enumerate(pods) if any(c.whenUnsatisfiable == _HARD for c in pod.spec.topologySpreadConstraints or ()))
+        own = set(self.pods)
+        return [i for i in hard if i not in own and pods[i].spec.nodeName and pod_key(pods[i]) in self.placed]
+
     def feasible(self, context: RunContext) -> bool | None:
         """Return whether ``needed`` of the pods can be placed and bound in some order; None: not known in time."""
-        cluster = self.cluster()
+        pinned = self._spread_out()
+        cluster = self._compiled(pinned)
         if not len(cluster.nodes.names):
             return not self.needed
         encoding = build_model(cluster, rules.build(cluster))
+        for cell, pods in _cells(cluster, pinned).items():
+            if cell not in encoding.x:
+                return False
+            encoding.model.add(encoding.x[cell] >= pods)
         placed = sum(encoding.fits) - encoding.sum(list(encoding.left.values()))
-        encoding.model.add(placed >= self.needed)
+        encoding.model.add(placed >= self.needed + len(pinned))
         found = in_some_order(cluster, encoding, context)
         return True if found.placed is not None else False if found.refuted else None
+
+
+def _cells(cluster: Cluster, pods: Collection[int]) -> Counter[tuple[int, int]]:
+    """Return how many of some pods are on each node, by (class, node)."""
+    class_of = {i: g for g, cls in enumerate(cluster.classes) for i in cls.pods} if pods else {}
+    node_of = {name: n for n, name in enumerate(cluster.nodes.names)}
+    return Counter((class_of[i], node_of[cluster.snapshot.pods[i].spec.nodeName or ""]) for i in pods)
 
 
 class Bindable(NamedTuple):

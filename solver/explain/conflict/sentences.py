@@ -25,8 +25,8 @@ from solver.rules.node_resource_topology import NodeResourceTopologyMatch
 from solver.rules.node_resources_fit import NodeResourcesFit
 from solver.rules.node_static import LimitRanger, NodeAffinity, PodNodeSelector, PodTolerationRestriction, ResourceQuota
 from solver.rules.pod_topology_spread import PodTopologySpread
-from solver.rules.volume_claims import Driver
-from solver.rules.volumes import NodeVolumeLimits, Volume, VolumeBinding, VolumeRestrictions, VolumeZone
+from solver.rules.volume_claims import Driver, Volume
+from solver.rules.volumes import NodeVolumeLimits, VolumeBinding, VolumeRestrictions, VolumeZone
 
 
 @dataclass(frozen=True)
@@ -192,7 +192,9 @@ def _volumes(fact: Fact, item: Item) -> str:
         return f"the zone of claim {key}'s volume {left}"
     if not claim.delayed:
         return f"the volume of claim {key} {left}" if not item.barred.all() else f"claim {key} is not bound, or its volume is out of reach"
-    meets = f"; {item.pods} share it and must meet on one node" if claim.one_node and len(view.pods(item.classes)) > 1 else ""
+    meets = ""
+    if claim.one_node and claim.provision is not None and len(view.pods(item.classes)) > 1:
+        meets = f"; {item.pods} share it and must meet on one node{' if a new one is made' if claim.volumes else ''}"
     candidates = f"one of the volumes {listed(claim.volumes)}" if claim.volumes else "a new volume"
     return f"claim {key} is not bound yet and needs {candidates}: that {left}{meets}"
 

@@ -16,9 +16,9 @@ from models.cluster.default_spread import DefaultSpread
 from models.documents.policy import DEFAULT
 from models.gangs.gangs import GANG, MIN_MEMBER, REQUIRED_TOPOLOGY, find
 from models.kube import objects
+from models.kube.pod_spec import ANYWHERE
 from models.snapshot import scope
 from models.snapshot.snapshot import InputError, Snapshot, from_objects, load
-from models.workloads.claims import ANYWHERE
 from models.workloads.expand import Expansion, expand, owned, revision_pods
 from models.workloads.template import ALPHABET
 from tests.objects import node, pod

@@ -131,8 +131,11 @@ def matrix(cluster: Cluster, state: State) -> Ints:
 def check(seed: int, kind: str) -> int:
     """Assert agreement on one instance; the number of assignments judged."""
     _, cluster = compiled(seed, kind)
-    if not cluster.n_classes:
-        return 0
+    return agree(cluster, seed, kind) if cluster.n_classes else 0
+
+
+def agree(cluster: Cluster, seed: int, kind: str) -> int:
+    """Assert that encoding, rules and checker agree on a cluster; the number of assignments judged."""
     reach = reachable(cluster)
     rng = random.Random(seed)
     everything = assignments(cluster)

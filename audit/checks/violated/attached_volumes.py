@@ -1,0 +1,115 @@
+"""Volumes that pods wait for: bound to nobody's claim, or attached to another node.
+
+kube-scheduler itself lets pods with a ReadWriteOnce claim onto several nodes. Source: pkg/scheduler/framework/plugins/volumebinding;
+pkg/controller/volume/attachdetach/reconciler (isMultiAttachForbidden).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+import numpy as np
+
+from audit.checks.violated.running_pods import Group, whose
+from audit.view.finding import Code, some
+from audit.view.usable_nodes import INDIFFERENT
+from audit.view.view import ClusterView
+from models.cluster.compile import compile_cluster
+from models.cluster.storage.attachments import Holders, exclusive_claims, holders
+from models.cluster.storage.never_bound import never_bound
+from models.documents.findings.audit import Finding
+from models.snapshot.scope import Scope, select
+from solver import rules
+
+NEVER_BOUND = Code(
+    "KS116", "claim-never-bound", "error", "Pods that name their node wait for a claim that nobody binds",
+    "kube-scheduler binds a claim of a class with WaitForFirstConsumer while it places the claim's pod. It does not see pods whose spec "
+    "names a node: the claim stays Pending, and the pods stay in ContainerCreating.",
+    "Leave nodeName out, and select the node with nodeSelector or node affinity; or bind the claim to a volume by hand.",
+)  # fmt: skip
+SEVERAL_NODES = Code(
+    "KS117", "volume-on-several-nodes", "error", "Pods on several nodes use a volume that one node at a time can have",
+    "The scheduler lets them, as ReadWriteOnce is no rule of its. The controller attaches the volume to one node only: pods on the others "
+    "wait with a Multi-Attach error until the first node has none left.",
+    "Give each pod a claim of its own (a StatefulSet's volumeClaimTemplates), use ReadWriteMany, or keep the pods on one node by required "
+    "pod affinity over kubernetes.io/hostname.",
+)  # fmt: skip
+HELD = Code(
+    "KS118", "volume-held-elsewhere", "error", "Pending pods fit only on nodes that do not have their volume",
+    "The volume is attached to another node, and one node at a time can have it: once it is scheduled, the pod waits with a Multi-Attach "
+    "error until the pods that use the volume there have gone.",
+    "Make room on the node that has the volume, delete the pods that use it there, or use ReadWriteMany.",
+)  # fmt: skip
+_PATH = "volumes"
+
+
+def unbound(view: ClusterView) -> Iterator[Finding]:
+    """Yield a finding for each workload and claim whose pods wait for a claim that nobody binds."""
+    found: dict[tuple[str, str, str], Group] = {}
+    for i, claims in never_bound(view.snapshot).items():
+        for claim in claims:
+            group = found.setdefault((*whose(view, i), claim), Group())
+            group.add([i], view.snapshot.pods[i].spec.nodeName or "")
+    for (name, path, claim), group in found.items():
+        storage = _class_of(view, claim)
+        pods = view.keys(list(group.pods))
+        yield NEVER_BOUND.found(
+            name, f"claim {claim} of class {storage} waits for its first consumer, and {some(pods)} names node {some(list(group.places))}",
+            field=f"{path}.nodeName", rule="VolumeBinding", pods=pods, nodes=list(group.places),
+        )  # fmt: skip
+
+
+def _class_of(view: ClusterView, key: str) -> str:
+    spec = view.snapshot.persistent_volume_claims[key].spec
+    return (spec.storageClassName or "") if spec is not None else ""
+
+
+def attached(view: ClusterView) -> Iterator[Finding]:
+    """Yield findings of volumes that one node at a time can have, whose pods are on several nodes, or can only go to others."""
+    held = holders(view.snapshot, view.running)
+    for each in sorted(held.values(), key=lambda each: each.claim):
+        if len(each.pods) > 1 and not _one_pod(view, each.claim):
+            elsewhere = [i for node, pods in each.pods.items() if node != each.node for i in pods]
+            keys = view.keys(sorted(i for pods in each.pods.values() for i in pods))
+            yield SEVERAL_NODES.found(
+                f"PersistentVolumeClaim {each.claim}",
+                f"volume {each.volume} goes to one node at a time, and its pods are on {some(list(each.pods))}: if {each.node} has it, "
+                f"{some(view.keys(sorted(elsewhere)))} waits",
+                field="spec.accessModes", rule="MultiAttach", pods=keys, nodes=list(each.pods),
+            )  # fmt: skip
+    yield from _pending(view, held)
+
+
+def _one_pod(view: ClusterView, key: str) -> bool:
+    """Return True if a claim is ReadWriteOncePod, which KS111 is about."""
+    spec = view.snapshot.persistent_volume_claims[key].spec
+    return spec is not None and "ReadWriteOncePod" in (spec.accessModes or ())
+
+
+def _pending(view: ClusterView, held: dict[str, Holders]) -> Iterator[Finding]:
+    snapshot = view.snapshot
+    wanted = {i: claims for i in select(snapshot).pending if (claims := exclusive_claims(snapshot.pods[i], snapshot)).keys() & held.keys()}
+    if not wanted:
+        return
+    cluster = compile_cluster(
+        snapshot, Scope(fixed=view.running, pending=sorted(wanted)), daemon_namespaces=view.exempt,
+        policy=msgspec.structs.replace(view.policy, multipliers=INDIFFERENT),
+    )  # fmt: skip
+    active = rules.build(cluster)
+    found: dict[tuple[str, str, str], Group] = {}
+    for g, cls in enumerate(cluster.classes):
+        accepted = ~np.logical_or.reduce([rule.rejects(g) for rule in active])
+        nodes = [cluster.nodes.names[n] for n in np.flatnonzero(accepted).tolist()]
+        for i in cls.pods:
+            for volume in wanted[i]:
+                if volume in held and nodes and held[volume].pods.keys().isdisjoint(nodes):
+                    found.setdefault((*whose(view, i), volume), Group()).add([i], *nodes)
+    for (name, path, volume), group in found.items():
+        keys, nodes, there = view.keys(list(group.pods)), list(group.places), held[volume]
+        users = view.keys(sorted(i for pods in there.pods.values() for i in pods))
+        yield HELD.found(
+            name, f"{some(keys)} can only go to {some(nodes)}, and volume {volume} of claim {there.claim} is on {there.node}, with "
+            f"{some(users)}",
+            field=f"{path}.{_PATH}", rule="MultiAttach", pods=keys, nodes=nodes,
+        )  # fmt: skip

@@ -1,0 +1,74 @@
+"""Pods that name their node themselves and wait for a claim that nobody binds.
+
+A claim of a class with WaitForFirstConsumer is bound by kube-scheduler while it places the claim's first pod. The scheduler does not see a
+pod whose spec names a node, so that the kubelet waits for the claim forever. Source: pkg/scheduler/framework/plugins/volumebinding,
+pkg/controller/volume/persistentvolume (syncUnboundClaim).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from models.kube.lenient_decode import some
+from models.kube.objects import Pod, is_terminal, is_terminating, pod_key
+from models.kube.pod_spec import ANYWHERE, SELECTED_NODE, claim_keys
+from models.kube.storage_objects import PersistentVolumeClaim
+from models.snapshot.snapshot import Snapshot
+
+
+def never_bound(snapshot: Snapshot) -> dict[int, list[str]]:
+    """Return the pods (indices) that never start, each with the claims (``namespace/name``) that nobody binds."""
+    waiting = {key for key, claim in snapshot.persistent_volume_claims.items() if _waits(snapshot, claim)}
+    if not waiting:
+        return {}
+    for volume in snapshot.persistent_volumes.values():
+        reference = volume.spec.claimRef if volume.spec is not None else None
+        key = f"{reference.namespace or 'default'}/{reference.name}" if reference is not None else ""
+        if reference is not None and key in waiting:
+            uid = snapshot.persistent_volume_claims[key].metadata.uid
+            if not reference.uid or not uid or reference.uid == uid:
+                waiting.discard(key)  # bound without a pod
+    for pod in snapshot.pods:
+        if not pod.spec.nodeName and not is_terminal(pod):
+            waiting.difference_update(claim_keys(pod))  # the scheduler binds them for these pods
+    found: dict[int, list[str]] = {}
+    for i, pod in enumerate(snapshot.pods):
+        if pod.spec.nodeName and not _runs(pod) and not is_terminating(pod):
+            claims = [key for key in claim_keys(pod) if key in waiting]
+            if claims:
+                found[i] = claims
+    return found
+
+
+def sentences(snapshot: Snapshot, known: Collection[str] = ()) -> list[str]:
+    """Return what is to be said of such pods, but for those that are ``known`` (``namespace/name``)."""
+    by_claim: dict[str, list[str]] = {}
+    for i, claims in never_bound(snapshot).items():
+        if (key := pod_key(snapshot.pods[i])) not in known:
+            by_claim.setdefault(claims[0], []).append(key)
+    if not by_claim:
+        return []
+    pods = [key for keys in by_claim.values() for key in keys]
+    claims = f"claim{'s' * (len(by_claim) > 1)} {some(list(by_claim))} (WaitForFirstConsumer)"
+    why = f"the spec names a node, so that kube-scheduler does not see the pod and nobody binds {claims}"
+    if len(pods) == 1:
+        return [f"pod {pods[0]} counts as running but never starts: {why}"]
+    return [f"{len(pods)} pods count as running but never start ({some(pods)}): {why}"]
+
+
+def names(snapshot: Snapshot) -> frozenset[str]:
+    """Return the pods (``namespace/name``) that never start."""
+    return frozenset(pod_key(snapshot.pods[i]) for i in never_bound(snapshot))
+
+
+def _waits(snapshot: Snapshot, claim: PersistentVolumeClaim) -> bool:
+    """Return True if a claim is bound for the first of its pods that the scheduler places."""
+    if claim.spec is None or claim.spec.volumeName or SELECTED_NODE in (claim.metadata.annotations or {}):
+        return False
+    name = claim.spec.storageClassName or ""
+    storage = snapshot.storage_classes.get(name)
+    return storage is not None and storage.volumeBindingMode == "WaitForFirstConsumer" and not name.startswith(ANYWHERE)
+
+
+def _runs(pod: Pod) -> bool:
+    return pod.status is not None and pod.status.phase not in (None, "", "Pending")

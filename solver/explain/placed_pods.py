@@ -1,0 +1,59 @@
+"""A snapshot in which pods run where a placement has them, with the volumes that their claims take on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from models.cluster.compile import compile_cluster
+from models.edits.binding import bound_as
+from models.kube.objects import Pod
+from models.kube.pod_spec import SELECTED_NODE, claim_keys
+from models.kube.storage_objects import ObjectReference, PersistentVolumeClaimStatus, PersistentVolumeStatus
+from models.snapshot.scope import Scope
+from models.snapshot.snapshot import Snapshot
+from solver.rules.volume_claims import VolumeChoices
+
+_change = msgspec.structs.replace
+
+
+def placed_in(snapshot: Snapshot, placed: Sequence[tuple[int, str]]) -> Snapshot:
+    """Return a snapshot with pods bound to their nodes. ``placed``: (index of a pod, its node), in bind order."""
+    found = bound_as(snapshot, placed)
+    waiting = [(i, node) for i, node in placed if _waits(snapshot, snapshot.pods[i])]
+    if not waiting:
+        return found
+    cluster = compile_cluster(snapshot, Scope(fixed=[], pending=sorted(i for i, _ in waiting)))
+    class_of = {i: g for g, cls in enumerate(cluster.classes) for i in cls.pods}
+    node_of = {name: n for n, name in enumerate(cluster.nodes.names)}
+    choices = VolumeChoices(cluster)
+    found.persistent_volume_claims = dict(found.persistent_volume_claims)
+    found.persistent_volumes = dict(found.persistent_volumes)
+    for i, node in waiting:
+        before = set(choices.chosen)
+        choices.place(class_of[i], node_of[node], 1)
+        for key in sorted(choices.chosen.keys() - before):
+            _bind(found, key, choices.chosen[key], node)
+    return found
+
+
+def _waits(snapshot: Snapshot, pod: Pod) -> bool:
+    """Return True if a pod mounts a claim that is not bound."""
+    claims = (snapshot.persistent_volume_claims.get(key) for key in claim_keys(pod))
+    return any(claim is not None and claim.spec is not None and not claim.spec.volumeName for claim in claims)
+
+
+def _bind(snapshot: Snapshot, key: str, volume: str | None, node: str) -> None:
+    """Bind a claim to a static volume, or have its volume made on a node if no other may have it (None)."""
+    claim = snapshot.persistent_volume_claims[key]
+    if volume is not None and claim.spec is not None:
+        there = snapshot.persistent_volumes[volume]
+        reference = ObjectReference(namespace=claim.metadata.namespace or "default", name=claim.metadata.name)
+        spec = None if there.spec is None else _change(there.spec, claimRef=reference)
+        snapshot.persistent_volumes[volume] = _change(there, spec=spec, status=PersistentVolumeStatus("Bound"))
+        bound = PersistentVolumeClaimStatus("Bound")
+        snapshot.persistent_volume_claims[key] = _change(claim, spec=_change(claim.spec, volumeName=volume), status=bound)
+    elif {"ReadWriteMany", "ReadOnlyMany"}.isdisjoint((claim.spec.accessModes if claim.spec else None) or ()):
+        annotations = {**(claim.metadata.annotations or {}), SELECTED_NODE: node}
+        snapshot.persistent_volume_claims[key] = _change(claim, metadata=_change(claim.metadata, annotations=annotations))
