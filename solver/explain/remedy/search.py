@@ -2,11 +2,11 @@
 
 What is cheap, for an operator (ranks, and within a rank the size): quotas raised by what is missing, a maxSkew raised by 1 (0); a
 cordoned node uncordoned, else nodes added (1, by their number), then those of a catalogue (by their cost); running pods of lower
-priority evicted (2, by their number); fewer replicas of one workload, a lower min-member or fewer devices in a claim (3, by how many
-that loses); a maxSkew raised by more (4, by how much); a required rule dropped (5: a toleration added, a required topology preferred, a
-spread ScheduleAnyway, anti-affinity, a constraint on devices, affinity, a node selector, a selector of devices, a host port, the
-anti-affinity of running pods, in this order; of several owners at once 10 more each); two relaxations together (6), where nothing else
-works.
+priority evicted (2, the lowest priority first, then by their number); fewer replicas of one workload, a lower min-member or fewer
+devices in a claim (3, by how many that loses); a maxSkew raised by more (4, by how much); a required rule dropped (5: a toleration added,
+a required topology preferred, a spread ScheduleAnyway, anti-affinity, a constraint on devices, affinity, a node selector, a selector of
+devices, a host port, the anti-affinity of running pods, in this order; of several owners at once 10 more each); two relaxations together
+(6), where nothing else works.
 """
 
 from __future__ import annotations
@@ -128,9 +128,7 @@ class _Search:
 
     def _freed(self) -> Iterator[Remedy]:
         if self._touches(_PODS):
-            remedy = preempt.fewest(self.question, self.clock, _LEAVING)
-            if remedy is not None:
-                yield remedy
+            yield from preempt.victims(self.question, self.clock, _LEAVING)
 
     def _fewer(self) -> Iterator[Remedy]:
         """Whatever the cause is: pods that are not there need nothing."""
