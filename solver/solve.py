@@ -18,6 +18,7 @@ from models.cluster.compile import compile_cluster
 from models.documents import placement as doc
 from models.documents.policy import DEFAULT
 from models.edits.binding import bound_as
+from models.kube.deprecated_labels import idle_terms
 from models.kube.objects import Pod, pod_key
 from models.numa.containers import running
 from models.snapshot.gc_pause import no_gc, set_aside
@@ -230,7 +231,11 @@ def document(cluster: Cluster, options: Options, answer: Answer) -> doc.Placemen
         ],
         preferences=answer.later.preferences if answer.later is not None else None,
         policy=options.policy if options.policy != DEFAULT else None,
-        notes=[*answer.notes, *gap_notes(tiers, open_, complete=int(placed.sum()) == len(cluster.scope.pending))],
+        notes=[
+            *answer.notes,
+            *gap_notes(tiers, open_, complete=int(placed.sum()) == len(cluster.scope.pending)),
+            *idle_terms((snapshot.pods[i] for i in cluster.scope.pending), snapshot.nodes),
+        ],
     )  # fmt: skip
 
 

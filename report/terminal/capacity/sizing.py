@@ -134,6 +134,16 @@ def _misfits(result: Sizing, surface: Surface) -> Iterator[RenderableType]:
         for fact in cause.facts if cause is not None else ():
             yield inset(plain(f"because {fact.message}"), 6)
     yield from more(len(found) - surface.most(_LISTED), "... and {:,} more kinds of pods (--all lists them)")
+    named = {pod for misfit in found for pod in misfit.pods}
+    rest = [cause for cause in result.causes if named.isdisjoint(cause.pods)]
+    if rest:
+        yield heading("What leaves no way")
+    for cause in rest[: surface.most(_LISTED)]:
+        line = plain(f"{counted(len(cause.pods), 'pod')}: ", style="bold red")
+        yield inset(line.append_text(plain(examples(cause.pods, surface), "default")))
+        for fact in cause.facts:
+            yield inset(plain(f"{fact.rule}: ", style="yellow").append_text(plain(fact.message, style="default")), 6)
+    yield from more(len(rest) - surface.most(_LISTED), "... and {:,} more (--all lists them)")
 
 
 def _utilisation(found: Sequence[Utilisation], surface: Surface) -> Iterator[RenderableType]:
