@@ -14,6 +14,7 @@ import numpy as np
 from solver.rebalance.goals.improve import Gains
 from solver.rebalance.goals.move_builder import MoveBuilder
 from solver.rebalance.problem.problem import Step
+from solver.rebalance.tiers.improvement import POINT
 from solver.rebalance.tiers.objective import PlanObjective
 from solver.rebalance.waves.schedule import waves
 from solver.rebalance.waves.within import fits
@@ -51,7 +52,7 @@ class _Tied:
 
     def __init__(self, values: PlanObjective, steps: list[Step], over: Callable[[], bool]) -> None:
         self.values, self.problem, self.steps, self.over = values, values.problem, steps, over
-        self.reached = values.of_steps(steps)
+        self.reached, self.worth = values.of_steps(steps), self._worth(steps)
         self.waves = len(waves(self.problem, steps))
 
     def choose_all(self, chosen: Sequence[int]) -> bool:
@@ -100,13 +101,19 @@ class _Tied:
         return MoveBuilder(self.problem, self.over).replay(steps) and self._keep(steps)
 
     def _keep(self, steps: list[Step]) -> bool:
-        """Adopt steps that are as good in every tier and take no more waves."""
-        if self.values.of_steps(steps) < self.reached or not fits(self.problem, steps):
+        """Adopt steps that are worth more, as good in every tier, and take no more waves."""
+        worth = self._worth(steps)
+        if worth <= self.worth or self.values.of_steps(steps) < self.reached or not fits(self.problem, steps):
             return False
         if len(waves(self.problem, steps)) > self.waves:
             return False
-        self.steps = list(steps)
+        self.steps, self.worth = list(steps), worth
         return True
+
+    def _worth(self, steps: Sequence[Step]) -> int:
+        """Return preferences and balance in the end, in units of balance."""
+        counts, preferences = self.problem.end(steps), self.values.preferences
+        return POINT * preferences.total(preferences.families(counts)) + self.values.spread.value(counts)
 
 
 def _follow(gains: Gains, step: Step) -> None:
