@@ -34,17 +34,18 @@ def hint(keys: Iterable[str], nodes: Sequence[Node]) -> str:
     return ""
 
 
-def idle_terms(pods: Iterable[Pod], nodes: Sequence[Node]) -> list[str]:
+def idle_terms(waiting: Iterable[Pod], nodes: Sequence[Node]) -> list[str]:
     """Return a note for each deprecated key that no node has and over which pods have anti-affinity: the rule has no effect."""
     known = {key for node in nodes for key in node.metadata.labels or {}}
     found: dict[str, int] = {}
-    for pod in pods:
+    for pod in waiting:
         if pod.spec.affinity is None or pod.spec.affinity.podAntiAffinity is None:
             continue
         keys = {term.topologyKey for term in required_terms(pod, "podAntiAffinity")} & REPLACED.keys()
         for key in sorted(keys - known):
             found[key] = found.get(key, 0) + 1
-    return [
-        f"required anti-affinity over {key} has no effect: no node has this label ({count} pods)" + hint([key], nodes)
-        for key, count in found.items()
-    ]
+    notes = []
+    for key, count in found.items():
+        pods = f"{count} pod{'s' if count > 1 else ''}"
+        notes.append(f"required anti-affinity over {key} has no effect: no node has this label ({pods}){hint([key], nodes)}")
+    return notes
