@@ -199,7 +199,7 @@ class Search(Relaxed):
             self._costs(end)
             if found.known and found.cost == found.bound and self._sound:
                 self._counts()
-            if found.known:
+            if found.optimal:
                 self._even()
         if self.plan is not None and not found.proved:
             self._improve()
