@@ -15,7 +15,7 @@ from checker.placement import Judge
 from models.kube import objects
 from models.kube.feature_gates import DEFAULT, FeatureGates
 from models.snapshot.snapshot import Snapshot, from_objects
-from tests.conformance.test_explain_conformance import as_of
+from tests.conformance.test_explain_conformance import as_of, gates_of
 
 DATA = Path(__file__).parent / "data"
 VOLUME_RULES = frozenset({"VolumeBinding", "VolumeZone", "VolumeRestrictions", "NodeVolumeLimits", "NodeResourcesFit"})
@@ -86,7 +86,7 @@ def test_agrees_with_kube_scheduler(file: str, rules: frozenset[str], snapshots:
 
 def _of_136(version: str, every: int = 1) -> Iterator[str]:
     for case in recorded("rules-136", every):
-        gates = FeatureGates(version, tuple((gate, True) for gate in sorted(case["gates"])))
+        gates = FeatureGates(version, gates_of(case))
         yield from differences(as_of(case, version), FILTER_RULES | VOLUME_RULES | {"NodeDeclaredFeatures"}, gates)
 
 

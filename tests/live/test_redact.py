@@ -41,6 +41,7 @@ _MAPS |= {
     "max",
     "min",
     "maxLimitRequestRatio",
+    "podFixed",
 }
 
 Object = dict[str, Any]
