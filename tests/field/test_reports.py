@@ -54,7 +54,8 @@ ROWS = (
         "one of two nodes has no room for the larger pod, and it is named",
     ),
     Row(
-        "05-daemonset-pending-full-node", "explain cluster.yaml", 0, ("w1 has 0 pod slots free", "!drop metadata.name"),
+        "05-daemonset-pending-full-node", "explain cluster.yaml", 0,
+        ("w1 has 0 pod slots free", "move 1 pod to another node: apps/filler-x-00 from w1", "!drop metadata.name"),
         "the controller makes the pod for this node; without the field it would make it again",
     ),
     Row(

@@ -255,6 +255,29 @@ def test_daemon_set_pods_keep_the_node_that_they_are_made_for() -> None:
         assert any(way.change == "dropNodeAffinity" for way in found) == dropped, owner
 
 
+def test_where_nothing_else_works_a_pod_is_moved_that_has_a_place_elsewhere() -> None:
+    field = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["a"]}]}
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [field]}}}
+    agent = pod("agent-1", cpu="1", owner="DaemonSet/agent", affinity=affinity)
+    web = pod("web-1", cpu="4", node_name="a", owner="ReplicaSet/web")
+    found = ask(unit([node("a"), node("b"), web, agent]), "NodeAffinity", "NodeResourcesFit")
+    assert messages(found) == ["move 1 pod to another node: default/web-1 from a (kubestow rebalance --goal admit)"]
+    bare = pod("web-1", cpu="4", node_name="a")
+    for objects in ([node("a"), node("b", cpu="3"), web, agent], [node("a"), node("b"), bare, agent]):
+        assert ask(unit(objects), "NodeAffinity", "NodeResourcesFit") == [], "no place elsewhere, or nothing would make it again"
+
+
+def test_a_pod_that_others_need_is_not_moved() -> None:
+    """A plan would refuse to: the pod that stays would lose what its affinity asks for."""
+    field = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["a"]}]}
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [field]}}}
+    agent = pod("agent-1", cpu="1", owner="DaemonSet/agent", affinity=affinity)
+    web = pod("web-1", cpu="3900m", node_name="a", owner="ReplicaSet/web", labels={"app": "web"})
+    near = {"topologyKey": HOST, "labelSelector": {"matchLabels": {"app": "web"}}}
+    needs = pod("near", node_name="a", affinity={"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [near]}})
+    assert ask(unit([node("a"), node("b"), web, needs, agent]), "NodeAffinity", "NodeResourcesFit") == []
+
+
 def test_pods_that_repel_or_skew_are_evicted_too() -> None:
     repelling = pod("r", cpu="1", priority=0, node_name="a", affinity=anti("web"), namespace="prod")
     found = ask(unit([node("a"), repelling, *webs(1, priority=5)]), "InterPodAffinity")
