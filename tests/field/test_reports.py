@@ -219,6 +219,11 @@ ROWS = (
         "one pod of each gang would stop both gangs",
     ),
     Row(
+        "32-gang-preempt", "rebalance whole-gangs.yaml --goal admit --allow-eviction", 3,
+        ("no room for 2 pods of gang default/hi at once; a plan evicts no pods of running gangs",),
+        "plans leave running gangs alone, which is why this finds none and explain an eviction",
+    ),
+    Row(
         "33-memory-units", "check exec.yaml --cluster cluster.yaml", 3, ("no more than 10 fit whole", "add 2 nodes like e0"),
         "sums of CPU suffice, whole pods do not fit",
     ),
