@@ -11,6 +11,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from models.catalogue import money
+from models.documents.placement import Cause
 from models.documents.sizing import Replaced, Sizing, Utilisation, WorkloadCost
 from models.snapshot.snapshot import Snapshot
 from report.documents.numbers import percent
@@ -135,7 +136,11 @@ def _misfits(result: Sizing, surface: Surface) -> Iterator[RenderableType]:
             yield inset(plain(f"because {fact.message}"), 6)
     yield from more(len(found) - surface.most(_LISTED), "... and {:,} more kinds of pods (--all lists them)")
     named = {pod for misfit in found for pod in misfit.pods}
-    rest = [cause for cause in result.causes if named.isdisjoint(cause.pods)]
+    yield from _other_causes([cause for cause in result.causes if named.isdisjoint(cause.pods)], surface)
+
+
+def _other_causes(rest: Sequence[Cause], surface: Surface) -> Iterator[RenderableType]:
+    """Yield why pods are left that each fit on some shape."""
     if rest:
         yield heading("What leaves no way")
     for cause in rest[: surface.most(_LISTED)]:
