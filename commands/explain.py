@@ -129,7 +129,7 @@ def _explain_affinity(streams: Streams, snapshot: Snapshot, policy: Policy, name
 
 def _idle(streams: Streams, snapshot: Snapshot, pods: Collection[str]) -> list[str]:
     """Return the notes on rules without effect over deprecated labels; print them, too."""
-    from models.kube.deprecated_labels import idle_terms
+    from models.admission.deprecated_labels import idle_terms
     from models.kube.objects import pod_key
 
     notes = idle_terms((pod for pod in snapshot.pods if pod_key(pod) in pods), snapshot.nodes)

@@ -12,13 +12,13 @@ import numpy as np
 
 from checker.placement import verify
 from checker.violation import insist
+from models.admission.deprecated_labels import idle_terms
 from models.cluster import unmodelled
 from models.cluster.cluster import Cluster, Ints
 from models.cluster.compile import compile_cluster
 from models.documents import placement as doc
 from models.documents.policy import DEFAULT
 from models.edits.binding import bound_as
-from models.kube.deprecated_labels import idle_terms
 from models.kube.objects import Pod, pod_key
 from models.numa.containers import running
 from models.snapshot.gc_pause import no_gc, set_aside

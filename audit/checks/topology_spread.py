@@ -16,9 +16,9 @@ import numpy as np
 from audit.view.finding import Code, some
 from audit.view.usable_nodes import Place, UsableNodes, grave, running, wanted
 from audit.view.view import ClusterView, Subject
+from models.admission.deprecated_labels import hint
 from models.cluster.cluster import Ints, Spread, domain_sum
 from models.documents.findings.audit import Finding, Severity
-from models.kube.deprecated_labels import hint
 from models.kube.selectors import Bools, selector_matches
 from models.snapshot.scope import select
 from solver.rules.node_resources_fit import NodeResourcesFit

@@ -18,9 +18,9 @@ from audit.view.label_matches import LabelMatches
 from audit.view.pod_terms import PodTerm
 from audit.view.usable_nodes import Place, UsableNodes, grave, running, wanted
 from audit.view.view import ClusterView, Subject
+from models.admission.deprecated_labels import hint
 from models.cluster.cluster import Ids, Ints
 from models.documents.findings.audit import Finding, Severity
-from models.kube.deprecated_labels import hint
 from models.kube.selectors import Bools, NodeTable
 from models.workloads.checks import describe
 

@@ -11,10 +11,10 @@ from audit.view.container_fields import requesting
 from audit.view.finding import Code, some
 from audit.view.usable_nodes import Place, UsableNodes, grave, wanted
 from audit.view.view import ClusterView, Subject
+from models.admission.deprecated_labels import hint
 from models.cluster.cluster import HARD_EFFECTS
 from models.documents.findings.audit import Finding
 from models.kube import objects
-from models.kube.deprecated_labels import hint
 from models.kube.selectors import NodeTable, Tolerations
 
 _MATCH: Final = Code(

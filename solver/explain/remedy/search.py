@@ -20,11 +20,12 @@ from models.cluster.cluster import Cluster
 from models.documents.placement import Remedy
 from models.kube.objects import TopologySpreadConstraint
 from solver.explain.conflict.placement_question import PlacementQuestion
-from solver.explain.remedy import add_nodes, buy_nodes, device_edits, fewer_pods, move, preempt, raise_quotas
+from solver.explain.remedy import add_nodes, buy_nodes, device_edits, fewer_pods, preempt, raise_quotas
 from solver.explain.remedy.apply import applied
 from solver.explain.remedy.relax_rules import Idea, ideas, raised, spread_constraints
 from solver.explain.remedy.smallest_working import least
 from solver.explain.remedy.time_slices import TimeSlices
+from solver.explain.remedy.victims import moves
 from solver.runtime.run_context import RunContext
 
 __all__ = ["applied", "find_remedies"]
@@ -133,7 +134,7 @@ class _Search:
             yield from preempt.victims(self.question, self.clock, _LEAVING)
 
     def _moved(self) -> Iterator[Remedy]:
-        for remedy in move.candidates(self.question) if self._touches(_PODS) else ():
+        for remedy in moves(self.question) if self._touches(_PODS) else ():
             if self._works(remedy):
                 yield remedy
 

@@ -6,22 +6,30 @@ their place, but their own filters are not asked again.
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+import itertools
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, field, replace
 
 import msgspec
 
 from models.cluster.cluster import Cluster, GangGroup
 from models.cluster.compile import compile_cluster
-from models.disruption.evictable import living_gangs
+from models.cluster.pod_terms import term_matches
+from models.disruption.evictable import exclusions, living_gangs
+from models.documents.placement import Remedy
 from models.kube import objects, pod_requests
 from models.kube.feature_gates import FeatureGates
-from models.kube.objects import Pod, Toleration, controller_of, is_terminating
+from models.kube.objects import Pod, Toleration, controller_of, is_terminating, pod_key
+from models.kube.pod_spec import required_terms
+from models.kube.selectors import canonical, selector_matches
 from models.snapshot.scope import Scope, is_mirror
 from solver import rules
 from solver.explain.conflict.placement_question import PlacementQuestion
 from solver.explain.remedy.apply import gang_of
 from solver.rules.eligibility import possible
+
+#: Pods that are tried, one after the other, by a move.
+MAX_TRIALS = 20
 
 
 @dataclass
@@ -158,3 +166,58 @@ def mattering(question: PlacementQuestion, chosen: Sequence[int]) -> list[int]:
         found += [i for n, pods in problem.at[g].items() if felt or useful[n] for i in pods]
     kin = [gang.pods for gang in running_gangs(question) if not gang.pods.isdisjoint(found)]
     return sorted(set(found) | (set(chosen) & frozenset().union(*kin)))
+
+
+# --- moves ------------------------------------------------------------------------------------------------------------------
+
+
+def moves(question: PlacementQuestion) -> Iterator[Remedy]:
+    """Yield moves of single pods that make room, the lowest priority first. Which of them works is for the caller to try.
+
+    Only pods that no other pod needs or avoids are moved, so that no running pod is worse off. Plans of several moves are left to
+    ``kubestow rebalance --goal admit``.
+    """
+    pods = question.snapshot.pods
+    stay = exclusions(question.snapshot, tiers=question.policy.networkTiers)
+    chosen = [i for i in question.scope().fixed if i not in stay and not _has_rules(pods[i])]
+    if not chosen or question.needed < len(question.pods):
+        return
+    problem = eviction_problem(question, chosen)
+    active = rules.build(problem.cluster)
+    useful = possible(problem.cluster, active)[problem.own].sum(axis=0) > 0
+    listed = []
+    for g in problem.victims:
+        if not problem.cluster.classes[g].claims and not any(rule.concerned(g) for rule in active if not rule.local):
+            listed += [i for n, here in problem.at[g].items() if useful[n] for i in here]
+    free = (i for i in sorted(listed, key=lambda i: (pods[i].spec.priority or 0, i)) if not _is_counted(question, pods[i]))
+    for i in itertools.islice(free, MAX_TRIALS):
+        key, node = pod_key(pods[i]), pods[i].spec.nodeName or ""
+        message = f"move 1 pod to another node: {key} from {node} (kubestow rebalance --goal admit)"
+        yield Remedy("move", message, {"pod": key, "node": node})
+
+
+def _is_counted(question: PlacementQuestion, pod: Pod) -> bool:
+    """Return True if required affinity or a DoNotSchedule constraint of another running pod counts the pod."""
+    snapshot = question.snapshot
+    labels, namespace = pod.metadata.labels or {}, pod.metadata.namespace or "default"
+    for i in question.scope().fixed:
+        other = snapshot.pods[i]
+        if other is pod:
+            continue
+        if any(term_matches(snapshot, other, term, pod) for term in required_terms(other, "podAffinity")):
+            return True
+        if (other.metadata.namespace or "default") == namespace and any(
+            constraint.whenUnsatisfiable == "DoNotSchedule"
+            and (selector := canonical(constraint.labelSelector)) is not None
+            and selector_matches(selector, labels)
+            for constraint in other.spec.topologySpreadConstraints or ()
+        ):
+            return True
+    return False
+
+
+def _has_rules(pod: Pod) -> bool:
+    """Return True if the pod has affinity to pods or a DoNotSchedule constraint."""
+    affinity = pod.spec.affinity
+    near = affinity is not None and (affinity.podAffinity is not None or affinity.podAntiAffinity is not None)
+    return near or any(c.whenUnsatisfiable == "DoNotSchedule" for c in pod.spec.topologySpreadConstraints or ())

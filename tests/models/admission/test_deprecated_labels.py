@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from models.kube.deprecated_labels import hint, idle_terms
+from models.admission.deprecated_labels import hint, idle_terms
 from models.snapshot.snapshot import Snapshot, from_objects
 from tests.objects import node, pod
 
