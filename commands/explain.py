@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -89,6 +90,7 @@ def explain(streams: Streams, subject: Subject, choices: PolicyChoices, time_lim
     _warn_of_gates(streams, snapshot, pod)
     held = held_elsewhere(snapshot, {verdict.pod: verdict.feasible for verdict in verdicts})
     inputs.note(held)
+    idle = _idle(streams, snapshot, {verdict.pod for verdict in verdicts})
     causes = pending.causes(verdicts, time_limit, whole=workload is not None, catalogue=left) if node is None and not per_node else []
     owned = cache(lambda: owners(snapshot, (verdict.pod for verdict in verdicts)))
     output.write_document(
@@ -97,7 +99,7 @@ def explain(streams: Streams, subject: Subject, choices: PolicyChoices, time_lim
             *answers.explanation(verdicts, surface, per_node=per_node, owned=owned()),
             *causes_text(causes, owned()),
         ],
-        lambda: results.explain_document(verdicts, per_node=per_node, causes=causes, notes=[*snapshot.notes, *held], gates=snapshot.gates),
+        lambda: results.explain_document(verdicts, per_node=per_node, causes=causes, notes=[*snapshot.notes, *held, *idle], gates=snapshot.gates),
         csv=lambda: csv_rows.explanation_per_node(verdicts) if per_node else csv_rows.explanation(verdicts, causes, snapshot),
         snapshot=snapshot,
     )
@@ -126,6 +128,17 @@ def _explain_affinity(streams: Streams, snapshot: Snapshot, policy: Policy, name
         snapshot=snapshot,
     )
     raise click.exceptions.Exit(DONE)
+
+
+def _idle(streams: Streams, snapshot: Snapshot, pods: Collection[str]) -> list[str]:
+    """Return the notes on rules without effect over deprecated labels; print them, too."""
+    from models.admission.deprecated_labels import idle_terms
+    from models.kube.objects import pod_key
+
+    notes = idle_terms((pod for pod in snapshot.pods if pod_key(pod) in pods), snapshot.nodes)
+    for note in notes if not streams.quiet else ():
+        say(f"note: {note}")
+    return notes
 
 
 def _warn_of_gates(streams: Streams, snapshot: Snapshot, name: str | None) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 
 from checker.placement import verify
 from checker.violation import insist
+from models.admission.deprecated_labels import idle_terms
 from models.cluster import unmodelled
 from models.cluster.cluster import Cluster, Ints
 from models.cluster.compile import compile_cluster
@@ -236,6 +237,7 @@ def document(cluster: Cluster, options: Options, answer: Answer) -> doc.Placemen
             *answer.notes,
             *gap_notes(tiers, open_, complete=int(placed.sum()) == len(cluster.scope.pending)),
             *_split_volumes(cluster, assignments),
+            *idle_terms((snapshot.pods[i] for i in cluster.scope.pending), snapshot.nodes),
         ],
     )  # fmt: skip
 

@@ -16,6 +16,7 @@ import numpy as np
 from audit.view.finding import Code, some
 from audit.view.usable_nodes import Place, UsableNodes, grave, running, wanted
 from audit.view.view import ClusterView, Subject
+from models.admission.deprecated_labels import hint
 from models.cluster.cluster import Ints, Spread, domain_sum
 from models.documents.findings.audit import Finding, Severity
 from models.kube.selectors import Bools, selector_matches
@@ -112,6 +113,7 @@ def _keys(view: ClusterView, subject: Subject, place: Place, keyed: Bools) -> It
         names = [view.nodes.names[n] for n in np.flatnonzero(lacks)[:20]]
         if not keyed.any() and count:
             text = f"{'none' if count == usable else f'only {usable - count}'} of the {usable} nodes that it may use has the label {key}"
+            text += hint([key], view.snapshot.nodes)
             yield _KEY.found(subject.name, text, field=field, rule=PodTopologySpread.name, nodes=names, severity=grave(view, subject))
         elif count:
             text = f"{count} of the {usable} nodes that it may use have no label {key}, and take none of its pods: {some(names)}"

@@ -25,7 +25,7 @@ from models.snapshot.snapshot import Snapshot
 RULE: Final = "Upgrade"
 #: What is not checked, as a reader should know it.
 OPEN: Final = (
-    "what keeps nodes from being drained, that no upgrade gets through, and the smallest surge that helps: they take a search",
+    "what keeps nodes from being drained and what would help, that no upgrade gets through, and the smallest surge: they take a search",
     "NUMA zones: what running pods hold of them is not known",
 )
 

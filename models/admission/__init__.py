@@ -1,4 +1,4 @@
-"""Admission plugins of the API server that change new pods: annotations of namespaces.
+"""What the API server does to new pods or warns about: annotations of namespaces, labels that were replaced.
 
 It may import ``models.kube`` and ``models.snapshot``.
 """

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from models.disruption.eviction_requests import requested
 from models.disruption.pod_disruption_budgets import budgets, ignores_budgets
 from models.documents.rebalance_plan import Exclusion
 from models.gangs.declarations import Groups
-from models.gangs.markers import members
+from models.gangs.markers import members, names
 from models.kube import objects
 from models.snapshot.scope import REPLICATING, SAFE_TO_EVICT_ANNOTATION, is_mirror
 from models.snapshot.snapshot import Snapshot
@@ -87,15 +88,39 @@ def _keeps_local_data(pod: objects.Pod) -> bool:
 
 def _gang_members(snapshot: Snapshot, tiers: Sequence[str]) -> Iterator[int]:
     """Members of gangs that need more than one of their members, or keep them in one domain."""
+    for gang in living_gangs(snapshot, tiers):
+        if gang.needed > 1 or gang.together:
+            yield from gang.pods
+
+
+@dataclass(frozen=True)
+class LivingGang:
+    """A gang with more than one pod that is neither over nor being deleted.
+
+    Attributes:
+        name: ``namespace/name``.
+        pods: Indices into ``snapshot.pods``.
+        needed: Members without which the gang does not run.
+        together: True if all members have to be in one domain.
+    """
+
+    name: str
+    pods: tuple[int, ...]
+    needed: int
+    together: bool
+
+
+def living_gangs(snapshot: Snapshot, tiers: Sequence[str] = ()) -> Iterator[LivingGang]:
+    """Yield the gangs with more than one living pod."""
     pods = snapshot.pods
     living = members(pods, (i for i, pod in enumerate(pods) if not objects.is_terminal(pod) and not objects.is_terminating(pod)))
     groups = Groups(snapshot, tiers) if living else None
+    called = names(living)
     for named, found in living.items():
         if groups is not None and len(found) > 1:
             declared = groups.declared(named, [pods[i] for i in found])
             needed = len(found) if declared.minimum is None else declared.minimum
-            if needed > 1 or (declared.topology is not None and declared.topology[1]):
-                yield from found
+            yield LivingGang(called[named], tuple(found), needed, declared.topology is not None and declared.topology[1])
 
 
 def _claiming(snapshot: Snapshot) -> set[str]:

@@ -47,6 +47,7 @@ class Blocker(Doc, omit_defaults=True):
     proved: Annotated[bool, Meta(description="Whether no upgrade gets past it, whatever moves before and however many nodes surge.")] = (
         False
     )
+    remedies: Annotated[list[str], Meta(description="Changes after which it is in the way no more, each tried by another search.")] = []
 
 
 class Upgrade(Doc):

@@ -157,4 +157,5 @@ def remedied(question: PlacementQuestion, cause: doc.Cause, placed: Collection[s
     from solver.explain.remedy.search import find_remedies
 
     found = find_remedies(question, sorted({fact.rule for fact in cause.facts}), context)
-    return [remedy for remedy in found if not any(pod in placed for pod in remedy.arguments.get("pods", "").split(","))]
+    concerned = [[*remedy.arguments.get("pods", "").split(","), remedy.arguments.get("pod", "")] for remedy in found]
+    return [remedy for remedy, pods in zip(found, concerned, strict=True) if not any(pod in placed for pod in pods)]

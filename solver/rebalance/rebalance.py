@@ -20,6 +20,7 @@ from models.snapshot.scope import select
 from models.snapshot.snapshot import Snapshot
 from solver.explain.undecided import is_undecided
 from solver.rebalance.excused_filters import account, excuse
+from solver.rebalance.goals.even_drain import even_drain
 from solver.rebalance.named_moves import Reasons, name_moves
 from solver.rebalance.problem.options import PlanOptions
 from solver.rebalance.problem.problem import RebalanceProblem, Step, read_problem
@@ -70,7 +71,11 @@ def rebalance(
     running = int(problem.start[problem.movable].sum())
     report("compile", detail=f"{running} movable pods in {int(problem.movable.sum())} classes, {problem.cluster.n_nodes} nodes")
     deadline = Deadline(options, (started if began is None else began) - _reserve(options.time_limit, compiled - started))
-    found = search(problem, values, asked.goals, RunContext(options, deadline, stop or threading.Event(), report))
+    context = RunContext(options, deadline, stop or threading.Event(), report)
+    found = search(problem, values, asked.goals, context)
+    if problem.drain and "improve" not in asked.goals:
+        found.steps = even_drain(values, found.steps, context.over)
+        found.values = values.of_steps(found.steps)
     _loosen(problem, values, found)
     report("waves")
     waves = group(problem, found.steps)

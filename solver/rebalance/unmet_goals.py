@@ -192,6 +192,8 @@ def _broken(problem: RebalanceProblem, state: PlanState) -> list[Obstacle]:
 def _pending(problem: RebalanceProblem, state: PlanState) -> list[Obstacle]:
     snapshot = problem.cluster.snapshot
     every = np.ones(problem.cluster.n_nodes, dtype=bool)
+    gangs = problem.limits.allowEviction and any(entry.reason == "gang" for entry in problem.excluded)
+    stay = "; a plan evicts no pods of running gangs" if gangs else ""
 
     def describe(g: int, left: int) -> list[Obstacle]:
         cls = problem.cluster.classes[g]
@@ -200,11 +202,11 @@ def _pending(problem: RebalanceProblem, state: PlanState) -> list[Obstacle]:
         if gang is not None and placed >= gang.needed > 0:
             why = "its gang has all that it needs, and no node takes more: " + _rejections(state, g, every)
         elif gang is not None:
-            why = f"no room for {gang.needed} pods of gang {gang.name} at once"
+            why = f"no room for {gang.needed} pods of gang {gang.name} at once{stay}"
         elif state.landing(g, -1).any():
             why = _held_back(problem, "binding")
         else:
-            why = "no node takes it: " + _rejections(state, g, every)
+            why = "no node takes it: " + _rejections(state, g, every) + stay
         keys = [objects.pod_key(snapshot.pods[i]) for i in cls.pods[cls.count - left :]]
         return [Obstacle("admit", f"{key} stays pending: {why}", key) for key in keys]
 

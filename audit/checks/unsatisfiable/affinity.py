@@ -18,6 +18,7 @@ from audit.view.label_matches import LabelMatches
 from audit.view.pod_terms import PodTerm
 from audit.view.usable_nodes import Place, UsableNodes, grave, running, wanted
 from audit.view.view import ClusterView, Subject
+from models.admission.deprecated_labels import hint
 from models.cluster.cluster import Ids, Ints
 from models.documents.findings.audit import Finding, Severity
 from models.kube.selectors import Bools, NodeTable
@@ -74,10 +75,11 @@ def judge(matches: LabelMatches, usable_nodes: UsableNodes, s: int) -> Iterator[
     for term in matches.terms[s]:
         if term.kind != "spread" and not (term.required and term.kind == "affinity") and not view.nodes.with_keys([term.key]).any():
             how = "required" if term.required else "preferred"
-            yield _IDLE.found(
-                subject.name, f"no node has the label {term.key}, so the {how} {term.kind} over it has no effect",
-                field=f"{term.path}.topologyKey", rule=term.rule, severity="warning" if term.required else "info",
-            )  # fmt: skip
+            text = (
+                f"no node has the label {term.key}, so the {how} {term.kind} over it has no effect{hint([term.key], view.snapshot.nodes)}"
+            )
+            severity: Severity = "warning" if term.required else "info"
+            yield _IDLE.found(subject.name, text, field=f"{term.path}.topologyKey", rule=term.rule, severity=severity)
     if subject.kind == "DaemonSet":
         return
     place = usable_nodes.place(subject)
@@ -99,7 +101,8 @@ def _affinity(matches: LabelMatches, usable_nodes: UsableNodes, s: int, place: P
     if not usable.any():
         none = [key for key in keys if not nodes.with_keys([key]).any()]
         text = f"no node has the label {some(none)}" if none else f"no node that it may use has the label {some(keys)}"
-        yield _KEY.found(subject.name, f"{text}, over which its affinity is required", field=field, rule=rule, severity=severity)
+        text += f", over which its affinity is required{hint(none, view.snapshot.nodes)}"
+        yield _KEY.found(subject.name, text, field=field, rule=rule, severity=severity)
         return
     targets = np.logical_and.reduce([matches.may_hit(t.selector, t.may_look) for t in affinity])
     itself = bool(targets[matches.own[s]])

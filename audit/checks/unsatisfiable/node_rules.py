@@ -11,6 +11,7 @@ from audit.view.container_fields import requesting
 from audit.view.finding import Code, some
 from audit.view.usable_nodes import Place, UsableNodes, grave, wanted
 from audit.view.view import ClusterView, Subject
+from models.admission.deprecated_labels import hint
 from models.cluster.cluster import HARD_EFFECTS
 from models.documents.findings.audit import Finding
 from models.kube import objects
@@ -64,7 +65,7 @@ def judge(view: ClusterView, subject: Subject, usable_nodes: UsableNodes | None)
             return
         yield _MATCH.found(
             subject.name,
-            f"no node has {_asked(subject.pod.spec)}",
+            f"no node has {_asked(subject.pod.spec)}{hint(_label_keys(subject.pod.spec), view.snapshot.nodes)}",
             field=_field(view, subject),
             rule="NodeAffinity",
             severity=grave(view, subject),
@@ -223,6 +224,14 @@ def _asked(spec: objects.PodSpec) -> str:
             ]
             parts.append(" or ".join(terms))
     return " together with ".join(parts)
+
+
+def _label_keys(spec: objects.PodSpec) -> list[str]:
+    """Return the labels that a pod asks for in its nodeSelector and its required node affinity."""
+    affinity = spec.affinity.nodeAffinity if spec.affinity is not None else None
+    selector = affinity.requiredDuringSchedulingIgnoredDuringExecution if affinity is not None else None
+    terms = selector.nodeSelectorTerms or () if selector is not None else ()
+    return [*(spec.nodeSelector or {}), *(r.key for term in terms for r in term.matchExpressions or ())]
 
 
 def _field(view: ClusterView, subject: Subject) -> str:

@@ -11,6 +11,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from models.catalogue import money
+from models.documents.placement import Cause
 from models.documents.sizing import Replaced, Sizing, Utilisation, WorkloadCost
 from models.snapshot.snapshot import Snapshot
 from report.documents.numbers import percent
@@ -136,6 +137,20 @@ def _misfits(result: Sizing, surface: Surface) -> Iterator[RenderableType]:
         for fact in cause.facts if cause is not None else ():
             yield inset(plain(f"because {fact.message}"), 6)
     yield from more(len(found) - surface.most(_LISTED), "... and {:,} more kinds of pods (--all lists them)")
+    named = {pod for misfit in found for pod in misfit.pods}
+    yield from _other_causes([cause for cause in result.causes if named.isdisjoint(cause.pods)], surface)
+
+
+def _other_causes(rest: Sequence[Cause], surface: Surface) -> Iterator[RenderableType]:
+    """Yield why pods are left that each fit on some shape."""
+    if rest:
+        yield heading("What leaves no way")
+    for cause in rest[: surface.most(_LISTED)]:
+        line = plain(f"{counted(len(cause.pods), 'pod')}: ", style="bold red")
+        yield inset(line.append_text(plain(examples(cause.pods, surface), "default")))
+        for fact in cause.facts:
+            yield inset(plain(f"{fact.rule}: ", style="yellow").append_text(plain(fact.message, style="default")), 6)
+    yield from more(len(rest) - surface.most(_LISTED), "... and {:,} more (--all lists them)")
 
 
 def _utilisation(found: Sequence[Utilisation], surface: Surface) -> Iterator[RenderableType]:

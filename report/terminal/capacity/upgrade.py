@@ -30,14 +30,6 @@ _KINDS: Final = {
     "rule": "a rule",
     "notEvictable": "not to be evicted",
 }
-_DO: Final = {
-    "PodDisruptionBudget": "let the budget allow one disruption, or give its workload one replica more",
-    "localVolume": "move the data to a volume that other nodes reach, or give it up with its claim",
-    "barePod": "delete the pod, or let a controller own it",
-    "room": "surge by more nodes, or larger ones",
-    "rule": "let a node that stays or joins satisfy the rule",
-    "notEvictable": "take the pod away by hand when its work is done",
-}
 
 
 def verdict_line(found: Upgrade) -> str:
@@ -86,7 +78,12 @@ def _blockers(blocked: Sequence[Blocker], surface: Surface) -> Iterator[Renderab
     for (kind, message, proved), same in shown:
         line = plain(f"{_KINDS[kind]}: ", style="bold red").append_text(plain(message, style="default"))
         yield inset(line.append(" (proved)" if proved else "", style="dim"))
-        yield inset(plain(f"on {_some([b.node for b in same], surface)}; {_DO[kind]}", style="dim"), 4)
+        yield inset(plain(f"on {_some([b.node for b in same], surface)}", style="dim"), 4)
+        ways = list(dict.fromkeys(text for b in same for text in b.remedies))
+        if ways:
+            yield inset(plain("any one of these ends it (each was tried):" if len(ways) > 1 else "this ends it (tried):", style="dim"), 4)
+        for text in ways:
+            yield inset(plain(f"- {text}"), 6)
     yield from more(len(by_cause) - len(shown))
 
 

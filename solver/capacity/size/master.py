@@ -24,6 +24,8 @@ from solver.rules.eligibility import room_with_slots
 
 #: (class, node) pairs up to which a purchase is packed node by node before it is tried.
 ONE_BY_ONE = 2_000
+#: What is said where all purchases of the least cost leave domains of the catalogue out that a spread constraint will count.
+UNEVEN = "spread constraints count only domains that have nodes: no purchase at this cost is even over all domains of the catalogue"
 #: More nodes than any purchase has.
 ANY = 100_000
 
@@ -118,9 +120,10 @@ class Master:
                 if len(here) > 1:
                     self.model.add(cp_model.LinearExpr.sum(here) <= self.y[b])
 
-    def _spread(self) -> None:
+    def _spread(self, *, every: bool = False) -> None:
         """Pods spread over zones and the like: where nothing else is counted, no domain has more of them in the end than the emptiest that
-        counts and the skew. What is left out here is for trials to find."""
+        counts and the skew. What is left out here is for trials to find. ``every``: domains of the catalogue count though nothing is bought
+        there, as they will with the first node that comes to them."""
         cluster = self.menu.cluster
         for key, matcher, eligible in dict.fromkeys((s.key, s.matcher, s.eligible) for cls in cluster.classes for s in cls.spread):
             if matcher is None or cluster.fixed_count(matcher).any():
@@ -131,11 +134,11 @@ class Master:
                 for g in members
             ]
             if members and all(skews) and key == HOSTNAME:
-                if len(members) == 1:
+                if len(members) == 1 and not every:
                     self._level(members[0], max(skews[0]), cluster.node_sets[eligible])
             elif members and all(skews):
                 codes, _ = cluster.domains(key)
-                self._even(members, max(map(max, skews)), codes, cluster.node_sets[eligible] & (codes >= 0))
+                self._even(members, max(map(max, skews)), codes, cluster.node_sets[eligible] & (codes >= 0), every=every)
 
     def _level(self, g: int, skew: int, eligible: Bools) -> None:
         """No node has more pods of a class than ``skew`` above what the least of the nodes that are there, or bought, can take at most."""
@@ -150,8 +153,9 @@ class Master:
                     row = self.x[g, b] <= self.y[b] * int(menu.most[g, other] + skew)
                     self.model.add(row).only_enforce_if(self._at_least(other, 1))
 
-    def _even(self, members: Sequence[int], skew: int, codes: Ids, eligible: Bools) -> None:
-        """At most ``skew`` more of these classes in one domain than in another that is there; ``codes``: int32[N], domains of the nodes."""
+    def _even(self, members: Sequence[int], skew: int, codes: Ids, eligible: Bools, *, every: bool) -> None:
+        """At most ``skew`` more of these classes in one domain than in another that is there; ``codes``: int32[N], domains of the nodes.
+        ``every``: a domain counts if one of its brands takes such a pod."""
         pods: dict[int, list[cp_model.IntVar]] = {}
         there: set[int] = {int(codes[n]) for n in self.menu.there.tolist() if eligible[n]}
         bought: dict[int, list[int]] = {}
@@ -159,6 +163,8 @@ class Master:
             if eligible[brand.node]:
                 pods.setdefault(int(codes[brand.node]), []).extend(self.x[g, b] for g in members if (g, b) in self.x)
                 bought.setdefault(int(codes[brand.node]), []).append(b)
+        if every:
+            there |= {d for d in bought if pods.get(d)}
         for k, group in enumerate(self.groups):
             if eligible[group.nodes[0]]:
                 pods.setdefault(int(codes[group.nodes[0]]), []).extend(self.z[g, k] for g in members if (g, k) in self.z)
@@ -226,6 +232,18 @@ class Master:
         model = self.model.clone()
         model.minimize(self.cost)
         return cpsat.run(model, seconds, on_value)
+
+    def even(self, cpsat: CpSat, cost: int, count: int, seconds: float) -> Answer | None:
+        """Solve for a purchase of a cost and a number of nodes in which spread constraints count every domain of the catalogue. None: no
+        constraint is about one. The model has these rows from then on."""
+        before = len(self.model.proto.constraints)
+        self._spread(every=True)
+        if len(self.model.proto.constraints) == before:
+            return None
+        model = self.model.clone()
+        model.add(self.cost <= cost)
+        model.add(cp_model.LinearExpr.sum(self.y) <= count)
+        return cpsat.run(model, seconds)
 
     def fewest(self, cpsat: CpSat, cost: int, seconds: float) -> Answer:
         """Solve for the fewest nodes at a cost."""

@@ -13,7 +13,7 @@ from ortools.sat.python import cp_model
 
 from models.catalogue.catalogue import Catalogue, Offer
 from solver.capacity.size.improve import Improver
-from solver.capacity.size.master import Master, ceilings, groups_of
+from solver.capacity.size.master import UNEVEN, Master, ceilings, groups_of
 from solver.capacity.size.menu import HOSTNAME, Menu, unlimited
 from solver.capacity.size.options import SizeOptions
 from solver.capacity.size.packing import Packer, Stock, values
@@ -199,6 +199,8 @@ class Search(Relaxed):
             self._costs(end)
             if found.known and found.cost == found.bound and self._sound:
                 self._counts()
+            if found.optimal:
+                self._even()
         if self.plan is not None and not found.proved:
             self._improve()
         return found
@@ -322,6 +324,17 @@ class Search(Relaxed):
         trial = self.attempt(counts, free=True)
         self.found.refuted = trial if trial.refuted else None
         return trial.refuted
+
+    def _even(self) -> None:
+        """Among purchases that cost the same, take one that stays even when nodes come to the other domains of the catalogue."""
+        found, first = self.found, self.masters[0]
+        answer = first.even(self.cpsat, found.cost // first.unit, found.count, self.context.deadline.left() * SOLVE)
+        if answer is None or self.context.over():
+            return
+        if answer.solution is not None and (trial := self.attempt(first.nodes(answer.solution))).complete:
+            found.trial = trial
+        elif answer.status == cp_model.INFEASIBLE:
+            found.notes.append(UNEVEN)
 
     # --- trials -----------------------------------------------------------------------------------------------------------------
 

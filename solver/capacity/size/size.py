@@ -26,10 +26,10 @@ from models.kube.objects import pod_key
 from models.snapshot.scope import select
 from models.snapshot.snapshot import Snapshot
 from solver.capacity.size.accounts import account, notes, replaced
-from solver.capacity.size.menu import Menu, menu
+from solver.capacity.size.menu import Menu, menu, unlimited
 from solver.capacity.size.misfits import misfits
 from solver.capacity.size.options import SizeOptions
-from solver.capacity.size.search import Found, Search, spent
+from solver.capacity.size.search import ALL, Found, Search, spent
 from solver.capacity.size.surviving import ROUNDS, certificate, check_label, together
 from solver.capacity.size.trial import Start, Trial, attempt
 from solver.capacity.size.world import World, world
@@ -127,9 +127,8 @@ def answer(cluster: World, offered: Menu, catalogue: Catalogue, asked: SizeOptio
     elif found.refuted is not None:
         result.causes = _together(found.refuted, context)
     elif found.infeasible:
-        result.notes.append(
-            "every pod fits on some node: it is rules between pods, or what the catalogue and the question allow, that leave no way"
-        )
+        result.causes, why = _much_bought(cluster, offered, context)
+        result.notes.append(why)
     return result
 
 
@@ -258,19 +257,40 @@ def _shown(cluster: World, trial: Trial, options: Options) -> Options:
 
 
 def _together(trial: Trial, context: RunContext) -> list[doc.Cause]:
-    """Why pods are left however much is bought."""
-    from solver.explain.unplaced import explain_left, left_of
+    """Why pods are left in a trial. Without remedies: they would count nodes that nobody has bought."""
+    from solver.explain.conflict.minimal_conflict import minimal_cause
+    from solver.explain.conflict.order_conflict import order_cause
+    from solver.explain.conflict.placement_question import PlacementQuestion
+    from solver.explain.unplaced import left_of
 
-    cluster, taken = trial.cluster, [0] * trial.cluster.n_classes
-    placed = []
+    cluster, options = trial.cluster, context.options
+    taken, placed, found = [0] * cluster.n_classes, list[tuple[int, str]](), list[doc.Cause]()
     for g, n, k in trial.answer.sequence:
         placed += [(i, cluster.nodes.names[n]) for i in cluster.classes[g].pods[taken[g] : taken[g] + k]]
         taken[g] += k
     before = bound_as(cluster.snapshot, [(i, "") for i in cluster.scope.pending if cluster.snapshot.pods[i].spec.nodeName])
-    found = explain_left(before, left_of(cluster, taken)[:CAUSES], placed, context.part(10.0))
-    for _, cause in found:
-        cause.waysOut = []  # they would count nodes that nobody has bought
-    return [cause for _, cause in found]
+    together = bound_as(before, placed)
+    for entry in left_of(cluster, taken)[:CAUSES]:
+        for snapshot in (before, together) if entry.unaided else (together,):
+            question = PlacementQuestion(snapshot, entry.ask, entry.needed, options.exempt, options.policy)
+            cause = minimal_cause(question, context.part(5.0)) or order_cause(question, context.part(5.0))
+            if cause is not None:
+                cause.pods, cause.gang = [pod_key(cluster.snapshot.pods[i]) for i in entry.pods], entry.gang
+                cause.alone, cause.together = snapshot is before, entry.needed
+                found.append(cause)
+                break
+    return found
+
+
+def _much_bought(cluster: World, offered: Menu, context: RunContext) -> tuple[list[doc.Cause], str]:
+    """Why pods are left where much of everything is bought, and which purchase that is."""
+    each = max(1, min(int(offered.count.sum()), ALL // max(1, len(offered.brands))))
+    bought = [(unlimited(offer), count) for offer, count in offered.purchase([each] * len(offered.brands))]
+    trial = attempt(cluster, bought, context.part(10.0))
+    if trial.complete:
+        return [], "every pod fits on some node: what the catalogue or the question allows (most, mostSpot, kinds) leaves no way"
+    what = f"with {each} node{'s' if each > 1 else ''} of each offer" if bought else "without a purchase, as no offer takes a pod"
+    return _together(trial, context), f"every pod fits on some node, but not all together; the causes are those {what}"
 
 
 def _causes(offered: Menu, hopeless: list[int], context: RunContext) -> list[doc.Cause]:

@@ -28,7 +28,7 @@ from solver.capacity.survive.options import SurviveOptions
 from solver.cpsat.model import PlacementModel
 from solver.cpsat.run import CpSat
 from solver.explain.conflict.placement_question import PlacementQuestion
-from solver.explain.remedy.preempt import encode, holders
+from solver.explain.remedy.preempt import encode, holders, weights_of
 from solver.explain.remedy.victims import EvictionProblem, candidates, eviction_problem
 from solver.placed_tiers import Answer
 from solver.rules.eligibility import fits, possible
@@ -139,10 +139,11 @@ def _on_their_nodes(problem: EvictionProblem, encoding: PlacementModel) -> None:
 
 
 def _search(built: _Model, left: After, before: Verdict, context: RunContext) -> Verdict:
-    """The most pods that come back, then the fewest that are preempted for it."""
+    """The most pods that come back, then the fewest of the highest priority that are preempted for it, then of the next."""
     problem, encoding = built.problem, built.encoding
     unfit = before.displaced - sum(encoding.fits[g] for g in problem.own)
-    waiting, gone = encoding.sum(_own(encoding, problem)), encoding.sum([encoding.left[g] for g in problem.victims])
+    waiting, weights = encoding.sum(_own(encoding, problem)), weights_of(problem)
+    gone = encoding.weighted_sum([encoding.left[g] for g in problem.victims], [weights[g] for g in problem.victims])
     found, sure = replace(before, most=before.displaced - unfit if built.exact else before.displaced, by=None), built.exact
     for _ in range(CUTS):
         first = encoding.model.clone()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from checker.violation import insist
 from models.documents import placement as doc
 from models.documents.upgrade import Blocker, Upgrade
 from models.snapshot.snapshot import Snapshot
-from solver.capacity.upgrade import blockers
+from solver.capacity.upgrade import blockers, remedies
 from solver.capacity.upgrade.buffers import in_waves
 from solver.capacity.upgrade.course import Course, Walk, open_, orders, surging
 from solver.capacity.upgrade.document import document
@@ -65,6 +65,7 @@ def upgrade(
         result.notes.append("interrupted: the waves are certain, what comes after them was not looked at")
     elif not result.complete:
         result.smallestSurge, result.smallestProved = search.smallest(result.proved)
+        remedies.offer(snapshot, result.blocked, lambda changed: _blockers_of(changed, asked, context))
     if not context.stop.is_set():
         result.headroom, notes = in_waves(snapshot, result, context)
         result.notes += notes
@@ -76,6 +77,14 @@ def upgrade(
             compile=round(compiled - started, 3), solve=round(solved - compiled, 3), verify=round(time.monotonic() - solved, 3)
         )
     return result
+
+
+def _blockers_of(snapshot: Snapshot, asked: UpgradeOptions, context: RunContext) -> list[Blocker] | None:
+    """Return what blocks the upgrade of a changed cluster; None if time is up."""
+    if context.over():
+        return None
+    pool = read_pool(snapshot, asked)
+    return _Search(pool, PoolState(pool), replace(context, report=ProgressReporter(None, time.monotonic()))).run().blocked
 
 
 @dataclass

@@ -114,6 +114,14 @@ def _evict(question: PlacementQuestion, arguments: Arguments) -> PlacementQuesti
     return without_pods(question, [i for i, pod in enumerate(question.snapshot.pods) if i not in own and pod_key(pod) in wanted])
 
 
+def _move(question: PlacementQuestion, arguments: Arguments) -> PlacementQuestion:
+    """The question with one running pod more that is to be placed."""
+    pods = list(question.snapshot.pods)
+    i = next(i for i, pod in enumerate(pods) if pod_key(pod) == arguments["pod"])
+    pods[i] = msgspec.structs.replace(pods[i], spec=msgspec.structs.replace(pods[i].spec, nodeName=None))
+    return replace(question, snapshot=replace(question.snapshot, pods=pods), pods=(*question.pods, i), needed=question.needed + 1)
+
+
 def without_pods(question: PlacementQuestion, gone: list[int]) -> PlacementQuestion:
     """Return the question in a snapshot that lacks some pods (``needed`` stays as it was)."""
     lost = set(gone)
@@ -165,6 +173,7 @@ _CHANGES: Final[dict[str, Callable[[PlacementQuestion, Arguments], PlacementQues
     "lowerMinMember": _min_member,
     "reduceReplicas": _replicas,
     "evict": _evict,
+    "move": _move,
     "addNodes": _add_nodes,
     "buyNodes": _buy_nodes,
     "uncordon": _uncordon,

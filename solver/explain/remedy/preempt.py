@@ -1,4 +1,8 @@
-"""The fewest running pods of lower priority whose absence makes room for a question."""
+"""The running pods of lower priority whose absence makes room for a question: as few as possible of the highest priority, then of the next.
+
+The scheduler's preemption prefers victims in this order, too
+(https://kubernetes.io/docs/concepts/scheduling-eviction/pod-priority-preemption/). A running gang keeps its minimum or goes whole.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,9 @@ import numpy as np
 from ortools.sat.python import cp_model
 
 from models.cluster.cluster import Ids, Ints
+from models.disruption.pod_disruption_budgets import DisruptionBudget, budgets
 from models.documents.placement import Remedy
+from models.kube.lenient_decode import some
 from models.kube.objects import pod_key
 from models.kube.selectors import Bools
 from solver import rules
@@ -19,7 +25,7 @@ from solver.explain.conflict.placement_question import PlacementQuestion
 from solver.explain.remedy.apply import applied
 from solver.explain.remedy.time_slices import TimeSlices
 from solver.explain.remedy.victim_resources import VictimFit
-from solver.explain.remedy.victims import EvictionProblem, candidates, eviction_problem, mattering
+from solver.explain.remedy.victims import EvictionProblem, candidates, eviction_problem, mattering, running_gangs
 from solver.rules.base import Rule
 from solver.rules.eligibility import fits, possible
 from solver.rules.node_resources_fit import NodeResourcesFit
@@ -35,23 +41,35 @@ ALONE = 20
 AMPLE = 2
 #: Pods named in one sentence.
 NAMED = 5
+#: What all candidates may weigh together, so that CP-SAT can sum it.
+MAX_WEIGHT = 2**50
 
 
 @dataclass
 class _Model:
     problem: EvictionProblem
     encoding: PlacementModel
-    gone: cp_model.LinearExprT  # candidates that leave
+    gone: cp_model.LinearExprT  # what the candidates that leave weigh
+    weights: dict[int, int]  # of a pod of each class of candidates
     exact: bool  # no candidate had to be set aside
 
 
-def fewest(question: PlacementQuestion, clock: TimeSlices, share: float) -> Remedy | None:
-    """Return the remedy, or None: there is none, or none was found in time. Argument ``least`` says ``unproved`` where fewer might do.
+def victims(question: PlacementQuestion, clock: TimeSlices, share: float) -> list[Remedy]:
+    """Return the eviction of the pods of lowest priority; if PodDisruptionBudgets do not allow it, also one that they allow.
 
-    ``share``: of the whole time, for all solves together.
+    Argument ``least`` says ``unproved`` where a lower priority or fewer pods might do. ``share``: of the whole time, for all solves
+    together.
     """
     section = clock.section(share)
     chosen = candidates(question)
+    first = _best(question, chosen, section)
+    if first is None or "budgets" not in first.arguments:
+        return [] if first is None else [first]
+    second = _best(question, allowed(question, chosen), section)
+    return [first] if second is None else [first, second]
+
+
+def _best(question: PlacementQuestion, chosen: Sequence[int], section: TimeSlices) -> Remedy | None:
     if not chosen:
         return None
     built = _build(question, chosen, section)
@@ -152,24 +170,51 @@ def _price(problem: EvictionProblem, g: int, n: int) -> int:
 
 
 def _value(built: _Model, solution: Sequence[int]) -> int:
-    return sum(solution[built.encoding.left[g].index] for g in built.problem.victims)
+    return sum(built.weights[g] * solution[built.encoding.left[g].index] for g in built.problem.victims)
 
 
 def _asked(question: PlacementQuestion, chosen: Sequence[int], section: TimeSlices) -> Remedy | None:
-    """Without a model, where running pods break rules among themselves or have devices: one alone; else all candidates go, then one after
-    the other stays."""
-    gone = list(chosen)
-    if len(gone) <= ALONE:
-        for i in gone:
-            if section.ask(applied(question, _remedy(question, [i], sure=True))):
-                return _remedy(question, [i], sure=True)
+    """Without a model, where running pods break rules among themselves or have devices: one unit alone; else all candidates go, then one
+    unit after the other stays, the highest priority first. A unit is a gang, or a pod of none."""
+    units = _units(question, chosen)
+    if len(units) <= ALONE:
+        for unit in reversed(units):
+            if section.ask(applied(question, _remedy(question, unit, sure=True))):
+                return _remedy(question, unit, sure=True)
+    gone = [i for unit in units for i in unit]
     if len(gone) > ASKED or not section.ask(applied(question, _remedy(question, gone, sure=False))):
         return None
-    for i in chosen:
-        fewer = [j for j in gone if j != i]
+    for unit in units:
+        fewer = [i for i in gone if i not in unit]
         if section.ask(applied(question, _remedy(question, fewer, sure=False))):
             gone = fewer
     return _remedy(question, gone, sure=False)
+
+
+def _units(question: PlacementQuestion, chosen: Sequence[int]) -> list[list[int]]:
+    """Return candidates that leave together, the highest priority first; gangs that cannot leave whole are left out."""
+    among, found, gang_pods = set(chosen), list[list[int]](), set[int]()
+    for gang in running_gangs(question):
+        gang_pods |= gang.pods
+        if gang.pods <= among:
+            found.append(sorted(gang.pods))
+    found += [[i] for i in chosen if i not in gang_pods]
+    pods = question.snapshot.pods
+    return sorted(found, key=lambda unit: (-max(pods[i].spec.priority or 0 for i in unit), -len(unit), unit))
+
+
+def allowed(question: PlacementQuestion, chosen: Sequence[int]) -> list[int]:
+    """Return candidates that PodDisruptionBudgets allow to leave together: of each budget as many as it allows, the lowest priority
+    first."""
+    pods, left = question.snapshot.pods, list(chosen)
+    for budget in budgets(question.snapshot):
+        asked = sorted(
+            (i for i in left if i in budget.pods and i not in budget.free),
+            key=lambda i: (pods[i].spec.priority or 0, i),
+        )
+        kept = set(left) - set(asked[budget.allowed :])
+        left = [i for i in left if i in kept]
+    return left
 
 
 def _build(question: PlacementQuestion, chosen: Sequence[int], section: TimeSlices) -> _Model | None:
@@ -182,7 +227,8 @@ def _build(question: PlacementQuestion, chosen: Sequence[int], section: TimeSlic
         problem = eviction_problem(question, chosen)
         encoding = encode(problem)
         placed = sum(encoding.fits[g] for g in problem.own) - encoding.sum([encoding.left[g] for g in problem.own])
-        gone = encoding.sum([encoding.left[g] for g in problem.victims])
+        weights = weights_of(problem)
+        gone = encoding.weighted_sum([encoding.left[g] for g in problem.victims], [weights[g] for g in problem.victims])
         trial = encoding.model.clone()
         trial.add(placed == 0)
         trial.minimize(gone)
@@ -197,10 +243,41 @@ def _build(question: PlacementQuestion, chosen: Sequence[int], section: TimeSlic
         }  # fmt: skip
         if not odd:
             encoding.model.add(placed >= question.needed)
-            return _Model(problem, encoding, gone, exact)
+            _keep_gangs(problem, encoding)
+            return _Model(problem, encoding, gone, weights, exact)
         exact = False
         chosen = [i for i in chosen if i not in odd]
     return None
+
+
+def weights_of(problem: EvictionProblem) -> dict[int, int]:
+    """Return what a pod of each class weighs: more than all pods of lower priorities. Below :data:`MAX_WEIGHT` in all, the lowest
+    priorities count as one."""
+    priority = problem.cluster.priority
+    levels = sorted({int(priority[g]) for g in problem.victims})
+    pods = {p: sum(problem.cluster.classes[g].count for g in problem.victims if priority[g] == p) for p in levels}
+    for joined in range(len(levels)):
+        weight, total, found = 1, 0, dict[int, int]()
+        for k, level in enumerate(levels):
+            weight = total + 1 if k > joined else 1
+            found[level] = weight
+            total += weight * pods[level]
+        if total < MAX_WEIGHT:
+            break
+    return {g: found[int(priority[g])] for g in problem.victims}
+
+
+def _keep_gangs(problem: EvictionProblem, encoding: PlacementModel) -> None:
+    """Have each running gang keep its minimum, or go whole."""
+    for gang in problem.gangs:
+        most = sum(problem.cluster.classes[g].count for g in gang.classes)
+        staying = most - encoding.sum([encoding.left[g] for g in gang.classes])
+        if not gang.whole:
+            encoding.model.add(staying >= gang.least)
+            continue
+        kept = encoding.model.new_bool_var("")
+        encoding.model.add(staying >= gang.least).only_enforce_if(kept)
+        encoding.model.add(staying == 0).only_enforce_if(~kept)
 
 
 def encode(problem: EvictionProblem) -> PlacementModel:
@@ -226,6 +303,19 @@ def _remedy(question: PlacementQuestion, gone: Sequence[int], *, sure: bool) -> 
     more = ", …" if len(pods) > NAMED else ""
     message = f"evict {len(pods)} pod{'s' if len(pods) != 1 else ''} of lower priority: {', '.join(named)}{more}"
     arguments = {"pods": ",".join(pod_key(pod) for pod in pods)}
+    whole = [gang.name for gang in running_gangs(question) if gang.pods <= set(gone)]
+    if whole:
+        message += f" (gang{'s' if len(whole) > 1 else ''} {some(whole)} as a whole)"
+    broken = [budget for budget in budgets(question.snapshot) if _asks(budget, gone) > budget.allowed]
+    if broken:
+        arguments["budgets"] = ",".join(budget.name for budget in broken)
+        which = some([f"{budget.name} (allows {budget.allowed})" for budget in broken])
+        message += f", against PodDisruptionBudget{'s' if len(broken) > 1 else ''} {which}"
     if not sure:
         arguments["least"] = "unproved"
     return Remedy("evict", message, arguments)
+
+
+def _asks(budget: DisruptionBudget, gone: Sequence[int]) -> int:
+    """Return how many evictions the budget has to allow."""
+    return sum(i in budget.pods and i not in budget.free for i in gone)

@@ -195,10 +195,13 @@ def _expressions(pod: Pod) -> Iterable[objects.NodeSelectorRequirement]:
     affinity = pod.spec.affinity.nodeAffinity if pod.spec.affinity is not None else None
     if affinity is None:
         return []
+    owner = objects.controller_of(pod)
+    pinned = owner is not None and owner.kind == "DaemonSet"  # its controller makes each pod for one node, by the field metadata.name
     found: dict[str, objects.NodeSelectorRequirement] = {}
     for selector in (affinity.requiredDuringSchedulingIgnoredDuringExecution, affinity.requiredDuringSchedulingRequiredDuringExecution):
         for term in selector.nodeSelectorTerms or () if selector is not None else ():
-            for requirement in (*(term.matchExpressions or ()), *(term.matchFields or ())):
+            fields = () if pinned else term.matchFields or ()
+            for requirement in (*(term.matchExpressions or ()), *fields):
                 found[text(requirement)] = requirement
     return found.values()
 

@@ -2,11 +2,11 @@
 
 What is cheap, for an operator (ranks, and within a rank the size): quotas raised by what is missing, a maxSkew raised by 1 (0); a
 cordoned node uncordoned, else nodes added (1, by their number), then those of a catalogue (by their cost); running pods of lower
-priority evicted (2, by their number); fewer replicas of one workload, a lower min-member or fewer devices in a claim (3, by how many
-that loses); a maxSkew raised by more (4, by how much); a required rule dropped (5: a toleration added, a required topology preferred, a
-spread ScheduleAnyway, anti-affinity, a constraint on devices, affinity, a node selector, a selector of devices, a host port, the
-anti-affinity of running pods, in this order; of several owners at once 10 more each); two relaxations together (6), where nothing else
-works.
+priority evicted (2, the lowest priority first, then by their number); fewer replicas of one workload, a lower min-member or fewer
+devices in a claim (3, by how many that loses); a maxSkew raised by more (4, by how much); a required rule dropped (5: a toleration added,
+a required topology preferred, a spread ScheduleAnyway, anti-affinity, a constraint on devices, affinity, a node selector, a selector of
+devices, a host port, the anti-affinity of running pods, in this order; of several owners at once 10 more each). Where nothing else
+works: one pod moved to another node (6), else two relaxations together (7).
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from solver.explain.remedy.apply import applied
 from solver.explain.remedy.relax_rules import Idea, ideas, raised, spread_constraints
 from solver.explain.remedy.smallest_working import least
 from solver.explain.remedy.time_slices import TimeSlices
+from solver.explain.remedy.victims import moves
 from solver.runtime.run_context import RunContext
 
 __all__ = ["applied", "find_remedies"]
@@ -88,6 +89,8 @@ class _Search:
                 if len(self.found) >= self.most:
                     return
         if not self.found:
+            self.found += itertools.islice(self._moved(), 1)
+        if not self.found:
             self._pairs(cluster)
 
     def _touches(self, rules: Collection[str]) -> bool:
@@ -128,8 +131,11 @@ class _Search:
 
     def _freed(self) -> Iterator[Remedy]:
         if self._touches(_PODS):
-            remedy = preempt.fewest(self.question, self.clock, _LEAVING)
-            if remedy is not None:
+            yield from preempt.victims(self.question, self.clock, _LEAVING)
+
+    def _moved(self) -> Iterator[Remedy]:
+        for remedy in moves(self.question) if self._touches(_PODS) else ():
+            if self._works(remedy):
                 yield remedy
 
     def _fewer(self) -> Iterator[Remedy]:

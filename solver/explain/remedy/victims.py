@@ -6,32 +6,59 @@ their place, but their own filters are not asked again.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+import itertools
+from collections.abc import Iterator, Sequence, Set
+from dataclasses import dataclass, field, replace
 
 import msgspec
 
 from models.cluster.cluster import Cluster, GangGroup
 from models.cluster.compile import compile_cluster
+from models.cluster.pod_terms import term_matches
+from models.disruption.evictable import exclusions, living_gangs
+from models.documents.placement import Remedy
 from models.kube import objects, pod_requests
 from models.kube.feature_gates import FeatureGates
-from models.kube.objects import Pod, Toleration, controller_of, is_terminating
+from models.kube.objects import Pod, Toleration, controller_of, is_terminating, pod_key
+from models.kube.pod_spec import required_terms
+from models.kube.selectors import canonical, selector_matches
 from models.snapshot.scope import Scope, is_mirror
 from solver import rules
 from solver.explain.conflict.placement_question import PlacementQuestion
 from solver.explain.remedy.apply import gang_of
 from solver.rules.eligibility import possible
 
+#: Pods that are tried, one after the other, by a move.
+MAX_TRIALS = 20
+
 
 @dataclass
 class EvictionProblem:
     """``own``: classes of the question; ``victims``: classes of candidates; ``at``: the candidates (indices into ``snapshot.pods``) of each
-    such class by node, those that should leave first at the end."""
+    such class by node; ``gangs``: running gangs, each with its classes, so that a gang that runs keeps its minimum or goes whole."""
 
     cluster: Cluster
     own: list[int]
     victims: list[int]
     at: dict[int, dict[int, list[int]]]
+    gangs: list[VictimGang] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class VictimGang:
+    """A running gang of which members could leave.
+
+    Attributes:
+        name: ``namespace/name``.
+        classes: Classes of the candidates.
+        least: Candidates that have to stay for the rest of the gang to run.
+        whole: True if all running members are candidates, so that the gang can go whole.
+    """
+
+    name: str
+    classes: tuple[int, ...]
+    least: int
+    whole: bool
 
 
 def candidates(question: PlacementQuestion) -> list[int]:
@@ -55,9 +82,8 @@ def eviction_problem(question: PlacementQuestion, chosen: Sequence[int]) -> Evic
     """Return the instance in which these pods could leave."""
     before = question.snapshot.pods
     pods = list(before)
-    lowest = min(before[i].spec.priority or 0 for i in chosen)
     for i in chosen:
-        pods[i] = _victim(before[i], lowest, question.snapshot.gates)
+        pods[i] = _victim(before[i], question.snapshot.gates)
     leaving = set(chosen)
     scope = question.scope()
     cluster = compile_cluster(
@@ -76,14 +102,43 @@ def eviction_problem(question: PlacementQuestion, chosen: Sequence[int]) -> Evic
     at: dict[int, dict[int, list[int]]] = {}
     for g in victims:
         here = at[g] = {}
-        for i in sorted(cluster.classes[g].pods, key=lambda i: (-(before[i].spec.priority or 0), i)):
+        for i in cluster.classes[g].pods:
             here.setdefault(index[before[i].spec.nodeName or ""], []).append(i)
-    return EvictionProblem(replace(cluster, gangs=gangs), own, victims, at)
+    return EvictionProblem(replace(cluster, gangs=gangs), own, victims, at, _victim_gangs(question, cluster, victims, leaving))
 
 
-def _victim(pod: Pod, priority: int, gates: FeatureGates) -> Pod:
-    """A running pod as one that could be placed, without what it once asked of its node; one priority for all, so that those which differ
-    in nothing else are one class."""
+def _victim_gangs(question: PlacementQuestion, cluster: Cluster, victims: Sequence[int], leaving: Set[int]) -> list[VictimGang]:
+    """Return the running gangs of candidates. A class that has pods of several gangs, or of none, is of no gang."""
+    found = []
+    for gang in running_gangs(question):
+        classes = tuple(g for g in victims if gang.pods.issuperset(cluster.classes[g].pods))
+        staying = len(gang.pods - leaving)
+        if classes and len(gang.pods) >= gang.needed > staying:
+            found.append(VictimGang(gang.name, classes, gang.needed - staying, not staying))
+    return found
+
+
+@dataclass(frozen=True)
+class RunningGang:
+    """A gang with the indices of its pods that hold a node, and the members that it needs."""
+
+    name: str
+    pods: frozenset[int]
+    needed: int
+
+
+def running_gangs(question: PlacementQuestion) -> list[RunningGang]:
+    """Return the gangs of which at least two pods run and that need two or more."""
+    fixed, found = set(question.scope().fixed), []
+    for gang in living_gangs(question.snapshot, question.policy.networkTiers):
+        pods = frozenset(gang.pods) & fixed
+        if len(pods) > 1 and gang.needed > 1:
+            found.append(RunningGang(gang.name, pods, gang.needed))
+    return found
+
+
+def _victim(pod: Pod, gates: FeatureGates) -> Pod:
+    """A running pod as one that could be placed, without what it once asked of its node."""
     anti = pod.spec.affinity.podAntiAffinity if pod.spec.affinity is not None else None
     spec = msgspec.structs.replace(
         pod.spec,
@@ -91,7 +146,6 @@ def _victim(pod: Pod, priority: int, gates: FeatureGates) -> Pod:
         nodeSelector=None,
         topologySpreadConstraints=None,
         tolerations=[Toleration(operator="Exists")],
-        priority=priority,
     )
     if pod_requests.is_resized(pod):  # what it holds is what its status says
         asked: objects.ResourceList = {k: f"{v}m" if k == "cpu" else v for k, v in pod_requests.pod_request(pod, gates).items()}
@@ -110,4 +164,60 @@ def mattering(question: PlacementQuestion, chosen: Sequence[int]) -> list[int]:
     for g in problem.victims:
         felt = bool(problem.cluster.classes[g].claims) or any(rule.concerned(g) for rule in active if not rule.local)
         found += [i for n, pods in problem.at[g].items() if felt or useful[n] for i in pods]
-    return sorted(found)
+    kin = [gang.pods for gang in running_gangs(question) if not gang.pods.isdisjoint(found)]
+    return sorted(set(found) | (set(chosen) & frozenset().union(*kin)))
+
+
+# --- moves ------------------------------------------------------------------------------------------------------------------
+
+
+def moves(question: PlacementQuestion) -> Iterator[Remedy]:
+    """Yield moves of single pods that make room, the lowest priority first. Which of them works is for the caller to try.
+
+    Only pods that no other pod needs or avoids are moved, so that no running pod is worse off. Plans of several moves are left to
+    ``kubestow rebalance --goal admit``.
+    """
+    pods = question.snapshot.pods
+    stay = exclusions(question.snapshot, tiers=question.policy.networkTiers)
+    chosen = [i for i in question.scope().fixed if i not in stay and not _has_rules(pods[i])]
+    if not chosen or question.needed < len(question.pods):
+        return
+    problem = eviction_problem(question, chosen)
+    active = rules.build(problem.cluster)
+    useful = possible(problem.cluster, active)[problem.own].sum(axis=0) > 0
+    listed = []
+    for g in problem.victims:
+        if not problem.cluster.classes[g].claims and not any(rule.concerned(g) for rule in active if not rule.local):
+            listed += [i for n, here in problem.at[g].items() if useful[n] for i in here]
+    free = (i for i in sorted(listed, key=lambda i: (pods[i].spec.priority or 0, i)) if not _is_counted(question, pods[i]))
+    for i in itertools.islice(free, MAX_TRIALS):
+        key, node = pod_key(pods[i]), pods[i].spec.nodeName or ""
+        message = f"move 1 pod to another node: {key} from {node} (kubestow rebalance --goal admit)"
+        yield Remedy("move", message, {"pod": key, "node": node})
+
+
+def _is_counted(question: PlacementQuestion, pod: Pod) -> bool:
+    """Return True if required affinity or a DoNotSchedule constraint of another running pod counts the pod."""
+    snapshot = question.snapshot
+    labels, namespace = pod.metadata.labels or {}, pod.metadata.namespace or "default"
+    for i in question.scope().fixed:
+        other = snapshot.pods[i]
+        if other is pod:
+            continue
+        if any(term_matches(snapshot, other, term, pod) for term in required_terms(other, "podAffinity")):
+            return True
+        if (other.metadata.namespace or "default") == namespace and any(
+            constraint.whenUnsatisfiable == "DoNotSchedule"
+            and (selector := canonical(constraint.labelSelector)) is not None
+            and selector_matches(selector, labels)
+            for constraint in other.spec.topologySpreadConstraints or ()
+        ):
+            return True
+    return False
+
+
+def _has_rules(pod: Pod) -> bool:
+    """Return True if the pod has affinity to pods or a DoNotSchedule constraint."""
+    affinity = pod.spec.affinity
+    near = affinity is not None and (affinity.podAffinity is not None or affinity.podAntiAffinity is not None)
+    return near or any(c.whenUnsatisfiable == "DoNotSchedule" for c in pod.spec.topologySpreadConstraints or ())

@@ -95,6 +95,45 @@ def test_zones_that_no_rule_reads_are_taken_in_turn() -> None:
     assert [(p.zone, p.count) for p in found.buy] == [("z1", 2), ("z2", 2)]
 
 
+def _spread_web(i: int) -> dict[str, Any]:
+    constraint = {
+        "maxSkew": 1,
+        "topologyKey": tiny.ZONE,
+        "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": {"app": "web"}},
+    }
+    return pod(f"web-{i}", cpu="3", labels={"app": "web"}, spread=[constraint])
+
+
+def test_of_purchases_that_cost_the_same_one_is_even_over_all_zones_of_the_catalogue() -> None:
+    found = sized([_spread_web(i) for i in range(4)], offered(SHAPES[0]))
+    assert {purchase.zone: purchase.count for purchase in found.buy} == {"z1": 2, "z2": 2}
+
+
+def test_a_zone_that_costs_more_is_left_out_with_a_note() -> None:
+    """The scheduler counts no zone without nodes, so this is the cheapest; what happens later is said."""
+    dear = Shape("small", {"cpu": "4", "memory": "8Gi", "pods": 10}, ("z1", "z2"), {"z1": 1, "z2": 3})
+    found = sized([_spread_web(i) for i in range(4)], offered(dear))
+    assert found.status == "optimal"
+    assert {purchase.zone: purchase.count for purchase in found.buy} == {"z1": 4}
+    assert any("is even over all domains of the catalogue" in note for note in found.notes)
+
+
+def test_where_nothing_can_be_bought_for_all_the_cause_is_said() -> None:
+    closed = node("a1", labels={tiny.ZONE: "z3"}, taints=[{"key": "other", "effect": "NoSchedule"}])
+    found = sized([closed, *(_spread_web(i) for i in range(4))], offered(SHAPES[0]))
+    assert found.status == "infeasible"
+    assert {fact.rule for cause in found.causes for fact in cause.facts} == {"PodTopologySpread", "TaintToleration"}
+    assert any("the causes are those with 4 nodes of each offer" in note for note in found.notes)
+
+
+def test_limits_of_the_catalogue_are_named_where_they_leave_no_way() -> None:
+    few = Shape("small", {"cpu": "4", "memory": "8Gi", "pods": 10}, ("z1",), 1, most=1)
+    found = sized([pod(f"p{i}", cpu="3") for i in range(2)], offered(few))
+    assert found.status == "infeasible"
+    assert any("what the catalogue or the question allows" in note for note in found.notes)
+
+
 def test_the_node_itself_costs_what_licences_cost_besides() -> None:
     licensed = Shape("large", {"cpu": "8", "memory": "16Gi", "pods": 20}, ("z1",), "1.9", fixedPrice="0.2")
     found = sized([pod(f"p{i}", cpu="1") for i in range(8)], offered(SHAPES[0], licensed))

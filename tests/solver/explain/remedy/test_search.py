@@ -198,15 +198,84 @@ def test_a_node_is_added_to_the_domain_that_lacks_room() -> None:
     assert messages(found)[1] == f"add 1 node like b1 ({ZONE}=b)"
 
 
-def test_the_fewest_pods_of_lower_priority_are_evicted() -> None:
+def test_the_lowest_priority_is_evicted_first_then_the_fewest_pods() -> None:
     low = [pod(f"low-{i}", namespace="batch", cpu="1", priority=1, node_name="a") for i in range(4)]
     big = [pod("big", namespace="batch", cpu="3", priority=5, node_name="b"), pod("peer", cpu="1", priority=10, node_name="b")]
     daemon = pod("daemon", cpu="4", priority=0, node_name="c", owner="DaemonSet/daemon")
     given = unit([node("a"), node("b"), node("c"), *low, *big, daemon, *webs(2, cpu="1500m", priority=10)])
     found = ask(given, "NodeResourcesFit")
     evicted = next(way for way in found if way.change == "evict")
+    assert evicted.message.startswith("evict 3 pods of lower priority: batch/low-")
+    big[0]["spec"]["priority"] = 1
+    evicted = next(
+        way
+        for way in ask(unit([node("a"), node("b"), node("c"), *low, *big, daemon, *webs(2, cpu="1500m", priority=10)]), "NodeResourcesFit")
+        if way.change == "evict"
+    )
     assert evicted.message == "evict 1 pod of lower priority: batch/big on b"
     assert evicted.arguments == {"pods": "batch/big"}
+
+
+def test_a_budget_that_forbids_the_eviction_is_named_beside_one_that_works() -> None:
+    """As the field's report on preemption and budgets: the lowest priority is guarded, the highest is not."""
+    running = [
+        pod(name, priority=p, node_name=at, labels={"app": name}) for name, p, at in (("low", 0, "a"), ("high", 9, "a"), ("mid", 5, "b"))
+    ]
+    guards = [
+        {
+            "apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": name, "namespace": "default"},
+            "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": name}}},
+        }
+        for name in ("low", "mid")
+    ]  # fmt: skip
+    found = ask(unit([node("a", pods="2"), node("b", pods="1"), *running, *guards, *webs(1, priority=10)]), "NodeResourcesFit")
+    evictions = [way.message for way in found if way.change == "evict"]
+    assert evictions == [
+        "evict 1 pod of lower priority: default/low on a, against PodDisruptionBudget default/low (allows 0)",
+        "evict 1 pod of lower priority: default/high on a",
+    ]
+
+
+def test_a_running_gang_is_evicted_whole_or_not_at_all() -> None:
+    gangs = [pod(f"{name}-{i}", cpu="2", priority=1, node_name=at) for name in ("lo-a", "lo-b") for i, at in enumerate(("a", "b"))]
+    for member in gangs:
+        member["metadata"]["annotations"] = {GANG: member["metadata"]["name"][:4]}
+    found = ask(unit([node("a"), node("b"), *gangs, *webs(2, cpu="2", priority=10)]), "NodeResourcesFit")
+    evicted = next(way for way in found if way.change == "evict")
+    assert evicted.arguments["pods"] in ("default/lo-a-0,default/lo-a-1", "default/lo-b-0,default/lo-b-1")
+    assert evicted.message.endswith(" as a whole)")
+
+
+def test_daemon_set_pods_keep_the_node_that_they_are_made_for() -> None:
+    field = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["a"]}]}
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [field]}}}
+    full = pod("full", cpu="4", node_name="a", priority=5)
+    for owner, dropped in (("DaemonSet/agent", False), ("ReplicaSet/agent", True)):
+        found = ask(unit([node("a"), node("b"), full, pod("agent-1", owner=owner, affinity=affinity)]), "NodeAffinity", "NodeResourcesFit")
+        assert any(way.change == "dropNodeAffinity" for way in found) == dropped, owner
+
+
+def test_where_nothing_else_works_a_pod_is_moved_that_has_a_place_elsewhere() -> None:
+    field = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["a"]}]}
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [field]}}}
+    agent = pod("agent-1", cpu="1", owner="DaemonSet/agent", affinity=affinity)
+    web = pod("web-1", cpu="4", node_name="a", owner="ReplicaSet/web")
+    found = ask(unit([node("a"), node("b"), web, agent]), "NodeAffinity", "NodeResourcesFit")
+    assert messages(found) == ["move 1 pod to another node: default/web-1 from a (kubestow rebalance --goal admit)"]
+    bare = pod("web-1", cpu="4", node_name="a")
+    for objects in ([node("a"), node("b", cpu="3"), web, agent], [node("a"), node("b"), bare, agent]):
+        assert ask(unit(objects), "NodeAffinity", "NodeResourcesFit") == [], "no place elsewhere, or nothing would make it again"
+
+
+def test_a_pod_that_others_need_is_not_moved() -> None:
+    """A plan would refuse to: the pod that stays would lose what its affinity asks for."""
+    field = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["a"]}]}
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [field]}}}
+    agent = pod("agent-1", cpu="1", owner="DaemonSet/agent", affinity=affinity)
+    web = pod("web-1", cpu="3900m", node_name="a", owner="ReplicaSet/web", labels={"app": "web"})
+    near = {"topologyKey": HOST, "labelSelector": {"matchLabels": {"app": "web"}}}
+    needs = pod("near", node_name="a", affinity={"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [near]}})
+    assert ask(unit([node("a"), node("b"), web, needs, agent]), "NodeAffinity", "NodeResourcesFit") == []
 
 
 def test_pods_that_repel_or_skew_are_evicted_too() -> None:

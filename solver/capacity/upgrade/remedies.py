@@ -1,0 +1,210 @@
+"""Changes that let blocked nodes of an upgrade be drained, each proved by searching the upgrade of the changed cluster again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from models.disruption.evictable import DO_NOT_DISRUPT
+from models.disruption.pod_disruption_budgets import DisruptionBudget, budgets, is_ready
+from models.documents.upgrade import Blocker
+from models.edits.binding import bound_as
+from models.kube import objects
+from models.kube.objects import Pod, pod_key
+from models.kube.pod_spec import claim_keys
+from models.kube.workload_objects import PodDisruptionBudget, PodDisruptionBudgetSpec
+from models.snapshot.scope import SAFE_TO_EVICT_ANNOTATION
+from models.snapshot.snapshot import Snapshot
+from solver import rules
+from solver.explain.conflict.placement_question import PlacementQuestion
+from solver.rules.eligibility import possible
+
+#: Changes that are tried in all: each takes another search.
+MAX_TRIALS = 24
+#: Annotations that forbid an eviction, with the value that does.
+_FORBIDDING = ((DO_NOT_DISRUPT, "true"), (SAFE_TO_EVICT_ANNOTATION, "false"))
+
+_change = msgspec.structs.replace
+#: Blockers of the upgrade of a snapshot; None: it was not decided in time.
+Search = Callable[[Snapshot], Sequence[Blocker] | None]
+
+
+@dataclass
+class _Change:
+    message: str
+    snapshot: Snapshot
+
+
+def offer(snapshot: Snapshot, blocked: Sequence[Blocker], search: Search) -> None:
+    """Fill in the remedies of blockers (changed): changes of the objects in the way after which nothing says that they are in the way.
+
+    Args:
+        snapshot: The cluster before the upgrade.
+        blocked: The blockers of its upgrade.
+        search: Searches the upgrade of a changed snapshot.
+    """
+    tried: dict[tuple[str, str, str], list[str]] = {}
+    left = MAX_TRIALS
+    for blocker in blocked:
+        key = blocker.kind, blocker.object, ",".join(blocker.pods) if blocker.kind == "notEvictable" else ""
+        if key not in tried:
+            tried[key] = []
+            same = [b for b in blocked if (b.kind, b.object) == key[:2]]
+            for change in _changes(snapshot, same):
+                if left <= 0:
+                    break
+                left -= 1
+                found = search(change.snapshot)
+                if found is not None and _works(same, found):
+                    tried[key].append(change.message)
+        blocker.remedies = list(tried[key])
+
+
+def _works(same: Sequence[Blocker], found: Sequence[Blocker]) -> bool:
+    """Return True if the object is in the way no more, and no node that it alone blocked is blocked by something else."""
+    objects_left = {(b.kind, b.object) for b in found}
+    pods = {pod for b in same for pod in b.pods}
+    return (same[0].kind, same[0].object) not in objects_left and not any(pods.intersection(b.pods) for b in found)
+
+
+def _changes(snapshot: Snapshot, same: Sequence[Blocker]) -> Iterator[_Change]:
+    first = same[0]
+    pods = sorted({pod for blocker in same for pod in blocker.pods})
+    if first.kind == "PodDisruptionBudget":
+        yield from _budget_changes(snapshot, first.object.partition(" ")[2], pods)
+    elif first.kind in ("barePod", "notEvictable"):
+        yield from _released(snapshot, pods)
+        yield _Change(f"delete {_listed(pods)}", _without(snapshot, pods))
+    elif first.kind == "localVolume":
+        yield from _reachable(snapshot, first.object.partition(" ")[2])
+
+
+# --- budgets ------------------------------------------------------------------------------------------------------------------------
+
+
+def _budget_changes(snapshot: Snapshot, name: str, pods: Sequence[str]) -> Iterator[_Change]:
+    budget = next((b for b in budgets(snapshot) if b.name == name), None)
+    raw = next((b for b in snapshot.pod_disruption_budgets if _name(b) == name), None)
+    if budget is None or raw is None:
+        return
+    spec = raw.spec or PodDisruptionBudgetSpec()
+    blocked = [snapshot.pods[i] for i in budget.pods if pod_key(snapshot.pods[i]) in set(pods)]
+    if spec.unhealthyPodEvictionPolicy != "AlwaysAllow" and not all(map(is_ready, blocked)):
+        message = f"set unhealthyPodEvictionPolicy: AlwaysAllow in PodDisruptionBudget {name}"
+        yield _Change(message, _with_budget(snapshot, raw, _change(spec, unhealthyPodEvictionPolicy="AlwaysAllow"), keep=True))
+    yield from _looser(snapshot, raw, spec, budget)
+    if all(is_ready(snapshot.pods[i]) for i in budget.pods):  # one more of a workload that fails would fail, too
+        yield from _one_more(snapshot, raw, snapshot.pods[budget.pods[0]])
+    others = [b.name for b in budgets(snapshot) if b.name != name and set(b.pods) & set(budget.pods)]
+    if others:
+        rest = [b for b in snapshot.pod_disruption_budgets if b is not raw]
+        yield _Change(f"delete PodDisruptionBudget {name}", replace(snapshot, pod_disruption_budgets=rest))
+
+
+def _looser(snapshot: Snapshot, raw: PodDisruptionBudget, spec: PodDisruptionBudgetSpec, budget: DisruptionBudget) -> Iterator[_Change]:
+    """The smallest change of the budget that lets one healthy pod go."""
+    size = len(budget.pods)
+    if not budget.healthy:
+        return
+    if spec.minAvailable is not None:
+        message = f"lower minAvailable of PodDisruptionBudget {budget.name} from {spec.minAvailable} to {budget.healthy - 1}"
+        yield _Change(message, _with_budget(snapshot, raw, _change(spec, minAvailable=budget.healthy - 1)))
+    elif spec.maxUnavailable is not None:
+        for more in range(1, size + 1):
+            changed = _with_budget(snapshot, raw, _change(spec, maxUnavailable=more))
+            after = next((b for b in budgets(changed) if b.name == budget.name), None)
+            if after is not None and after.allowed:
+                yield _Change(f"raise maxUnavailable of PodDisruptionBudget {budget.name} from {spec.maxUnavailable} to {more}", changed)
+                return
+
+
+def _one_more(snapshot: Snapshot, raw: PodDisruptionBudget, pod: Pod) -> Iterator[_Change]:
+    """One replica more of a pod's workload, on a node that takes it."""
+    owner = objects.controller_of(pod)
+    scaled = _scaled(snapshot, owner.kind, pod.metadata.namespace or "default", owner.name) if owner is not None else None
+    if scaled is None or any(True for _ in claim_keys(pod)):  # with a claim of its own it is bound to wherever its volume will be
+        return
+    name, workloads = scaled
+    metadata = _change(pod.metadata, name=f"{pod.metadata.name}-more", uid=None)
+    pods = [*snapshot.pods, _change(pod, metadata=metadata, spec=_change(pod.spec, nodeName=None))]
+    rest = [_change(b, status=None) if b is raw else b for b in snapshot.pod_disruption_budgets]
+    changed = replace(snapshot, pods=pods, workloads=workloads, pod_disruption_budgets=rest)
+    cluster = PlacementQuestion(changed, (len(pods) - 1,), 1).cluster()
+    nodes = np.flatnonzero(possible(cluster, rules.build(cluster))[0])
+    for n in nodes[:1].tolist():
+        yield _Change(f"run one replica more of {name}", bound_as(changed, [(len(pods) - 1, cluster.nodes.names[n])]))
+
+
+def _scaled(snapshot: Snapshot, kind: str, namespace: str, name: str) -> tuple[str, dict[str, Any]] | None:
+    """Return the workload that scales a controller and the snapshot's workloads with one replica more of both; None if it has no scale."""
+    found, workloads = f"{kind} {namespace}/{name}", dict(snapshot.workloads)
+    if kind not in ("ReplicaSet", "StatefulSet", "ReplicationController"):
+        return None
+    chain = [(kind, name)]
+    for obj in workloads.get(kind, ()):
+        above = objects.controller_of(obj) if obj.metadata.name == name and (obj.metadata.namespace or "default") == namespace else None
+        if above is not None:
+            chain.append((above.kind, above.name))
+            found = f"{above.kind} {namespace}/{above.name}"
+    for each, own in chain:
+        workloads[each] = [
+            _change(obj, spec=_change(obj.spec, replicas=(obj.spec.replicas or 0) + 1))
+            if obj.spec is not None and obj.metadata.name == own and (obj.metadata.namespace or "default") == namespace
+            else obj
+            for obj in workloads.get(each, ())
+        ]
+    return found, workloads
+
+
+def _name(budget: PodDisruptionBudget) -> str:
+    return f"{budget.metadata.namespace or 'default'}/{budget.metadata.name or ''}"
+
+
+def _with_budget(snapshot: Snapshot, raw: PodDisruptionBudget, spec: PodDisruptionBudgetSpec, *, keep: bool = False) -> Snapshot:
+    """Return the snapshot with another spec of a budget. ``keep``: its status stays, as the change does not concern it."""
+    new = _change(raw, spec=spec, status=raw.status if keep else None)
+    return replace(snapshot, pod_disruption_budgets=[new if b is raw else b for b in snapshot.pod_disruption_budgets])
+
+
+# --- pods and volumes ---------------------------------------------------------------------------------------------------------------
+
+
+def _released(snapshot: Snapshot, pods: Sequence[str]) -> Iterator[_Change]:
+    """Annotations that forbid an eviction, taken away."""
+    for key, value in _FORBIDDING:
+        chosen = [i for i, pod in enumerate(snapshot.pods) if pod_key(pod) in set(pods) and _annotated(pod, key, value)]
+        if chosen:
+            changed = list(snapshot.pods)
+            for i in chosen:
+                rest = {k: v for k, v in (changed[i].metadata.annotations or {}).items() if k != key}
+                changed[i] = _change(changed[i], metadata=_change(changed[i].metadata, annotations=rest))
+            names = _listed([pod_key(snapshot.pods[i]) for i in chosen])
+            yield _Change(f"take the annotation {key} from {names}", replace(snapshot, pods=changed))
+
+
+def _annotated(pod: Pod, key: str, value: str) -> bool:
+    return (pod.metadata.annotations or {}).get(key) == value
+
+
+def _without(snapshot: Snapshot, pods: Sequence[str]) -> Snapshot:
+    gone = set(pods)
+    return replace(snapshot, pods=[pod for pod in snapshot.pods if pod_key(pod) not in gone])
+
+
+def _reachable(snapshot: Snapshot, name: str) -> Iterator[_Change]:
+    """The volume as one that every node reaches."""
+    volume = snapshot.persistent_volumes.get(name)
+    if volume is None or volume.spec is None:
+        return
+    changed = {**snapshot.persistent_volumes, name: _change(volume, spec=_change(volume.spec, nodeAffinity=None))}
+    yield _Change(
+        f"move the data of PersistentVolume {name} to a volume that other nodes reach", replace(snapshot, persistent_volumes=changed)
+    )
+
+
+def _listed(pods: Sequence[str]) -> str:
+    return f"pod {pods[0]}" if len(pods) == 1 else f"{len(pods)} pods: {', '.join(pods[:3])}{', …' if len(pods) > 3 else ''}"

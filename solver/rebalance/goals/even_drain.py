@@ -1,0 +1,124 @@
+"""Choose among the targets of drained pods: plans that all goals call equal are not equal to the pods.
+
+A drain only counts pods that are left and moves, so construction fills the fullest node. Here each drained pod gets the target with the
+most preference points, then the most even utilisation, as ``improve`` weighs both (:data:`solver.rebalance.tiers.improvement.POINT`).
+No tier of the plan gets worse. The choice is a heuristic: ``--goal improve`` proves the best one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from solver.rebalance.goals.improve import Gains
+from solver.rebalance.goals.move_builder import MoveBuilder
+from solver.rebalance.problem.problem import Step
+from solver.rebalance.tiers.improvement import POINT
+from solver.rebalance.tiers.objective import PlanObjective
+from solver.rebalance.waves.schedule import waves
+from solver.rebalance.waves.within import fits
+
+#: Steps that single changes of targets may replay in all. A replay checks each step of the plan, so few steps allow many changes.
+MAX_REPLAYED_STEPS = 20_000
+#: Passes over the drained pods. A second pass uses the room that the first one made; later ones rarely find more.
+MAX_PASSES = 3
+
+
+def even_drain(values: PlanObjective, steps: list[Step], over: Callable[[], bool]) -> list[Step]:
+    """Return the steps with better targets for drained pods, or the steps themselves; each value of the objective stays as good.
+
+    Args:
+        values: The objective of the plan.
+        steps: An accepted sequence of steps.
+        over: Returns True if the search has to end.
+    """
+    problem = values.problem
+    if any(step.a < 0 and problem.cluster.classes[step.g].gang is not None for step in steps):
+        return steps  # a gang binds as a unit, which a replay of single steps refuses
+    single = [Step(step.g, step.a, step.b) for step in steps for _ in range(step.k)]
+    sources = {(step.g, step.a) for step in single}
+    chosen = [i for i, step in enumerate(single) if step.a in problem.drain and step.b >= 0 and (step.g, step.b) not in sources]
+    if not chosen:
+        return steps
+    tied = _Tied(values, single, over)
+    if not tied.choose_all(chosen):
+        tied.choose_each(chosen)
+    return steps if tied.steps == single else tied.steps
+
+
+class _Tied:
+    """Plans with equal values in all tiers; ``steps`` is the one with the best targets."""
+
+    def __init__(self, values: PlanObjective, steps: list[Step], over: Callable[[], bool]) -> None:
+        self.values, self.problem, self.steps, self.over = values, values.problem, steps, over
+        self.reached, self.worth = values.of_steps(steps), self._worth(steps)
+        self.waves = len(waves(self.problem, steps))
+
+    def choose_all(self, chosen: Sequence[int]) -> bool:
+        """Give each drained pod its best target, one after the other; return True if the plan still holds."""
+        builder, free = MoveBuilder(self.problem, self.over), set(chosen)
+        gains = Gains(self.problem, builder.state.counts)
+        for i, step in enumerate(self.steps):
+            if self.over() or (i not in free and not builder.replay([step])):
+                return False
+            target = step.b
+            if i in free:
+                places = builder.places(step.g, step.a)
+                places[list(self.problem.drain)] = False
+                if not places.any():
+                    return False
+                target = int(np.argmax(np.where(places, gains.moving(step.g, step.a), np.iinfo(np.int64).min)))
+                builder.take(Step(step.g, step.a, target))
+            _follow(gains, Step(step.g, step.a, target))
+        return self._keep(builder.steps)
+
+    def choose_each(self, chosen: Sequence[int]) -> None:
+        """Change one target at a time as long as the rest of the plan is still accepted."""
+        gains = Gains(self.problem, self.problem.end(self.steps))
+        left = MAX_REPLAYED_STEPS
+        for _ in range(MAX_PASSES):
+            changed = False
+            for i in chosen:
+                step = self.steps[i]
+                worth = gains.moving(step.g, step.b)
+                for target in np.argsort(-worth, kind="stable").tolist():
+                    if worth[target] <= worth[step.b] or target in self.problem.drain:
+                        break
+                    if left < len(self.steps) or self.over():
+                        return
+                    left -= len(self.steps)
+                    if self._change(i, target):
+                        _follow(gains, Step(step.g, step.b, target))
+                        changed = True
+                        break
+            if not changed:
+                return
+
+    def _change(self, i: int, target: int) -> bool:
+        steps = list(self.steps)
+        steps[i] = Step(steps[i].g, steps[i].a, target)
+        return MoveBuilder(self.problem, self.over).replay(steps) and self._keep(steps)
+
+    def _keep(self, steps: list[Step]) -> bool:
+        """Adopt steps that are worth more, as good in every tier, and take no more waves."""
+        worth = self._worth(steps)
+        if worth <= self.worth or self.values.of_steps(steps) < self.reached or not fits(self.problem, steps):
+            return False
+        if len(waves(self.problem, steps)) > self.waves:
+            return False
+        self.steps, self.worth = list(steps), worth
+        return True
+
+    def _worth(self, steps: Sequence[Step]) -> int:
+        """Return preferences and balance in the end, in units of balance."""
+        counts, preferences = self.problem.end(steps), self.values.preferences
+        return POINT * preferences.total(preferences.families(counts)) + self.values.spread.value(counts)
+
+
+def _follow(gains: Gains, step: Step) -> None:
+    """Have the counters follow a step; a binding and an eviction have one end only."""
+    if step.a >= 0:
+        gains.put(step.g, step.a, -1)
+    if step.b >= 0:
+        gains.put(step.g, step.b, 1)
