@@ -99,7 +99,9 @@ def explain(streams: Streams, subject: Subject, choices: PolicyChoices, time_lim
             *answers.explanation(verdicts, surface, per_node=per_node, owned=owned()),
             *causes_text(causes, owned()),
         ],
-        lambda: results.explain_document(verdicts, per_node=per_node, causes=causes, notes=[*snapshot.notes, *held, *idle], gates=snapshot.gates),
+        lambda: results.explain_document(
+            verdicts, per_node=per_node, causes=causes, notes=[*snapshot.notes, *held, *idle], gates=snapshot.gates
+        ),
         csv=lambda: csv_rows.explanation_per_node(verdicts) if per_node else csv_rows.explanation(verdicts, causes, snapshot),
         snapshot=snapshot,
     )
