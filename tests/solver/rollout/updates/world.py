@@ -146,45 +146,35 @@ def _object(found: Case, more: Object) -> None:
             found.objects.append(found.manifest)
 
 
-def _old(rng: random.Random, found: Case, slot: int, name: str, **fields: Any) -> Running | None:
+def _old(rng: random.Random, found: Case, slot: int, name: str, **fields: Any) -> None:
     """Make an old pod: mostly on a node, some without one, some not ready."""
     owner = {"Deployment": "ReplicaSet/web-0ld", "StatefulSet": "StatefulSet/web", "DaemonSet": "DaemonSet/web"}[found.kind]
-    labels = {**APP, "controller-revision-hash": "0ld", "pod-template-hash": "0ld"}
+    labels, key = {**APP, "controller-revision-hash": "0ld", "pod-template-hash": "0ld"}, "requiredDuringSchedulingIgnoredDuringExecution"
     ready, at = rng.random() > 0.12, fields.pop("at")
     made = found.before.pod(name, labels=labels, owner=owner, node_name=f"n{at}" if at is not None else None)
     if at is not None:
         made["status"]["conditions"] = [{"type": "Ready", "status": str(ready)}]
     if fields.get("pin") is not None:
         term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [f"n{fields['pin']}"]}]}
-        affinity = made["spec"].setdefault("affinity", {})
-        affinity["nodeAffinity"] = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
+        made["spec"].setdefault("affinity", {})["nodeAffinity"] = {key: {"nodeSelectorTerms": [term]}}
     found.objects.append(made)
-    running = Running(slot, 0, False, at, ready)
-    found.start = (*found.start, running)
-    return running
+    found.start = (*found.start, Running(slot, 0, False, at, ready))
 
 
 def _deployment(rng: random.Random, found: Case) -> None:
     found.replicas = rng.randint(1, 3)
     found.surge, found.unavailable = rng.choice(((1, 0), (1, 0), (2, 0), (1, 1), (0, 1), (0, 2)))
-    strategy: Object = {
-        "type": "RollingUpdate",
-        "rollingUpdate": {"maxSurge": found.surge, "maxUnavailable": found.unavailable},
-    }
+    rolling = {"maxSurge": found.surge, "maxUnavailable": found.unavailable}
+    strategy: Object = {"type": "RollingUpdate", "rollingUpdate": rolling}
     if rng.random() < 0.1:
         found.recreate, strategy = True, {"type": "Recreate"}
     _object(found, {"replicas": found.replicas, "strategy": strategy})
     owner = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "uid": "web", "controller": True}
     labels = {**APP, "pod-template-hash": "0ld"}
     template = {"metadata": {"labels": labels}, "spec": found.before.pod("t")["spec"]}
-    found.objects.append(
-        {
-            "apiVersion": "apps/v1",
-            "kind": "ReplicaSet",
-            "metadata": {"name": "web-0ld", "namespace": "default", "uid": "rs", "labels": labels, "ownerReferences": [owner]},
-            "spec": {"replicas": found.replicas, "selector": {"matchLabels": labels}, "template": template},
-        }
-    )
+    metadata = {"name": "web-0ld", "namespace": "default", "uid": "rs", "labels": labels, "ownerReferences": [owner]}
+    spec = {"replicas": found.replicas, "selector": {"matchLabels": labels}, "template": template}
+    found.objects.append({"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": metadata, "spec": spec})
     for i in range(found.replicas):
         _old(rng, found, i, f"web-0ld-{i}", at=rng.randrange(len(found.cpu)))
 
