@@ -12,9 +12,9 @@ from models.kube import kinds
 #: one that was made meanwhile is named by no pod, and does no harm.
 ORDER: Final = (
     "Pod",
-    "CapacityBuffer",
     "PodGroup",
     "Workload",
+    "CapacityBuffer",
     "ReplicaSet",
     "ReplicationController",
     "Deployment",

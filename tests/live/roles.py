@@ -39,6 +39,7 @@ ELSEWHERE: Final = {
     *((group, "podgroups") for group in ("scheduling.k8s.io", "scheduling.x-k8s.io", "scheduling.sigs.k8s.io", "scheduling.volcano.sh")),
     ("scheduling.k8s.io", "workloads"),
     ("topology.node.k8s.io", "noderesourcetopologies"),
+    ("autoscaling.x-k8s.io", "capacitybuffers"),
     ("config.nri", "balloonspolicies"),
     ("lifecycle.k8s.io", "evictionrequests"),
     ("config.nri", "topologyawarepolicies"),

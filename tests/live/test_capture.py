@@ -118,11 +118,11 @@ def test_only_lists_are_asked_for_and_never_secrets(captured: Capture, tmp_path:
     assert [each[:2] for each in rest] == [["get", "--raw"]] * len(_asked(rest))
     assert _asked(rest) == [
         "/api/v1/pods",
-        "/apis/autoscaling.x-k8s.io/v1beta1/capacitybuffers",
         "/apis/scheduling.k8s.io/v1alpha2/podgroups",
         "/apis/scheduling.volcano.sh/v1beta1/podgroups",
         "/apis/scheduling.x-k8s.io/v1alpha1/podgroups",
         "/apis/scheduling.k8s.io/v1alpha1/workloads",
+        "/apis/autoscaling.x-k8s.io/v1beta1/capacitybuffers",
         "/apis/apps/v1/replicasets",
         "/api/v1/replicationcontrollers",
         "/apis/apps/v1/deployments",
