@@ -49,8 +49,8 @@ def sentences(snapshot: Snapshot, known: Collection[str] = ()) -> list[str]:
     if not by_claim:
         return []
     pods = [key for keys in by_claim.values() for key in keys]
-    claims = f"claim{'s' * (len(by_claim) > 1)} {some(list(by_claim))} (WaitForFirstConsumer)"
-    why = f"the spec names a node, so that kube-scheduler does not see the pod and nobody binds {claims}"
+    which = f"claim{'s' * (len(by_claim) > 1)} {some(list(by_claim))} (WaitForFirstConsumer)"
+    why = f"the spec names a node, so that kube-scheduler does not see the pod and nobody binds {which}"
     if len(pods) == 1:
         return [f"pod {pods[0]} counts as running but never starts: {why}"]
     return [f"{len(pods)} pods count as running but never start ({some(pods)}): {why}"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import pytest
 
@@ -76,7 +78,7 @@ def test_spread_constraints_of_pods_that_are_placed_at_once_hold_in_the_end() ->
 
 
 def test_a_claim_whose_volume_is_being_made_is_on_no_new_node() -> None:
-    mount = {"volumes": [{"name": "d", "persistentVolumeClaim": {"claimName": "data"}}]}
+    mount: dict[str, Any] = {"volumes": [{"name": "d", "persistentVolumeClaim": {"claimName": "data"}}]}
     storage: Object = {
         "apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": "disk"}, "provisioner": "disk.example.com",
         "volumeBindingMode": "WaitForFirstConsumer",
