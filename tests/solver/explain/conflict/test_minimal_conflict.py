@@ -384,6 +384,8 @@ def stripped(objects: list[Object], kept: Collection[str], resources: Collection
                 spec["containers"][0].pop("ports", None)
             if VOLUMES.isdisjoint(kept):
                 spec.pop("volumes", None)
+            if "PodOS" not in kept:
+                spec.pop("os", None)
             if "DynamicResources" not in kept:
                 spec.pop("resourceClaims", None)
                 for amounts in spec["containers"][0]["resources"].values():
