@@ -32,6 +32,8 @@ def amounts(found: Any) -> dict[str, Fraction]:
     """Return the amounts of a resource list given as plain data, without those that are no quantity."""
     read = {}
     for name, raw in found.items() if isinstance(found, Mapping) else ():
+        if not isinstance(raw, str | int | float):
+            continue
         try:
             read[str(name)] = quantity.parse(raw)
         except QuantityError:

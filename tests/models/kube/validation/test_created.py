@@ -118,6 +118,7 @@ def test_what_a_server_has_stored_is_not_judged() -> None:
 
 @pytest.mark.parametrize("value", [None, [], "x", {}, {"spec": 1}, {"spec": {"containers": 1}}, {"spec": {"containers": [1, None]}},
                                    {"metadata": {"labels": [], "annotations": 3}, "spec": {"tolerations": [{"key": 1, "value": 2}]}},
+                                   {"spec": {"containers": [{"resources": {"requests": {"cpu": None, "memory": [1]}}}]}},
                                    {"spec": {"affinity": [], "volumes": {}, "resources": 3, "overhead": [1]}}])  # fmt: skip
 @pytest.mark.parametrize("kind", ["Pod", "Deployment", "CronJob", "Node"])
 def test_data_of_other_types_does_not_crash(kind: str, value: Any) -> None:
