@@ -1,4 +1,4 @@
-"""The command line: one group whose commands are in :mod:`commands`, and what becomes of errors and ^C.
+"""The command line: one group whose commands are in :mod:`kubestow.commands`, and what becomes of errors and ^C.
 
 Nothing heavy is imported at module level, so that ``--help`` and shell completion answer at once.
 """
@@ -9,10 +9,21 @@ import os
 import signal
 import sys
 
+# Run as a file (`python cli.py`): this folder is the package kubestow, whatever is installed.
+if not __package__:
+    import importlib.util
+
+    _HOME = os.path.dirname(os.path.abspath(__file__))
+    _SPEC = importlib.util.spec_from_file_location("kubestow", os.path.join(_HOME, "__init__.py"), submodule_search_locations=[_HOME])
+    assert _SPEC is not None
+    assert _SPEC.loader is not None
+    sys.modules["kubestow"] = importlib.util.module_from_spec(_SPEC)
+    _SPEC.loader.exec_module(sys.modules["kubestow"])
+
 # ^C before a command runs: there is nothing to be saved, and nobody yet who could turn it into one line. Not where another program
 # imports this one.
 _CALLED = os.path.basename((sys.argv or [""])[0])
-_EARLY = signal.getsignal(signal.SIGINT) is signal.default_int_handler and _CALLED in ("kubestow", "kubectl-stow", "cli.py")
+_EARLY = signal.getsignal(signal.SIGINT) is signal.default_int_handler and _CALLED in ("kubestow", "kubectl-stow", "cli.py", "__main__.py")
 if _EARLY:
     try:  # noqa: SIM105 (contextlib is among what is still to be read)
         signal.signal(signal.SIGINT, lambda *_: os._exit(130))
@@ -27,16 +38,24 @@ from typing import Any, cast
 
 import click
 
-from commands import VERSION
-from commands.common.cluster.choice import PLUGIN
-from commands.common.exit_codes import INTERRUPTED, OUTSIDE, fail, say, why_not
-from commands.common.help_text import write_summaries
-from commands.common.interrupts import Aborted
+from kubestow.commands import VERSION
+from kubestow.commands.common.cluster.choice import PLUGIN
+from kubestow.commands.common.exit_codes import INTERRUPTED, OUTSIDE, fail, say, why_not
+from kubestow.commands.common.help_text import write_summaries
+from kubestow.commands.common.interrupts import Aborted
 
-#: Set by the scripts of ``kubestow completion``: :data:`commands.completion.shells.VARIABLE`.
+# Large arrays mostly hold few numbers: with pages of 2 MiB they take memory that nobody writes to, and such a page takes up to 5 ms.
+# See https://numpy.org/doc/stable/reference/global_state.html.
+os.environ.setdefault("NUMPY_MADVISE_HUGEPAGE", "0")
+
+#: Set by the scripts of ``kubestow completion``: :data:`kubestow.commands.completion.shells.VARIABLE`.
 _COMPLETE = "_KUBESTOW_COMPLETE"
 #: Commands that are not in a module of their name.
-_ELSEWHERE = {"batch": "commands.batch.command", "completion": "commands.completion.command", "doctor": "commands.doctor.command"}
+_ELSEWHERE = {
+    "batch": "kubestow.commands.batch.command",
+    "completion": "kubestow.commands.completion.command",
+    "doctor": "kubestow.commands.doctor.command",
+}
 
 
 class _Commands(Mapping[str, click.Command]):
@@ -50,7 +69,7 @@ class _Commands(Mapping[str, click.Command]):
     def __getitem__(self, name: str) -> click.Command:
         if name not in self._names:
             raise KeyError(name)
-        return cast(click.Command, getattr(import_module(_ELSEWHERE.get(name, f"commands.{name}")), name))
+        return cast(click.Command, getattr(import_module(_ELSEWHERE.get(name, f"kubestow.commands.{name}")), name))
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._names)
@@ -85,7 +104,7 @@ class _Group(click.Group):
         kwargs.setdefault("prog_name", PLUGIN if _CALLED == "kubectl-stow" else "kubestow")
         kwargs.setdefault("complete_var", _COMPLETE)
         if (shell := os.environ.get(_COMPLETE)) and "_" not in shell:  # else click's own scripts ask
-            from commands.completion.answer import answer
+            from kubestow.commands.completion.answer import answer
 
             answer(self, kwargs["prog_name"], shell)
         return super().main(*args, **kwargs)
@@ -131,7 +150,7 @@ def plugin() -> None:
 
 def complete_plugin() -> None:
     """Tell kubectl, which asks the program kubectl_complete-stow, what completes ``kubectl stow``."""
-    from commands.completion.answer import answer
+    from kubestow.commands.completion.answer import answer
 
     answer(main, PLUGIN, "kubectl")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from audit.checks import (
+from kubestow.audit.checks import (
     capacity_buffers,
     disruption_budgets,
     hygiene,
@@ -19,15 +19,15 @@ from audit.checks import (
     topology_spread,
     unread_kinds,
 )
-from audit.checks.anti_affinity import domain_blocking, opportunity_cost
-from audit.checks.anti_affinity import users as anti_affinity_users
-from audit.checks.control_plane import check as control_plane
-from audit.checks.unsatisfiable import check as unsatisfiable
-from audit.checks.violated import check as violated
-from audit.checks.violated import required_during_execution
-from audit.view.finding import Code
-from audit.view.view import ClusterView
-from models.documents.findings.audit import Finding
+from kubestow.audit.checks.anti_affinity import domain_blocking, opportunity_cost
+from kubestow.audit.checks.anti_affinity import users as anti_affinity_users
+from kubestow.audit.checks.control_plane import check as control_plane
+from kubestow.audit.checks.unsatisfiable import check as unsatisfiable
+from kubestow.audit.checks.violated import check as violated
+from kubestow.audit.checks.violated import required_during_execution
+from kubestow.audit.view.finding import Code
+from kubestow.audit.view.view import ClusterView
+from kubestow.models.documents.findings.audit import Finding
 
 _MODULES: Final = (
     violated,

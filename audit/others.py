@@ -7,18 +7,18 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from audit.descheduler import policy as descheduler_policy
-from audit.descheduler import run as descheduler
-from audit.descheduler.policy import Policy as DeschedulerPolicy
-from audit.karpenter import pools
-from audit.karpenter import run as karpenter
-from audit.karpenter.run import Question
-from audit.run import AuditOptions
-from audit.settings import Settings
-from models.catalogue.catalogue import Catalogue
-from models.documents.findings.audit import Audit
-from models.snapshot.snapshot import Snapshot
-from solver.runtime.options import OnProgress, Progress
+from kubestow.audit.descheduler import policy as descheduler_policy
+from kubestow.audit.descheduler import run as descheduler
+from kubestow.audit.descheduler.policy import Policy as DeschedulerPolicy
+from kubestow.audit.karpenter import pools
+from kubestow.audit.karpenter import run as karpenter
+from kubestow.audit.karpenter.run import Question
+from kubestow.audit.run import AuditOptions
+from kubestow.audit.settings import Settings
+from kubestow.models.catalogue.catalogue import Catalogue
+from kubestow.models.documents.findings.audit import Audit
+from kubestow.models.snapshot.snapshot import Snapshot
+from kubestow.solver.runtime.options import OnProgress, Progress
 
 
 @dataclass(frozen=True)

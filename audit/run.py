@@ -6,21 +6,21 @@ import threading
 import time
 from dataclasses import dataclass, field
 
-from audit.catalogue import CHECKS
-from audit.checks.anti_affinity import opportunity_cost
-from audit.checks.control_plane.check import describe, requirements
-from audit.checks.violated.execution import grace_notes
-from audit.selection import EVERYTHING, Chosen, Reported, report
-from audit.view.view import ClusterView
-from models.cluster import unmodelled
-from models.documents.findings.audit import SEVERITIES, Audit, Finding
-from models.documents.placement import SnapshotRef
-from models.documents.policy import DEFAULT, Policy
-from models.execution.execution_grace import NO_HISTORY, History
-from models.snapshot.scope import select
-from models.snapshot.snapshot import Snapshot
-from solver.executors.pool import Pool
-from solver.runtime.options import OnProgress, Progress
+from kubestow.audit.catalogue import CHECKS
+from kubestow.audit.checks.anti_affinity import opportunity_cost
+from kubestow.audit.checks.control_plane.check import describe, requirements
+from kubestow.audit.checks.violated.execution import grace_notes
+from kubestow.audit.selection import EVERYTHING, Chosen, Reported, report
+from kubestow.audit.view.view import ClusterView
+from kubestow.models.cluster import unmodelled
+from kubestow.models.documents.findings.audit import SEVERITIES, Audit, Finding
+from kubestow.models.documents.placement import SnapshotRef
+from kubestow.models.documents.policy import DEFAULT, Policy
+from kubestow.models.execution.execution_grace import NO_HISTORY, History
+from kubestow.models.snapshot.scope import select
+from kubestow.models.snapshot.snapshot import Snapshot
+from kubestow.solver.executors.pool import Pool
+from kubestow.solver.runtime.options import OnProgress, Progress
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,12 +10,12 @@ from typing import Final
 
 import msgspec
 
-from audit.view.view import ClusterView
-from models.documents.findings.audit import Finding, Selection, Severity
-from models.documents.findings.audit_selection import NO_CONFIG, AuditBaseline, AuditConfig, KnownFinding
-from models.kube.objects import pod_key
-from models.snapshot.snapshot import InputError, Snapshot
-from models.workloads.ownership import Owners
+from kubestow.audit.view.view import ClusterView
+from kubestow.models.documents.findings.audit import Finding, Selection, Severity
+from kubestow.models.documents.findings.audit_selection import NO_CONFIG, AuditBaseline, AuditConfig, KnownFinding
+from kubestow.models.kube.objects import pod_key
+from kubestow.models.snapshot.snapshot import InputError, Snapshot
+from kubestow.models.workloads.ownership import Owners
 
 #: A Job that a CronJob made is called ``NAME-<scheduled minute>``.
 _OF_CRON_JOB: Final = re.compile(r"Job (.+)-\d{8,10}", re.ASCII)

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from models.documents.policy import Policy
-from solver.runtime.options import Options
+from kubestow.models.documents.policy import Policy
+from kubestow.solver.runtime.options import Options
 
 
 @dataclass(frozen=True)

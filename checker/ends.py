@@ -6,20 +6,20 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from checker.placement_document import why_not_pending
-from checker.plan.document import entries
-from checker.plan.objective import Ledger
-from checker.plan.state import Board, cordoned
-from checker.rules import resources
-from checker.violation import stays_with_node
-from models.documents.placement import Placement
-from models.documents.policy import DEFAULT
-from models.documents.rebalance_plan import NodeUse, RebalancePlan, Summary
-from models.kube import device_objects, objects, quantity
-from models.kube.closed_nodes import OWN_TAINTS
-from models.kube.lenient_decode import some
-from models.snapshot.gc_pause import no_gc
-from models.snapshot.snapshot import Snapshot
+from kubestow.checker.placement_document import why_not_pending
+from kubestow.checker.plan.document import entries
+from kubestow.checker.plan.objective import Ledger
+from kubestow.checker.plan.state import Board, cordoned
+from kubestow.checker.rules import resources
+from kubestow.checker.violation import stays_with_node
+from kubestow.models.documents.placement import Placement
+from kubestow.models.documents.policy import DEFAULT
+from kubestow.models.documents.rebalance_plan import NodeUse, RebalancePlan, Summary
+from kubestow.models.kube import device_objects, objects, quantity
+from kubestow.models.kube.closed_nodes import OWN_TAINTS
+from kubestow.models.kube.lenient_decode import some
+from kubestow.models.snapshot.gc_pause import no_gc
+from kubestow.models.snapshot.snapshot import Snapshot
 
 Where = dict[str, str | None]
 

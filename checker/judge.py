@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from checker.devices import start as devices
-from checker.replicas import Crowd, Replicas
-from checker.rules import admission, affinity, gangs, node_rules, resources, spread, volumes
-from checker.rules.node_policies import NodePolicies
-from models.documents.placement import DeviceResult
-from models.documents.policy import DEFAULT, Policy
-from models.kube import objects
-from models.snapshot.snapshot import Snapshot
+from kubestow.checker.devices import start as devices
+from kubestow.checker.replicas import Crowd, Replicas
+from kubestow.checker.rules import admission, affinity, gangs, node_rules, resources, spread, volumes
+from kubestow.checker.rules.node_policies import NodePolicies
+from kubestow.models.documents.placement import DeviceResult
+from kubestow.models.documents.policy import DEFAULT, Policy
+from kubestow.models.kube import objects
+from kubestow.models.snapshot.snapshot import Snapshot
 
 if TYPE_CHECKING:
-    from checker.devices.state import Grant
+    from kubestow.checker.devices.state import Grant
 
 Fault = tuple[str, str]  # rule, why
 
@@ -210,7 +210,7 @@ class Judge:
         """Return how the devices that are named for a pod differ from what it was allocated when it was bound."""
         if self._devices is None and not named:
             return []
-        from checker.devices.document import faults
+        from kubestow.checker.devices.document import faults
 
         return faults(self._devices, self.allocated(pod), self.nodes[node_name], named)
 
@@ -218,7 +218,7 @@ class Judge:
         """Return how a pod that was bound has others than the devices that a document of an earlier snapshot names for it."""
         if self._devices is None and not named:
             return []
-        from checker.devices.document import others
+        from kubestow.checker.devices.document import others
 
         return others(self._devices, pod, named)
 

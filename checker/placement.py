@@ -13,22 +13,22 @@ from collections.abc import Collection, Iterator, Sequence
 from itertools import islice
 from typing import NamedTuple
 
-from checker.claims import reasons
-from checker.claims.document import document_claims
-from checker.claims.preferences import preference_claims
-from checker.devices import start as devices
-from checker.judge import Fault, Judge
-from checker.objective.tiers import objective_faults
-from checker.placement_document import Turns, document_faults, turns, why_not_movable, why_not_pending
-from checker.replicas import Crowd, Whereabouts
-from checker.rules import gangs
-from checker.rules.anti_affinity_users import not_granted
-from checker.violation import DOCUMENT, Violation
-from models.documents.placement import Assignment, Placement
-from models.documents.policy import DEFAULT
-from models.kube import objects
-from models.snapshot.gc_pause import no_gc
-from models.snapshot.snapshot import Snapshot
+from kubestow.checker.claims import reasons
+from kubestow.checker.claims.document import document_claims
+from kubestow.checker.claims.preferences import preference_claims
+from kubestow.checker.devices import start as devices
+from kubestow.checker.judge import Fault, Judge
+from kubestow.checker.objective.tiers import objective_faults
+from kubestow.checker.placement_document import Turns, document_faults, turns, why_not_movable, why_not_pending
+from kubestow.checker.replicas import Crowd, Whereabouts
+from kubestow.checker.rules import gangs
+from kubestow.checker.rules.anti_affinity_users import not_granted
+from kubestow.checker.violation import DOCUMENT, Violation
+from kubestow.models.documents.placement import Assignment, Placement
+from kubestow.models.documents.policy import DEFAULT
+from kubestow.models.kube import objects
+from kubestow.models.snapshot.gc_pause import no_gc
+from kubestow.models.snapshot.snapshot import Snapshot
 
 __all__ = ["Checked", "Judge", "Violation", "check", "rejecting_rules", "rest_faults", "verify"]
 

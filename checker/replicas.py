@@ -12,9 +12,9 @@ from collections.abc import Callable, Collection, Container, Iterable, Iterator,
 from operator import attrgetter
 from typing import Final, TypeVar
 
-from checker.rules import matching, resources
-from models.kube import objects
-from models.snapshot.snapshot import Snapshot
+from kubestow.checker.rules import matching, resources
+from kubestow.models.kube import objects
+from kubestow.models.snapshot.snapshot import Snapshot
 
 T = TypeVar("T")
 

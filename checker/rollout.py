@@ -6,28 +6,28 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from checker.attachments import Attachments
-from checker.claims.document import count_faults
-from checker.devices import start as devices
-from checker.placement import Judge
-from checker.rules.admission import Books
-from checker.updates import verify_update
-from checker.violation import DOCUMENT, Violation
-from models.documents.placement import Placement, Rollout, RolloutPod, Wave
-from models.documents.policy import DEFAULT
-from models.kube import objects
-from models.snapshot.snapshot import InputError, Snapshot
-from models.workloads.deployment_rollout import Old, Pace
-from models.workloads.rollout_input import kind_of, read
+from kubestow.checker.attachments import Attachments
+from kubestow.checker.claims.document import count_faults
+from kubestow.checker.devices import start as devices
+from kubestow.checker.placement import Judge
+from kubestow.checker.rules.admission import Books
+from kubestow.checker.updates import verify_update
+from kubestow.checker.violation import DOCUMENT, Violation
+from kubestow.models.documents.placement import Placement, Rollout, RolloutPod, Wave
+from kubestow.models.documents.policy import DEFAULT
+from kubestow.models.kube import objects
+from kubestow.models.snapshot.snapshot import InputError, Snapshot
+from kubestow.models.workloads.deployment_rollout import Old, Pace
+from kubestow.models.workloads.rollout_input import kind_of, read
 
 if TYPE_CHECKING:
-    from checker.devices.state import Grant
+    from kubestow.checker.devices.state import Grant
 
 
 def verify_rollout(snapshot: Snapshot, placement: Placement, manifests: Snapshot | None = None) -> list[Violation]:
     """Return every violation of a rollout. ``manifests``: what holds the new template, as it was given to the rollout.
 
-    Updates of StatefulSets and DaemonSets are replayed by :mod:`checker.updates`; the rest is of Deployments.
+    Updates of StatefulSets and DaemonSets are replayed by :mod:`kubestow.checker.updates`; the rest is of Deployments.
 
     In each wave quotas and LimitRanges admit the new pods, and each passes every filter in turn, with the old pods there that have
     not gone; pods do not exceed replicas + maxSurge; available ones do not fall below replicas - maxUnavailable; only old pods go. A

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from models.workloads.updates.update_input import Member, Update
+from kubestow.models.workloads.updates.update_input import Member, Update
 
 
 @dataclass

@@ -8,21 +8,21 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from checker.attachments import Attachments
-from checker.claims.document import count_faults
-from checker.devices import start as devices
-from checker.placement import Judge
-from checker.rules.admission import Books, Fault
-from checker.update_steps import Pods
-from checker.violation import DOCUMENT, Violation
-from models.documents.placement import Placement, Rollout, RolloutPod, Wave
-from models.documents.policy import DEFAULT
-from models.kube import objects
-from models.snapshot.snapshot import InputError, Snapshot
-from models.workloads.updates.update_input import Member, Update, read_update
+from kubestow.checker.attachments import Attachments
+from kubestow.checker.claims.document import count_faults
+from kubestow.checker.devices import start as devices
+from kubestow.checker.placement import Judge
+from kubestow.checker.rules.admission import Books, Fault
+from kubestow.checker.update_steps import Pods
+from kubestow.checker.violation import DOCUMENT, Violation
+from kubestow.models.documents.placement import Placement, Rollout, RolloutPod, Wave
+from kubestow.models.documents.policy import DEFAULT
+from kubestow.models.kube import objects
+from kubestow.models.snapshot.snapshot import InputError, Snapshot
+from kubestow.models.workloads.updates.update_input import Member, Update, read_update
 
 if TYPE_CHECKING:
-    from checker.devices.state import Grant
+    from kubestow.checker.devices.state import Grant
 
 
 def verify_update(

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from models.kube import objects
+from kubestow.models.kube import objects
 
 #: The rule of violations that lie in the document, not in a placement.
 DOCUMENT: Final = "Placement"

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from commands.applying.apply_choices import ApplyChoices
-from commands.common import options
-from commands.common.exit_codes import DONE, fail, refuse, say
-from commands.common.help_text import Command
-from commands.common.options import Streams, bundled, positive
+from kubestow.commands.applying.apply_choices import ApplyChoices
+from kubestow.commands.common import options
+from kubestow.commands.common.exit_codes import DONE, fail, refuse, say
+from kubestow.commands.common.help_text import Command
+from kubestow.commands.common.options import Streams, bundled, positive
 
 if TYPE_CHECKING:
-    from commands.applying.reviewed import Reviewed
+    from kubestow.commands.applying.reviewed import Reviewed
 
 
 def _pause(ctx: click.Context, param: click.Parameter, value: str | None) -> float | None:
@@ -60,18 +60,18 @@ def apply(streams: Streams, choices: ApplyChoices, opening: bool) -> None:
     _check_usage(streams, choices, opening=opening)
     _keep_journal(streams)
     streams.check()
-    from commands.common import inputs, output
-    from live.api.connect import why_not
-    from report.terminal.carrying_out import steps
+    from kubestow.commands.common import inputs, output
+    from kubestow.live.api.connect import why_not
+    from kubestow.report.terminal.carrying_out import steps
 
     nowhere = inputs.checked(lambda: why_not(choices.kubeconfig, choices.context))
     if nowhere is not None and (choices.yes or opening):
         fail([nowhere])
     if opening:
-        from commands.applying import carrying_out
+        from kubestow.commands.applying import carrying_out
 
         raise click.exceptions.Exit(carrying_out.run(lambda: carrying_out.open_nodes(choices, streams)))
-    from commands.applying import reviewed
+    from kubestow.commands.applying import reviewed
 
     asked = reviewed.read(streams, choices)
     _check_document(asked)
@@ -85,9 +85,9 @@ def apply(streams: Streams, choices: ApplyChoices, opening: bool) -> None:
 
 def _with_cluster(asked: Reviewed) -> int:
     """Do what was asked for, and return the exit code."""
-    from commands.applying import carrying_out, releasing, rounds
-    from commands.common import inputs
-    from live.apply.steps import waves
+    from kubestow.commands.applying import carrying_out, releasing, rounds
+    from kubestow.commands.common import inputs
+    from kubestow.live.apply.steps import waves
 
     choices = asked.choices
     if asked.templates:
@@ -109,8 +109,8 @@ def _check_document(asked: Reviewed) -> None:
 
 def _keep_journal(streams: Streams) -> None:
     """Refuse to overwrite the journal of the result's run, which --resume reads."""
-    from commands.common.overwriting import Named, refuse_same
-    from live.apply.journal import journal_path
+    from kubestow.commands.common.overwriting import Named, refuse_same
+    from kubestow.live.apply.journal import journal_path
 
     if streams.output not in (None, "-") and streams.result is not None:
         kept = Named("the journal of --result", "", journal_path(streams.result))

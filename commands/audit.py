@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from commands.common import execution_grace, options, selecting
-from commands.common.exit_codes import DONE, VIOLATED, refuse
-from commands.common.help_text import Command
-from commands.common.options import PolicyChoices, Streams, WorkerChoices, bundled
-from commands.common.selecting import Selecting
+from kubestow.commands.common import execution_grace, options, selecting
+from kubestow.commands.common.exit_codes import DONE, VIOLATED, refuse
+from kubestow.commands.common.help_text import Command
+from kubestow.commands.common.options import PolicyChoices, Streams, WorkerChoices, bundled
+from kubestow.commands.common.selecting import Selecting
 
 if TYPE_CHECKING:
-    from models.snapshot.snapshot import Snapshot
+    from kubestow.models.snapshot.snapshot import Snapshot
 
 
 @dataclass(frozen=True)
@@ -31,8 +31,8 @@ class Beside:
         """Read the files, and return what is to be done with an audit; None where there are none."""
         if self.descheduler_policy is None and not self.karpenter:
             return None
-        from audit import others
-        from commands.common import inputs
+        from kubestow.audit import others
+        from kubestow.commands.common import inputs
 
         catalogue = inputs.read_catalogue(self.catalogue)
         given = inputs.checked(lambda: others.read(snapshot, self.descheduler_policy, self.karpenter, catalogue))
@@ -119,18 +119,18 @@ def audit(
     """
     streams.check(beside.descheduler_policy, beside.catalogue, *beside.karpenter, *more["since"])
     refuse(beside.catalogue is not None and not beside.karpenter, "--catalogue is for --karpenter")
-    from audit.catalogue import CODES
-    from audit.run import AuditOptions, examine
-    from commands import VERSION
-    from commands.common import inputs, output, searching
-    from commands.core import reading
-    from models.documents.findings.audit import to_builtins
-    from models.positions import find
-    from models.snapshot import sources
-    from report.documents import csv_rows, metrics
-    from report.findings import outcomes
-    from report.findings.formats import formats
-    from report.terminal.findings import audit as terminal
+    from kubestow.audit.catalogue import CODES
+    from kubestow.audit.run import AuditOptions, examine
+    from kubestow.commands import VERSION
+    from kubestow.commands.common import inputs, output, searching
+    from kubestow.commands.core import reading
+    from kubestow.models.documents.findings.audit import to_builtins
+    from kubestow.models.positions import find
+    from kubestow.models.snapshot import sources
+    from kubestow.report.documents import csv_rows, metrics
+    from kubestow.report.findings import outcomes
+    from kubestow.report.findings.formats import formats
+    from kubestow.report.terminal.findings import audit as terminal
 
     picked = selecting.chosen(chosen, CODES)
     pool = searching.workers(sharing)

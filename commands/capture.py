@@ -6,11 +6,11 @@ from typing import Any
 
 import click
 
-from commands.common import options
-from commands.common.cluster import choice
-from commands.common.exit_codes import DONE, INCOMPLETE
-from commands.common.help_text import Command
-from commands.common.options import Streams, bundled, positive
+from kubestow.commands.common import options
+from kubestow.commands.common.cluster import choice
+from kubestow.commands.common.exit_codes import DONE, INCOMPLETE
+from kubestow.commands.common.help_text import Command
+from kubestow.commands.common.options import Streams, bundled, positive
 
 
 @click.command(cls=Command)
@@ -28,9 +28,9 @@ from commands.common.options import Streams, bundled, positive
 def capture(streams: Streams, **chosen: Any) -> None:
     """Write a snapshot of a running cluster, read with kubectl; secrets are never asked for."""
     streams.check()
-    from commands.common import inputs, output
-    from commands.common.cluster import capturing
-    from live.capture import CaptureOptions
+    from kubestow.commands.common import inputs, output
+    from kubestow.commands.common.cluster import capturing
+    from kubestow.live.capture import CaptureOptions
 
     try:
         asked = CaptureOptions(**chosen)

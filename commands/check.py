@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING
 
 import click
 
-from commands.common import options, selecting
-from commands.common.cluster import choice
-from commands.common.exit_codes import DONE, INCOMPLETE, VIOLATED, refuse, say
-from commands.common.help_text import Command
-from commands.common.options import PolicyChoices, SearchChoices, Streams, bundled
-from commands.common.selecting import Selecting
+from kubestow.commands.common import options, selecting
+from kubestow.commands.common.cluster import choice
+from kubestow.commands.common.exit_codes import DONE, INCOMPLETE, VIOLATED, refuse, say
+from kubestow.commands.common.help_text import Command
+from kubestow.commands.common.options import PolicyChoices, SearchChoices, Streams, bundled
+from kubestow.commands.common.selecting import Selecting
 
 if TYPE_CHECKING:
-    from audit.gate.gate import Checked, Request
-    from models.documents.policy import Policy
-    from models.kube.feature_gates import FeatureGates
-    from models.positions.find import Positions
-    from models.snapshot.snapshot import Snapshot
+    from kubestow.audit.gate.gate import Checked, Request
+    from kubestow.models.documents.policy import Policy
+    from kubestow.models.kube.feature_gates import FeatureGates
+    from kubestow.models.positions.find import Positions
+    from kubestow.models.snapshot.snapshot import Snapshot
 
 
 @click.command(cls=Command)
@@ -73,17 +73,17 @@ def check(
     refuse(not streams.manifests, "no manifests are given: name files or folders, or - for standard input")
     refuse("-" in base and "-" in (*streams.manifests, *streams.snapshots), "only one of the inputs can be standard input")
     streams.check()
-    from audit.catalogue import CODES
-    from audit.gate.gate import GateOptions
-    from audit.gate.gate import check as judge
-    from audit.run import AuditOptions
-    from commands import VERSION
-    from commands.common import inputs, output, searching
-    from models.documents.findings.check import failing, to_builtins, unfit
-    from report.documents import csv_rows, metrics
-    from report.findings import outcomes
-    from report.findings.formats import formats
-    from report.terminal.findings import check as terminal
+    from kubestow.audit.catalogue import CODES
+    from kubestow.audit.gate.gate import GateOptions
+    from kubestow.audit.gate.gate import check as judge
+    from kubestow.audit.run import AuditOptions
+    from kubestow.commands import VERSION
+    from kubestow.commands.common import inputs, output, searching
+    from kubestow.models.documents.findings.check import failing, to_builtins, unfit
+    from kubestow.report.documents import csv_rows, metrics
+    from kubestow.report.findings import outcomes
+    from kubestow.report.findings.formats import formats
+    from kubestow.report.terminal.findings import check as terminal
 
     picked = selecting.chosen(chosen, CODES)
     policy = inputs.read_policy(choices)
@@ -119,8 +119,8 @@ def _let_through(request: Request) -> None:
 
 def _add_notes(checked: Checked, request: Request, streams: Streams) -> None:
     """Say what else is odd, and add what was noted of the inputs, and which cluster it was."""
-    from commands.common import inputs
-    from commands.core import reading
+    from kubestow.commands.common import inputs
+    from kubestow.commands.core import reading
 
     inputs.warn([text for text in checked.warnings if text not in request.manifests.warnings], streams)
     found, cluster = checked.check, request.cluster
@@ -133,11 +133,11 @@ def _request(
     streams: Streams, policy: Policy, namespace: str | None, charts: Sequence[str], base: Sequence[str]
 ) -> tuple[Request, Snapshot]:
     """Read the cluster, the manifests and what they were; with the cluster, or what stands for it where there is none."""
-    from audit.gate import unread_fields
-    from audit.gate.gate import Request
-    from commands.common import inputs
-    from models.snapshot import sources
-    from models.snapshot.snapshot import Snapshot
+    from kubestow.audit.gate import unread_fields
+    from kubestow.audit.gate.gate import Request
+    from kubestow.commands.common import inputs
+    from kubestow.models.snapshot import sources
+    from kubestow.models.snapshot.snapshot import Snapshot
 
     with sources.keeping() as stored:
         cluster = inputs.load(streams, policy) if streams.snapshots or streams.cluster is not None else None
@@ -166,11 +166,11 @@ def _manifests(
     Args:
         charts: The folders of the charts that were rendered.
     """
-    from commands.common import inputs
-    from models.positions import find
-    from models.positions.charts import folders
-    from models.snapshot import snapshot as snapshots
-    from models.snapshot import sources
+    from kubestow.commands.common import inputs
+    from kubestow.models.positions import find
+    from kubestow.models.positions.charts import folders
+    from kubestow.models.snapshot import snapshot as snapshots
+    from kubestow.models.snapshot import sources
 
     named = inputs.checked(lambda: folders(charts))
     unknown = streams.allow_unknown_fields

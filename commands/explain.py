@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from commands.common import options
-from commands.common.exit_codes import DONE, fail, refuse, say
-from commands.common.help_text import Command
-from commands.common.options import PolicyChoices, Streams, bundled
+from kubestow.commands.common import options
+from kubestow.commands.common.exit_codes import DONE, fail, refuse, say
+from kubestow.commands.common.help_text import Command
+from kubestow.commands.common.options import PolicyChoices, Streams, bundled
 
 if TYPE_CHECKING:
-    from models.documents.policy import Policy
-    from models.snapshot.snapshot import Snapshot
+    from kubestow.models.documents.policy import Policy
+    from kubestow.models.snapshot.snapshot import Snapshot
 
 
 @dataclass(frozen=True)
@@ -68,12 +68,12 @@ def explain(streams: Streams, subject: Subject, choices: PolicyChoices, time_lim
     """
     streams.check()
     subject.check()
-    from commands.common import inputs, judging, output, searching
-    from models.cluster.storage.attachments import held_elsewhere
-    from report.documents import csv_rows, results
-    from report.terminal import answers
-    from report.terminal.causes import causes as causes_text
-    from report.terminal.workloads import owners
+    from kubestow.commands.common import inputs, judging, output, searching
+    from kubestow.models.cluster.storage.attachments import held_elsewhere
+    from kubestow.report.documents import csv_rows, results
+    from kubestow.report.terminal import answers
+    from kubestow.report.terminal.causes import causes as causes_text
+    from kubestow.report.terminal.workloads import owners
 
     nodes = inputs.read_catalogue(catalogue)
     changes = inputs.what_if(edits, streams, catalogue=nodes)
@@ -110,11 +110,11 @@ def explain(streams: Streams, subject: Subject, choices: PolicyChoices, time_lim
 
 def _explain_affinity(streams: Streams, snapshot: Snapshot, policy: Policy, name: str) -> NoReturn:
     """Write the container affinity of a pod or workload, and end the command."""
-    from commands.common import inputs, output
-    from report.documents import csv_rows, results
-    from report.terminal import answers
-    from solver.explain.affinity_matrix import matrix
-    from solver.explain.per_node import UnknownPod
+    from kubestow.commands.common import inputs, output
+    from kubestow.report.documents import csv_rows, results
+    from kubestow.report.terminal import answers
+    from kubestow.solver.explain.affinity_matrix import matrix
+    from kubestow.solver.explain.per_node import UnknownPod
 
     try:
         found = inputs.checked(lambda: matrix(snapshot, name, policy))
@@ -134,8 +134,8 @@ def _explain_affinity(streams: Streams, snapshot: Snapshot, policy: Policy, name
 
 def _idle(streams: Streams, snapshot: Snapshot, pods: Collection[str]) -> list[str]:
     """Return the notes on rules without effect over deprecated labels; print them, too."""
-    from models.admission.deprecated_labels import idle_terms
-    from models.kube.objects import pod_key
+    from kubestow.models.admission.deprecated_labels import idle_terms
+    from kubestow.models.kube.objects import pod_key
 
     notes = idle_terms((pod for pod in snapshot.pods if pod_key(pod) in pods), snapshot.nodes)
     for note in notes if not streams.quiet else ():

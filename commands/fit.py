@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from commands.common import options
-from commands.common.exit_codes import DONE, INCOMPLETE
-from commands.common.help_text import Command
-from commands.common.options import PolicyChoices, SearchChoices, Streams, bundled
+from kubestow.commands.common import options
+from kubestow.commands.common.exit_codes import DONE, INCOMPLETE
+from kubestow.commands.common.help_text import Command
+from kubestow.commands.common.options import PolicyChoices, SearchChoices, Streams, bundled
 
 if TYPE_CHECKING:
-    from models.documents.fit import Keep
+    from kubestow.models.documents.fit import Keep
 
 
 def _keep(ctx: click.Context, param: click.Parameter, value: str | None) -> Keep | None:
     """Read PERCENT[:zone]."""
     if value is None:
         return None
-    from models.documents.fit import Keep
+    from kubestow.models.documents.fit import Keep
 
     found = re.fullmatch(r"([0-9]{1,2})%?(?::(node|zone))?", value, re.ASCII)
     if found is None or found[1].strip("0") == "":
@@ -61,11 +61,11 @@ def fit(
     so far is written).
     """
     streams.check()
-    from commands.common import inputs, output, searching
-    from models.documents.placement import Edits
-    from report.documents import csv_rows, results
-    from report.terminal.capacity import fit as terminal
-    from solver.capacity.fit import fit as engine
+    from kubestow.commands.common import inputs, output, searching
+    from kubestow.models.documents.placement import Edits
+    from kubestow.report.documents import csv_rows, results
+    from kubestow.report.terminal.capacity import fit as terminal
+    from kubestow.solver.capacity.fit import fit as engine
 
     chosen = {**edits, "partial": False, "withoutPending": not with_pending, "buffers": keep_buffers}
     changes = inputs.what_if(chosen, streams, catalogue=inputs.read_catalogue(catalogue)) or Edits()

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from commands.common import options
-from commands.common.exit_codes import refuse, say
-from commands.common.help_text import Command
-from commands.common.options import Streams, bundled
+from kubestow.commands.common import options
+from kubestow.commands.common.exit_codes import refuse, say
+from kubestow.commands.common.help_text import Command
+from kubestow.commands.common.options import Streams, bundled
 
 if TYPE_CHECKING:
-    from instances.generate.generator import Generated
+    from kubestow.instances.generate.generator import Generated
 
 _PERCENT = click.IntRange(0, 100)
 #: What a cluster has that pods are cut from.
@@ -61,7 +61,7 @@ def generate(streams: Streams, form: str, planted: int | None, worn: int | None,
         raise click.UsageError(f"--{'worn' if planted is None else 'planted'}: {error}") from None
     if made.unplanted and planted is None:
         say(f"warning: {made.unplanted} pods found no room while the rules were drawn; a complete placement may not exist")
-    from commands.common import output
+    from kubestow.commands.common import output
 
     output.write_snapshot(streams, _list_object(made.objects(), form))
 
@@ -73,14 +73,14 @@ def _made(given: dict[str, int], usage: int | None, gone: int | None) -> Generat
         ValueError: the numbers do not go together.
     """
     if usage is not None:
-        from instances.generate.planted import Planted, planted
+        from kubestow.instances.generate.planted import Planted, planted
 
         return planted(Planted(**given, usage=usage))
     if gone is not None:
-        from instances.generate.worn import Worn, worn
+        from kubestow.instances.generate.worn import Worn, worn
 
         return worn(Worn(**given, gone=gone))
-    from instances.generate.generator import Parameters, generate
+    from kubestow.instances.generate.generator import Parameters, generate
 
     return generate(Parameters(**given))
 
@@ -89,7 +89,7 @@ def _list_object(items: Iterable[object], form: str | None) -> Iterator[bytes]:
     """Yield a v1 List, item by item: as a whole, the objects of a large cluster take gigabytes."""
     import msgspec
 
-    from report.documents import yaml_text
+    from kubestow.report.documents import yaml_text
 
     if form == "yaml":
         yield b"apiVersion: v1\nkind: List\nitems:\n"

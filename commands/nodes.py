@@ -6,12 +6,12 @@ from functools import partial
 
 import click
 
-from commands.common import options
-from commands.common.exit_codes import DONE, fail, refuse, say
-from commands.common.help_text import Command
-from commands.common.options import Streams, bundled
+from kubestow.commands.common import options
+from kubestow.commands.common.exit_codes import DONE, fail, refuse, say
+from kubestow.commands.common.help_text import Command
+from kubestow.commands.common.options import Streams, bundled
 
-#: :data:`report.documents.node_rows.SORTS`, which takes longer to import than ``--help`` may.
+#: :data:`kubestow.report.documents.node_rows.SORTS`, which takes longer to import than ``--help`` may.
 _SORTS = ("name", "cpu", "memory", "pods", "limits-cpu", "limits-memory", "free-cpu", "free-memory")
 
 
@@ -34,10 +34,10 @@ def nodes(streams: Streams, by: str, sort: str, selector: str | None, requests: 
     """
     refuse(by == "namespace" and sort.startswith("free-"), f"--sort {sort}: a namespace has nothing free")
     streams.check()
-    from commands.common import inputs, output
-    from models.disruption.node_selection import selected
-    from report.documents import csv_rows, node_rows, results
-    from report.terminal import nodes as terminal
+    from kubestow.commands.common import inputs, output
+    from kubestow.models.disruption.node_selection import selected
+    from kubestow.report.documents import csv_rows, node_rows, results
+    from kubestow.report.terminal import nodes as terminal
 
     changes = inputs.what_if({"requests": requests}, streams)
     snapshot = inputs.edit(inputs.load(streams), streams, changes).snapshot

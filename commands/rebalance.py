@@ -7,11 +7,11 @@ from typing import Any
 
 import click
 
-from commands.common import execution_grace as grace
-from commands.common import options
-from commands.common.exit_codes import DONE, INCOMPLETE, refuse
-from commands.common.help_text import Command
-from commands.common.options import PolicyChoices, SearchChoices, Streams, bundled
+from kubestow.commands.common import execution_grace as grace
+from kubestow.commands.common import options
+from kubestow.commands.common.exit_codes import DONE, INCOMPLETE, refuse
+from kubestow.commands.common.help_text import Command
+from kubestow.commands.common.options import PolicyChoices, SearchChoices, Streams, bundled
 
 _COUNT = click.IntRange(0, 2**31 - 1)
 #: Times all moves, and 10,000 units a point, this stays below 2**53, to which CP-SAT is exact.
@@ -59,19 +59,19 @@ def rebalance(
     Exits with 0 when the goals are reached or there is nothing to gain, 3 when a goal is not reached (the plan is written all the same),
     130 when interrupted (the best plan so far is written).
     """
-    from commands.core.goals import misuses, priced
-    from models.documents.rebalance_plan import Limits
+    from kubestow.commands.core.goals import misuses, priced
+    from kubestow.models.documents.rebalance_plan import Limits
 
     limits["alsoMove"] = list(dict.fromkeys(limits["alsoMove"]))
     bounds = Limits(**limits)
     wrong = next(misuses(goals, drain, bounds), None)
     refuse(wrong is not None, wrong or "")
     streams.check(*since)
-    from commands.common import inputs, output, searching
-    from report.documents import csv_rows, results
-    from report.terminal.rebalance_plan import plan_line, plan_table
-    from solver.rebalance.problem.options import PlanOptions
-    from solver.rebalance.rebalance import rebalance as find
+    from kubestow.commands.common import inputs, output, searching
+    from kubestow.report.documents import csv_rows, results
+    from kubestow.report.terminal.rebalance_plan import plan_line, plan_table
+    from kubestow.solver.rebalance.problem.options import PlanOptions
+    from kubestow.solver.rebalance.rebalance import rebalance as find
 
     policy = inputs.read_policy(choices)
     prices = priced(bounds, policy)

@@ -7,11 +7,11 @@ from typing import Any
 
 import click
 
-from commands import VERSION
-from commands.common import options
-from commands.common.exit_codes import DONE, VIOLATED, fail, refuse, say
-from commands.common.help_text import Command
-from commands.common.options import PolicyChoices, Streams, bundled
+from kubestow.commands import VERSION
+from kubestow.commands.common import options
+from kubestow.commands.common.exit_codes import DONE, VIOLATED, fail, refuse, say
+from kubestow.commands.common.help_text import Command
+from kubestow.commands.common.options import PolicyChoices, Streams, bundled
 
 
 @click.command(cls=Command)
@@ -32,14 +32,14 @@ def report(streams: Streams, choices: PolicyChoices, time_limit: float, namespac
     streams.check()
     _check_usage(streams, choices)
     refuse(namespace is not None and streams.result is not None, "-n is the result's own: it does not go with --result")
-    from audit.run import AuditOptions, audit
-    from commands.common import inputs, judging, output, searching
-    from models.documents.placement import Placement
-    from models.documents.rebalance_plan import RebalancePlan
-    from models.documents.sizing import Sizing
-    from report.page import data, render
-    from report.page.capacity.stand_in import stand_in
-    from report.page.places import with_new_pods
+    from kubestow.audit.run import AuditOptions, audit
+    from kubestow.commands.common import inputs, judging, output, searching
+    from kubestow.models.documents.placement import Placement
+    from kubestow.models.documents.rebalance_plan import RebalancePlan
+    from kubestow.models.documents.sizing import Sizing
+    from kubestow.report.page import data, render
+    from kubestow.report.page.capacity.stand_in import stand_in
+    from kubestow.report.page.places import with_new_pods
 
     result = judging.read_result(streams.result, streams, "shown") if streams.result is not None else None
     policy = inputs.read_policy(choices)

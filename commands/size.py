@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from commands.common import options
-from commands.common.exit_codes import DONE, INCOMPLETE, fail, refuse
-from commands.common.help_text import Command
-from commands.common.options import PolicyChoices, SearchChoices, Streams, bundled
+from kubestow.commands.common import options
+from kubestow.commands.common.exit_codes import DONE, INCOMPLETE, fail, refuse
+from kubestow.commands.common.help_text import Command
+from kubestow.commands.common.options import PolicyChoices, SearchChoices, Streams, bundled
 
 if TYPE_CHECKING:
-    from models.documents.sizing import Mode
-    from models.snapshot.snapshot import Snapshot
-    from solver.capacity.size.options import SizeOptions
+    from kubestow.models.documents.sizing import Mode
+    from kubestow.models.snapshot.snapshot import Snapshot
+    from kubestow.solver.capacity.size.options import SizeOptions
 
 
 @dataclass(frozen=True)
@@ -41,10 +41,10 @@ class Asked:
 
     def options(self, search: SearchChoices, snapshot: Snapshot, manifests: Snapshot | None, path: str = "") -> SizeOptions:
         """Return it as the engine has it; a pool that is none ends the command. ``path``: of the snapshot, where there are several."""
-        from models.disruption.node_selection import pool
-        from models.snapshot.snapshot import InputError
-        from solver.capacity.size.options import SizeOptions
-        from solver.capacity.survive.options import SurviveOptions
+        from kubestow.models.disruption.node_selection import pool
+        from kubestow.models.snapshot.snapshot import InputError
+        from kubestow.solver.capacity.size.options import SizeOptions
+        from kubestow.solver.capacity.survive.options import SurviveOptions
 
         failures = SurviveOptions(self.survive, self.at_once or 1, self.priority) if self.survive is not None else None
         held = not self.without_buffers
@@ -86,12 +86,12 @@ def size(streams: Streams, search: SearchChoices, choices: PolicyChoices, asked:
     asked.check(search)
     streams.check(catalogue)
     refuse(asked.series and len(streams.snapshots) < 2, "--series is about several snapshots, each a SNAPSHOT of its own")
-    from commands.common import inputs, output, searching
-    from models.edits.edits import apply
-    from report.documents import bought_nodes, csv_rows, results
-    from report.terminal.capacity import sizing as terminal
-    from solver.capacity.series.series import size_series
-    from solver.capacity.size.size import size as engine
+    from kubestow.commands.common import inputs, output, searching
+    from kubestow.models.edits.edits import apply
+    from kubestow.report.documents import bought_nodes, csv_rows, results
+    from kubestow.report.terminal.capacity import sizing as terminal
+    from kubestow.solver.capacity.series.series import size_series
+    from kubestow.solver.capacity.size.size import size as engine
 
     changes = inputs.what_if(edits, streams)
     offered = inputs.read_catalogue(catalogue)

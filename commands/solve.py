@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from commands.common import options
-from commands.common.exit_codes import DONE, INCOMPLETE, refuse
-from commands.common.help_text import Command
-from commands.common.options import PolicyChoices, SearchChoices, Streams, bundled
+from kubestow.commands.common import options
+from kubestow.commands.common.exit_codes import DONE, INCOMPLETE, refuse
+from kubestow.commands.common.help_text import Command
+from kubestow.commands.common.options import PolicyChoices, SearchChoices, Streams, bundled
 
 if TYPE_CHECKING:
-    from models.documents.placement import Placement
-    from models.snapshot.snapshot import Snapshot
-    from solver.runtime.options import Options
+    from kubestow.models.documents.placement import Placement
+    from kubestow.models.snapshot.snapshot import Snapshot
+    from kubestow.solver.runtime.options import Options
 
 #: Edits that no manifest says.
 _WHAT_IF = ("addNodes", "removeNodes", "removeDomains", "replicas", "buy")
@@ -56,12 +56,12 @@ def solve(
     _check_usage(streams, search, rollout, edits)
     refuse(gates and not streams.wants("manifests"), "--gates is for manifests that are written: -f manifests")
     name, template = _rollout(rollout)
-    from commands import VERSION
-    from commands.common import inputs, output, searching
-    from models.execution.template_nodes import template_nodes
-    from models.snapshot import sources
-    from report.documents import csv_rows, manifests, metrics, results
-    from report.terminal import placement as terminal
+    from kubestow.commands import VERSION
+    from kubestow.commands.common import inputs, output, searching
+    from kubestow.models.execution.template_nodes import template_nodes
+    from kubestow.models.snapshot import sources
+    from kubestow.report.documents import csv_rows, manifests, metrics, results
+    from kubestow.report.terminal import placement as terminal
 
     nodes = inputs.read_catalogue(catalogue)
     changes = inputs.what_if(edits, streams, template, catalogue=nodes)
@@ -135,9 +135,9 @@ def _rollout(value: str | None) -> tuple[str | None, str | None]:
 def _search(snapshot: Snapshot, rollout: str | None, revision: Snapshot | None, asked: Options) -> Callable[..., Placement]:
     """Return the search for a placement, or for that of a rollout."""
     if rollout is None:
-        from solver.solve import place
+        from kubestow.solver.solve import place
 
         return partial(place, snapshot, asked)
-    from solver.rollout.simulate import roll_out
+    from kubestow.solver.rollout.simulate import roll_out
 
     return partial(roll_out, snapshot, rollout, revision, asked)

@@ -7,10 +7,10 @@ from typing import Any
 
 import click
 
-from commands.common import options
-from commands.common.exit_codes import DONE, INCOMPLETE, refuse
-from commands.common.help_text import Command
-from commands.common.options import PolicyChoices, SearchChoices, Streams, WorkerChoices, bundled
+from kubestow.commands.common import options
+from kubestow.commands.common.exit_codes import DONE, INCOMPLETE, refuse
+from kubestow.commands.common.help_text import Command
+from kubestow.commands.common.options import PolicyChoices, SearchChoices, Streams, WorkerChoices, bundled
 
 
 @click.command(cls=Command)
@@ -54,12 +54,12 @@ def survive(
     refuse(preemption and priority is None, "--preemption needs --priority: pods of lower ones make room")
     refuse(not fail, "--fail: expected node, zone or the key of a node label")
     streams.check()
-    from commands import VERSION
-    from commands.common import inputs, output, searching
-    from report.documents import csv_rows, metrics, results
-    from report.terminal.capacity import survival as terminal
-    from solver.capacity.survive.answer import Wishes, answer
-    from solver.capacity.survive.options import SurviveOptions
+    from kubestow.commands import VERSION
+    from kubestow.commands.common import inputs, output, searching
+    from kubestow.report.documents import csv_rows, metrics, results
+    from kubestow.report.terminal.capacity import survival as terminal
+    from kubestow.solver.capacity.survive.answer import Wishes, answer
+    from kubestow.solver.capacity.survive.options import SurviveOptions
 
     pool = searching.workers(sharing)
     nodes = inputs.read_catalogue(catalogue)

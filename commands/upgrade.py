@@ -7,10 +7,10 @@ from functools import partial
 
 import click
 
-from commands.common import options
-from commands.common.exit_codes import DONE, INCOMPLETE, refuse
-from commands.common.help_text import Command
-from commands.common.options import PolicyChoices, SearchChoices, Streams, bundled
+from kubestow.commands.common import options
+from kubestow.commands.common.exit_codes import DONE, INCOMPLETE, refuse
+from kubestow.commands.common.help_text import Command
+from kubestow.commands.common.options import PolicyChoices, SearchChoices, Streams, bundled
 
 _ZONE = "topology.kubernetes.io/zone"
 
@@ -62,12 +62,12 @@ def upgrade(
         "--max-unavailable and --surge are both 0: no node could ever be drained",
     )
     streams.check()
-    from commands.common import inputs, output, searching
-    from models.edits.upgrade import read
-    from report.documents import csv_rows, results
-    from report.terminal.capacity import upgrade as terminal
-    from solver.capacity.upgrade.pool import UpgradeOptions
-    from solver.capacity.upgrade.upgrade import upgrade as find
+    from kubestow.commands.common import inputs, output, searching
+    from kubestow.models.edits.upgrade import read
+    from kubestow.report.documents import csv_rows, results
+    from kubestow.report.terminal.capacity import upgrade as terminal
+    from kubestow.solver.capacity.upgrade.pool import UpgradeOptions
+    from kubestow.solver.capacity.upgrade.upgrade import upgrade as find
 
     policy = inputs.read_policy(choices)
     to = inputs.checked(partial(read, change)) if change is not None else None

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import click
 
-from commands.common import options
-from commands.common.execution_grace import since
-from commands.common.exit_codes import DONE, INCOMPLETE, VIOLATED, refuse, say
-from commands.common.help_text import Command
-from commands.common.options import Streams, bundled
+from kubestow.commands.common import options
+from kubestow.commands.common.execution_grace import since
+from kubestow.commands.common.exit_codes import DONE, INCOMPLETE, VIOLATED, refuse, say
+from kubestow.commands.common.help_text import Command
+from kubestow.commands.common.options import Streams, bundled
 
 
 @click.command(cls=Command)
@@ -45,14 +45,14 @@ def verify(streams: Streams, expect_policy: str | None, expect_no_exemptions: bo
     """
     streams.check(*(end := more["end"]), *more["since"])
     refuse(end and journal is None, "--end needs the journal of the run (--journal): it tells which pods stand for those of the document")
-    from checker.claims.statement import assumptions, exemption_faults, policy_faults
-    from commands.common import inputs, judging, output
-    from models.documents import policy
-    from models.documents.placement import Placement
-    from models.documents.rebalance_plan import RebalancePlan
-    from models.documents.sizing import Sizing
-    from report.documents.results import violations_document
-    from report.terminal import answers, carried_out
+    from kubestow.checker.claims.statement import assumptions, exemption_faults, policy_faults
+    from kubestow.commands.common import inputs, judging, output
+    from kubestow.models.documents import policy
+    from kubestow.models.documents.placement import Placement
+    from kubestow.models.documents.rebalance_plan import RebalancePlan
+    from kubestow.models.documents.sizing import Sizing
+    from kubestow.report.documents.results import violations_document
+    from kubestow.report.terminal import answers, carried_out
 
     expected = inputs.checked(lambda: policy.read(expect_policy)) if expect_policy is not None else None
     result, digest = judging.read_with_digest(str(streams.result), streams, "checked")
@@ -69,7 +69,7 @@ def verify(streams: Streams, expect_policy: str | None, expect_no_exemptions: bo
     found += exemption_faults(result) if expect_no_exemptions else ()
     told = None
     if journal is not None and isinstance(result, Placement | RebalancePlan):
-        from checker.journal.judge import Clusters
+        from kubestow.checker.journal.judge import Clusters
 
         clusters = Clusters(judged.snapshot, snapshot, inputs.load_later(end, streams) if end else None)
         of_run = judging.judge_run(journal, clusters, result, digest)

@@ -1,4 +1,4 @@
-"""Example files, and in :mod:`instances.generate` what draws synthetic snapshots from a seed.
+"""Example files, and in :mod:`kubestow.instances.generate` what draws synthetic snapshots from a seed.
 
 Enter at README.md for the files. Imports nothing of the project.
 """

@@ -14,12 +14,12 @@ from datetime import UTC, datetime
 from typing import Final
 from urllib.parse import urlencode
 
-from live.capture_kinds import Resource, groups_in, listed, served
-from live.capture_kubectl import Kubectl, KubectlError, Refused
-from live.redact import Keeper
-from models.snapshot.capture_info import Capture
-from models.snapshot.object_names import is_label
-from models.snapshot.snapshot import InputError
+from kubestow.live.capture_kinds import Resource, groups_in, listed, served
+from kubestow.live.capture_kubectl import Kubectl, KubectlError, Refused
+from kubestow.live.redact import Keeper
+from kubestow.models.snapshot.capture_info import Capture
+from kubestow.models.snapshot.object_names import is_label
+from kubestow.models.snapshot.snapshot import InputError
 
 #: Objects in a page, as kubectl itself asks for them.
 PAGE: Final = 500

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
-from models.kube import kinds
+from kubestow.models.kube import kinds
 
 #: What refers to others comes before what it refers to, so that a pod's claims, node or owner are there unless they were deleted meanwhile;
 #: one that was made meanwhile is named by no pod, and does no harm.

@@ -1,8 +1,8 @@
 """What of an API object is kept in a snapshot: by default only the fields that placement reads.
 
-An object is decoded into the types of :mod:`models.kube.objects`, which skip what they do not name, and encoded again. So nothing is kept
-that is not written down there: not the environment of containers, their images, commands, probes and mounts, nor the content of volumes,
-managed fields and most of the status. Names, labels, and the annotations of :data:`READ` stay, as rules read them;
+An object is decoded into the types of :mod:`kubestow.models.kube.objects`, which skip what they do not name, and encoded again. So nothing
+is kept that is not written down there: not the environment of containers, their images, commands, probes and mounts, nor the content of
+volumes, managed fields and most of the status. Names, labels, and the annotations of :data:`READ` stay, as rules read them;
 what of that names a secret or an address and is not read as such goes, too (:func:`_conceal`).
 """
 
@@ -15,16 +15,16 @@ from typing import Any, Final
 
 import msgspec
 
-from models.cluster.storage import migrated_volumes
-from models.kube import device_objects, kinds, objects, storage_objects, workload_objects
-from models.kube.closed_nodes import CLOSED_BY
-from models.numa.annotations import AFFINITY, ANTI_AFFINITY, PREFIXES
-from models.numa.nri_annotations import BALLOON, FALSE, NO_HINTS, TRUE
-from models.snapshot.api_types import Unread
-from models.snapshot.decode import JSON_ERRORS, Reader
-from models.snapshot.interning import is_of_node_policy
-from models.snapshot.unknown_fields import FieldCheck, NotUnderstood
-from models.workloads.template import DIGESTS, annotation_digests, written_digests
+from kubestow.models.cluster.storage import migrated_volumes
+from kubestow.models.kube import device_objects, kinds, objects, storage_objects, workload_objects
+from kubestow.models.kube.closed_nodes import CLOSED_BY
+from kubestow.models.numa.annotations import AFFINITY, ANTI_AFFINITY, PREFIXES
+from kubestow.models.numa.nri_annotations import BALLOON, FALSE, NO_HINTS, TRUE
+from kubestow.models.snapshot.api_types import Unread
+from kubestow.models.snapshot.decode import JSON_ERRORS, Reader
+from kubestow.models.snapshot.interning import is_of_node_policy
+from kubestow.models.snapshot.unknown_fields import FieldCheck, NotUnderstood
+from kubestow.models.workloads.template import DIGESTS, annotation_digests, written_digests
 
 _encode: Final = msgspec.json.Encoder().encode
 

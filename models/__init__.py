@@ -1,5 +1,5 @@
 """The input as objects, what it means, and what is printed of it: Kubernetes' API, snapshots, workloads, the compiled instance.
 
-Enter at :mod:`models.snapshot.snapshot` (reading) and :mod:`models.cluster.compile` (what is solved). It imports no other package of the
-project.
+Enter at :mod:`kubestow.models.snapshot.snapshot` (reading) and :mod:`kubestow.models.cluster.compile` (what is solved). It imports no other
+package of the project.
 """

@@ -36,7 +36,7 @@ def make(target: Path, extras: str = "") -> None:
             if path.is_dir():
                 shutil.rmtree(path)
         shiv = [sys.executable, "-m", "shiv", "--site-packages", str(site), "--compressed", "--reproducible"]
-        subprocess.run([*shiv, "--entry-point", "kubestow_start:main", "--output-file", str(target)], check=True)
+        subprocess.run([*shiv, "--entry-point", "kubestow.cli:main", "--output-file", str(target)], check=True)
 
 
 def main() -> None:

@@ -1,6 +1,6 @@
 """Make the man pages of kubestow and its commands from what ``--help`` says: ``python packaging/man.py DIRECTORY``.
 
-``setup.py`` does so when the project is built, and the wheel brings them as ``share/man/man1``. The date is that of
+The build backend does so when the project is built, and the wheel brings them as ``share/man/man1``. The date is that of
 ``SOURCE_DATE_EPOCH``, else today's: https://reproducible-builds.org/specs/source-date-epoch/.
 """
 
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import runpy
 import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -16,12 +17,12 @@ from typing import Final
 
 import click
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+runpy.run_path(str(Path(__file__).resolve().parents[1] / "cli.py"))  # run as a file, it makes this checkout the package kubestow
 
-import cli
-from commands import VERSION
-from commands.common.cluster.choice import PLUGIN
-from commands.common.help_text import grouped
+from kubestow import cli  # noqa: E402
+from kubestow.commands import VERSION  # noqa: E402
+from kubestow.commands.common.cluster.choice import PLUGIN  # noqa: E402
+from kubestow.commands.common.help_text import grouped  # noqa: E402
 
 _CODES: Final = (
     ("0", "done, complete and valid"),

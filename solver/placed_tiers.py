@@ -10,22 +10,22 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from models.cluster.cluster import Cluster, Ints
-from models.kube.selectors import Bools
-from solver import rules
-from solver.bind_order.order import Sequence_, most_in_order, node_orders
-from solver.construction.greedy import complete, construct, rank
-from solver.objective.incremental_score import SoftState
-from solver.objective.preferences import Objective
-from solver.rules.base import Rule
-from solver.rules.eligibility import fits, short
-from solver.rules.pod_topology_spread import PodTopologySpread
-from solver.runtime.run_context import RunContext
+from kubestow.models.cluster.cluster import Cluster, Ints
+from kubestow.models.kube.selectors import Bools
+from kubestow.solver import rules
+from kubestow.solver.bind_order.order import Sequence_, most_in_order, node_orders
+from kubestow.solver.construction.greedy import complete, construct, rank
+from kubestow.solver.objective.incremental_score import SoftState
+from kubestow.solver.objective.preferences import Objective
+from kubestow.solver.rules.base import Rule
+from kubestow.solver.rules.eligibility import fits, short
+from kubestow.solver.rules.pod_topology_spread import PodTopologySpread
+from kubestow.solver.runtime.run_context import RunContext
 
 if TYPE_CHECKING:  # ortools takes longer to import than many a snapshot to solve
-    from solver.cpsat.model import PlacementModel
-    from solver.soft_tiers import LaterTiers
-    from solver.tight_packing.tight_packing import TightPacking
+    from kubestow.solver.cpsat.model import PlacementModel
+    from kubestow.solver.soft_tiers import LaterTiers
+    from kubestow.solver.tight_packing.tight_packing import TightPacking
 
 
 @dataclass(frozen=True)
@@ -172,7 +172,7 @@ class PlacedSearch:
 
     def _fill(self, answer: Answer) -> None:
         """Place pods anew that take shares of devices, where such are left."""
-        from solver.construction.share_filling import ShareFilling
+        from kubestow.solver.construction.share_filling import ShareFilling
 
         until = self.deadline.left() - min(self.deadline.left(), self.parameters.long) * self.parameters.fill
 
@@ -189,7 +189,7 @@ class PlacedSearch:
 
     def _fill_exactly(self, answer: Answer) -> None:
         """Place all pods anew where hardly anything may be left over."""
-        from solver.construction.exact_filling import fill_exactly
+        from kubestow.solver.construction.exact_filling import fill_exactly
 
         until = self.deadline.left() - min(self.deadline.left(), self.parameters.long) * self.parameters.fill
 
@@ -205,7 +205,7 @@ class PlacedSearch:
 
     def _repair(self, answer: Answer) -> None:
         """Make room for what construction left."""
-        from solver.construction.repair import repair
+        from kubestow.solver.construction.repair import repair
 
         active = answer.state[0] if answer.state is not None else rules.replay(self.cluster, answer.sequence)
         answer.state = None
@@ -243,7 +243,7 @@ class PlacedSearch:
         small = int(self.cluster.count.sum()) <= self.parameters.few_pods and np.count_nonzero(self.limits) <= self.parameters.few_pairs
         if not gangs or (small and self.options.engine in ("auto", "exact")):
             return
-        from solver.construction.gang_packing import Packing
+        from kubestow.solver.construction.gang_packing import Packing
 
         gangs.sort(key=lambda k: -self.cluster.classes[self.cluster.gangs[k].classes[0]].priority)
         until = self.deadline.left()
@@ -255,8 +255,8 @@ class PlacedSearch:
             self.deadline.charge(self.parameters.insertion)
 
         def exact(site: Cluster, limits: Ints, needed: int) -> Ints | None:
-            from solver.cpsat.run import CpSat
-            from solver.rules.placement_model import build_model
+            from kubestow.solver.cpsat.run import CpSat
+            from kubestow.solver.rules.placement_model import build_model
 
             nowhere: Bools = np.asarray(limits.sum(axis=0) == 0)  # room that does not count
             site = replace(site, free=np.where(nowhere[:, None], np.minimum(site.free, 0), site.free))
@@ -289,7 +289,7 @@ class PlacedSearch:
 
     def _relax(self, answer: Answer) -> None:
         """Bound the tiers by linear relaxation."""
-        from solver.bounds.placed_bounds import placed_bounds
+        from kubestow.solver.bounds.placed_bounds import placed_bounds
 
         seconds = min(self.deadline.left(), self.parameters.relax_long) * self.parameters.relax
         placed = self.cluster.per_priority(answer.counts.sum(axis=1))
@@ -303,7 +303,7 @@ class PlacedSearch:
         are beyond what can be summed up."""
         if self._complete(answer) or self.options.engine == "greedy" or self.stop.is_set():
             return None
-        from solver.tight_packing.tight_packing import TightPacking
+        from kubestow.solver.tight_packing.tight_packing import TightPacking
 
         tight = TightPacking(self.cluster, rules.build(self.cluster), self.limits, self.context)
         return tight if tight.all.countable else None
@@ -355,7 +355,7 @@ class PlacedSearch:
         return bound // unit * unit if unit else bound
 
     def _exact(self, answer: Answer) -> Answer:
-        from solver.search.exact import Exact
+        from kubestow.solver.search.exact import Exact
 
         self._report("exact", answer)
         exact = Exact(self.cluster, self.context)
@@ -366,9 +366,9 @@ class PlacedSearch:
 
     def _neighbourhoods(self, answer: Answer) -> None:
         """Rounds of CP-SAT on a few nodes at a time, each with some of the pods that are left."""
-        from solver.cpsat.run import CpSat
-        from solver.search.lns import Lns
-        from solver.search.local_search import LocalSearch
+        from kubestow.solver.cpsat.run import CpSat
+        from kubestow.solver.search.lns import Lns
+        from kubestow.solver.search.local_search import LocalSearch
 
         answer.engine = "lns"
         search = LocalSearch(

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from models.cluster.anti_affinity.users import AntiAffinityUsers
-from models.documents.policy import Policy
-from models.kube.objects import pod_key
-from models.snapshot.scope import Scope
-from models.snapshot.snapshot import InputError, Snapshot
+from kubestow.models.cluster.anti_affinity.users import AntiAffinityUsers
+from kubestow.models.documents.policy import Policy
+from kubestow.models.kube.objects import pod_key
+from kubestow.models.snapshot.scope import Scope
+from kubestow.models.snapshot.snapshot import InputError, Snapshot
 
 
 def refuse_domain_blocking(snapshot: Snapshot, scope: Scope, policy: Policy) -> None:

@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from models.cluster.cluster import Ints
-from models.documents import placement as doc
-from solver.bind_order.order import Sequence_, find_order
-from solver.objective.container_affinity import Zones
-from solver.objective.domain_evenness import DOMAINS, DomainEvenness, counting
-from solver.objective.preferences import CONTAINER_AFFINITY, Objective
-from solver.objective.tie_break import PodCosts, Strategy
-from solver.rules.eligibility import fits
-from solver.runtime.run_context import RunContext
-from solver.search.outcome import LARGE, MANY_PODS, SoftOutcome, Start
+from kubestow.models.cluster.cluster import Ints
+from kubestow.models.documents import placement as doc
+from kubestow.solver.bind_order.order import Sequence_, find_order
+from kubestow.solver.objective.container_affinity import Zones
+from kubestow.solver.objective.domain_evenness import DOMAINS, DomainEvenness, counting
+from kubestow.solver.objective.preferences import CONTAINER_AFFINITY, Objective
+from kubestow.solver.objective.tie_break import PodCosts, Strategy
+from kubestow.solver.rules.eligibility import fits
+from kubestow.solver.runtime.run_context import RunContext
+from kubestow.solver.search.outcome import LARGE, MANY_PODS, SoftOutcome, Start
 
 if TYPE_CHECKING:  # ortools takes longer to import than many a snapshot to solve
-    from solver.search.preference_search import PreferenceSearch
+    from kubestow.solver.search.preference_search import PreferenceSearch
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ def improve(objective: Objective, limits: Ints, start: Start, strategy: Strategy
     tiers = [*([] if objective.empty else [best.tier]), *polished]
     later = LaterTiers(best.counts, best.sequence, best.zones, tiers, notes=best.notes, zoneless=best.zones.zoneless, engine=search.engine)
     if not objective.empty:
-        from solver.objective import report
+        from kubestow.solver.objective import report
 
         later.preferences = report.report(objective, best.counts, best.sequence, best.zones)
     for n in best.zones.elsewhere:
@@ -104,7 +104,7 @@ class _LaterTiersSearch:
 
     def _exact(self) -> PreferenceSearch:
         """The search by CP-SAT, made once."""
-        from solver.search.preference_search import PreferenceSearch
+        from kubestow.solver.search.preference_search import PreferenceSearch
 
         if self._search is None:
             self._search = PreferenceSearch(self.objective, self.limits, self._start, self.context)
@@ -119,17 +119,17 @@ class _LaterTiersSearch:
             self.best = search.improve(reserve=reserve)
             self.engine = search.engine
         elif self.cluster.trees:
-            from solver.objective.assign_zones import assign
+            from kubestow.solver.objective.assign_zones import assign
 
             self.best.zones = assign(self.cluster, self.objective.containers, self.best.sequence)
 
     def _bound_alone(self) -> None:
         """Find value and bound of the soft tier; of so many pods the engine `greedy` moves none for it."""
-        from solver.bounds.component_bounds import Components
+        from kubestow.solver.bounds.component_bounds import Components
 
         best, cluster = self.best, self.cluster
         if any(cls.containers is not None for cls in cluster.classes):
-            from solver.objective.assign_zones import assign
+            from kubestow.solver.objective.assign_zones import assign
 
             best.zones = assign(cluster, self.objective.containers, best.sequence)
         families = self.objective.families(best.counts)
@@ -233,7 +233,7 @@ class _LaterTiersSearch:
             return
         value, zones = 0, Zones()
         if self.cluster.trees or not self.objective.empty:
-            from solver.objective.assign_zones import value_of
+            from kubestow.solver.objective.assign_zones import value_of
 
             value, zones = value_of(self.objective, search.counts, found.sequence)
         if value >= best.value:

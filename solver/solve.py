@@ -10,45 +10,45 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from checker.placement import verify
-from checker.violation import insist
-from models.admission.deprecated_labels import idle_terms
-from models.cluster import unmodelled
-from models.cluster.cluster import Cluster, Ints
-from models.cluster.compile import compile_cluster
-from models.cluster.storage.attachments import split_volumes
-from models.documents import placement as doc
-from models.documents.policy import DEFAULT
-from models.edits.binding import bound_as
-from models.kube.objects import Pod, pod_key
-from models.numa.containers import running
-from models.snapshot.gc_pause import no_gc, set_aside
-from models.snapshot.scope import select
-from models.snapshot.snapshot import Snapshot
-from solver import rules
-from solver.bind_order.gang_units import bundle
-from solver.devices.result import devices
-from solver.explain.placed_pods import placed_in
-from solver.explain.undecided import is_undecided, most_placed
-from solver.objective.domain_evenness import DOMAINS
-from solver.objective.gap_notes import gap_notes
-from solver.objective.preferences import Objective
-from solver.objective.tie_break import Strategy, choose
-from solver.placed_tiers import PROVED, Answer, PlacedSearch
-from solver.refused_pods import refuse_domain_blocking
-from solver.rules.base import Rule
-from solver.rules.dynamic_resources import DynamicResources
-from solver.rules.eligibility import possible
-from solver.rules.gang_scheduling import GangScheduling
-from solver.runtime.deadline import Deadline, afterwards
-from solver.runtime.options import OnProgress, Options
-from solver.runtime.progress_trace import ProgressReporter
-from solver.runtime.run_context import RunContext
+from kubestow.checker.placement import verify
+from kubestow.checker.violation import insist
+from kubestow.models.admission.deprecated_labels import idle_terms
+from kubestow.models.cluster import unmodelled
+from kubestow.models.cluster.cluster import Cluster, Ints
+from kubestow.models.cluster.compile import compile_cluster
+from kubestow.models.cluster.storage.attachments import split_volumes
+from kubestow.models.documents import placement as doc
+from kubestow.models.documents.policy import DEFAULT
+from kubestow.models.edits.binding import bound_as
+from kubestow.models.kube.objects import Pod, pod_key
+from kubestow.models.numa.containers import running
+from kubestow.models.snapshot.gc_pause import no_gc, set_aside
+from kubestow.models.snapshot.scope import select
+from kubestow.models.snapshot.snapshot import Snapshot
+from kubestow.solver import rules
+from kubestow.solver.bind_order.gang_units import bundle
+from kubestow.solver.devices.result import devices
+from kubestow.solver.explain.placed_pods import placed_in
+from kubestow.solver.explain.undecided import is_undecided, most_placed
+from kubestow.solver.objective.domain_evenness import DOMAINS
+from kubestow.solver.objective.gap_notes import gap_notes
+from kubestow.solver.objective.preferences import Objective
+from kubestow.solver.objective.tie_break import Strategy, choose
+from kubestow.solver.placed_tiers import PROVED, Answer, PlacedSearch
+from kubestow.solver.refused_pods import refuse_domain_blocking
+from kubestow.solver.rules.base import Rule
+from kubestow.solver.rules.dynamic_resources import DynamicResources
+from kubestow.solver.rules.eligibility import possible
+from kubestow.solver.rules.gang_scheduling import GangScheduling
+from kubestow.solver.runtime.deadline import Deadline, afterwards
+from kubestow.solver.runtime.options import OnProgress, Options
+from kubestow.solver.runtime.progress_trace import ProgressReporter
+from kubestow.solver.runtime.run_context import RunContext
 
 if TYPE_CHECKING:
-    from models.devices.inventory import Pick
-    from models.numa.node_topology import NumaTree
-    from solver.objective.container_affinity import Pools
+    from kubestow.models.devices.inventory import Pick
+    from kubestow.models.numa.node_topology import NumaTree
+    from kubestow.solver.objective.container_affinity import Pools
 
 #: Seconds for causes at most.
 CAUSES = 20.0
@@ -136,7 +136,7 @@ def _causes(cluster: Cluster, answer: Answer, limits: Ints, compiling: float, co
     of its tier."""
     if int(answer.counts.sum()) == len(cluster.scope.pending):
         return []
-    from solver.explain.unplaced import explain_left, left_of
+    from kubestow.solver.explain.unplaced import explain_left, left_of
 
     left = left_of(cluster, [int(k) for k in answer.counts.sum(axis=1)])
     if not left or context.stop.is_set():
@@ -165,7 +165,7 @@ def _causes(cluster: Cluster, answer: Answer, limits: Ints, compiling: float, co
     before = bound_as(cluster.snapshot, moved) if moved else cluster.snapshot
     claims = None
     if cluster.devices is not None:
-        from models.devices.allocating import allocated, released
+        from kubestow.models.devices.allocating import allocated, released
 
         before = replace(before, resource_claims=released(before, [cluster.snapshot.pods[i] for i, _ in moved]))
         claims = allocated(before, cluster.devices, _granted(cluster, answer))
@@ -180,8 +180,8 @@ def _causes(cluster: Cluster, answer: Answer, limits: Ints, compiling: float, co
 
 def improve_later(objective: Objective, limits: Ints, answer: Answer, strategy: Strategy | None, context: RunContext) -> None:
     """Improve preferences and the tie-break of an answer (changed), the placed tiers held."""
-    from solver.search.outcome import Start
-    from solver.soft_tiers import improve
+    from kubestow.solver.search.outcome import Start
+    from kubestow.solver.soft_tiers import improve
 
     start = Start(answer.counts, answer.sequence, answer.encoding, answer.state)
     answer.state = None  # what is improved brings it out of step
@@ -311,7 +311,7 @@ def _gang(cluster: Cluster, counts: Ints, k: int) -> doc.GangResult:
 
 
 def _containers(pod: Pod, tree: NumaTree, pools: Pools) -> list[doc.ContainerZones]:
-    from solver.numa.zone_pools import bits
+    from kubestow.solver.numa.zone_pools import bits
 
     return [
         doc.ContainerZones(container.name or "", [tree.zones[z] for z in bits(pool)])

@@ -17,7 +17,7 @@ from typing import Any, Final
 import yaml
 from click.testing import CliRunner
 
-import cli
+from kubestow import cli
 
 _SUFFIXES: Final = (".yaml", ".yml", ".json")
 #: Groups of Kubernetes itself: objects of their kinds that create no pods are ordinary.

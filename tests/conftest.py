@@ -6,10 +6,16 @@ Tests run in several processes by default (pytest-xdist), but a test that is nam
 
 from __future__ import annotations
 
+import atexit
+import importlib.util
 import os
+import shutil
 import signal
+import sys
+import tempfile
 from asyncio import events
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,6 +23,23 @@ from hypothesis import settings
 
 if TYPE_CHECKING:
     from tests.report.pages import Chromium
+
+#: The checkout, which is the package kubestow.
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def _test_this_checkout() -> None:
+    """Make this checkout the package kubestow, here and in processes that tests start, whatever is installed."""
+    found = importlib.util.find_spec("kubestow")
+    if found is None or found.origin is None or Path(found.origin).resolve().parent != ROOT:
+        folder = tempfile.mkdtemp(prefix="kubestow-checkout-")
+        Path(folder, "kubestow").symlink_to(ROOT, target_is_directory=True)
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+        sys.path.insert(0, folder)
+        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (folder, os.environ.get("PYTHONPATH"))))
+
+
+_test_this_checkout()
 
 settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.load_profile("repeatable")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from models.kube import objects
-from models.numa.container_affinity import affinity, parse, views
-from models.numa.container_expressions import ContainerView
+from kubestow.models.kube import objects
+from kubestow.models.numa.container_affinity import affinity, parse, views
+from kubestow.models.numa.container_expressions import ContainerView
 
 
 def matrix(

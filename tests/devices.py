@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from models.cluster.cluster import Cluster
-from models.cluster.compile import compile_cluster
-from models.kube.feature_gates import DEFAULT, FeatureGates
-from models.snapshot.scope import select
-from models.snapshot.snapshot import Snapshot, from_objects
+from kubestow.models.cluster.cluster import Cluster
+from kubestow.models.cluster.compile import compile_cluster
+from kubestow.models.kube.feature_gates import DEFAULT, FeatureGates
+from kubestow.models.snapshot.scope import select
+from kubestow.models.snapshot.snapshot import Snapshot, from_objects
 from tests.objects import Object, pod
 
 DRIVER = "gpu.example.com"

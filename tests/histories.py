@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from models.snapshot.snapshot import Snapshot, from_json
+from kubestow.models.snapshot.snapshot import Snapshot, from_json
 from tests.plans import tiny
 
 Object = dict[str, Any]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import configparser
+import os
 import re
 import shutil
 import subprocess
@@ -13,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-import cli
+from kubestow import cli
 
 ROOT = Path(cli.__file__).resolve().parent
 CONTRACTS = configparser.ConfigParser()
@@ -23,39 +24,39 @@ CONTRACTS.read(ROOT / ".importlinter")
 _OTHER = {"build", "docs", "tests"}
 #: Parts of ``models`` that the checker may read, directly and by way of others.
 _SHARED = {
-    "models.admission",
-    "models.buffers",
-    "models.catalogue",
-    "models.cel",
-    "models.documents",
-    "models.edits",
-    "models.gangs",
-    "models.helm",
-    "models.kube",
-    "models.numa.annotation_yaml",
-    "models.numa.annotations",
-    "models.numa.container_affinity",
-    "models.numa.container_expressions",
-    "models.snapshot",
-    "models.workloads",
+    "kubestow.models.admission",
+    "kubestow.models.buffers",
+    "kubestow.models.catalogue",
+    "kubestow.models.cel",
+    "kubestow.models.documents",
+    "kubestow.models.edits",
+    "kubestow.models.gangs",
+    "kubestow.models.helm",
+    "kubestow.models.kube",
+    "kubestow.models.numa.annotation_yaml",
+    "kubestow.models.numa.annotations",
+    "kubestow.models.numa.container_affinity",
+    "kubestow.models.numa.container_expressions",
+    "kubestow.models.snapshot",
+    "kubestow.models.workloads",
 }
 #: Packages of the solver that build or solve models.
 _MODELLING = {
-    "solver.bounds",
-    "solver.capacity",
-    "solver.cpsat",
-    "solver.explain",
-    "solver.numa",
-    "solver.objective",
-    "solver.placed_tiers",
-    "solver.rebalance",
-    "solver.rollout",
-    "solver.rules",
-    "solver.runtime",
-    "solver.search",
-    "solver.soft_tiers",
-    "solver.solve",
-    "solver.tight_packing",
+    "kubestow.solver.bounds",
+    "kubestow.solver.capacity",
+    "kubestow.solver.cpsat",
+    "kubestow.solver.explain",
+    "kubestow.solver.numa",
+    "kubestow.solver.objective",
+    "kubestow.solver.placed_tiers",
+    "kubestow.solver.rebalance",
+    "kubestow.solver.rollout",
+    "kubestow.solver.rules",
+    "kubestow.solver.runtime",
+    "kubestow.solver.search",
+    "kubestow.solver.soft_tiers",
+    "kubestow.solver.solve",
+    "kubestow.solver.tight_packing",
 }
 
 
@@ -67,18 +68,19 @@ def _listed(contract: str, option: str) -> set[str]:
 
 def _parts(package: str) -> set[str]:
     """Return the modules and packages right inside a package, with their full names."""
-    folder = ROOT / package.replace(".", "/")
+    folder = ROOT.joinpath(*package.split(".")[1:])
     modules = {path.stem for path in folder.glob("*.py")} - {"__init__"}
     return {f"{package}.{name}" for name in modules | {path.parent.name for path in folder.glob("*/__init__.py")}}
 
 
 def test_every_package_at_the_top_has_its_layer() -> None:
     packages = {path.parent.name for path in ROOT.glob("*/__init__.py")} - _OTHER
-    assert _listed("", "root_packages") == packages
+    named = {f"kubestow.{name}" for name in packages}
     assert _listed("packages", "layers") == packages
-    assert _listed("circles", "ancestors") == packages
-    assert _listed("cli", "source_modules") == packages
-    assert {path.stem for path in ROOT.glob("*.py")} == _listed("cli", "forbidden_modules") | {"kubestow_start", "setup"}
+    assert _listed("circles", "ancestors") == named
+    assert _listed("cli", "source_modules") == named
+    modules = {f"kubestow.{path.stem}" for path in ROOT.glob("*.py") if not path.stem.startswith("_")}
+    assert modules == _listed("cli", "forbidden_modules")
 
 
 @pytest.mark.parametrize("package", ["audit", "checker", "models", "report", "solver"])
@@ -88,29 +90,33 @@ def test_layers_inside_a_package_name_all_its_parts(package: str) -> None:
 
 def test_of_models_everything_is_either_shared_with_the_checker_or_forbidden_to_it() -> None:
     forbidden = _listed("independence", "forbidden_modules")
-    parts = (_parts("models") - {"models.numa"}) | _parts("models.numa")
+    parts = (_parts("kubestow.models") - {"kubestow.models.numa"}) | _parts("kubestow.models.numa")
     assert parts <= _SHARED | forbidden
     assert not _SHARED & forbidden
 
 
 def test_of_the_solver_everything_either_builds_models_or_must_not_import_ortools() -> None:
     free = _listed("ortools", "source_modules")
-    assert _parts("solver") <= _MODELLING | free
+    assert _parts("kubestow.solver") <= _MODELLING | free
     assert not _MODELLING & free
 
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
-    """A copy of the packages and their contracts."""
-    for package in _listed("", "root_packages"):
-        shutil.copytree(ROOT / package, tmp_path / package, ignore=shutil.ignore_patterns("__pycache__", "*.yaml", "*.json", "*.md"))
+    """A copy of the package and its contracts."""
+    package = tmp_path / "kubestow"
+    for name in _listed("packages", "layers"):
+        shutil.copytree(ROOT / name, package / name, ignore=shutil.ignore_patterns("__pycache__", "*.yaml", "*.json", "*.md"))
+    for path in ROOT.glob("*.py"):
+        shutil.copy(path, package)
     shutil.copy(ROOT / ".importlinter", tmp_path)
     return tmp_path
 
 
 def _lint(tree: Path) -> tuple[int, str]:
     command = [sys.executable, "-c", "from importlinter.cli import lint_imports_command; lint_imports_command()", "--no-cache"]
-    done = subprocess.run(command, cwd=tree, capture_output=True, text=True, timeout=120, check=False)
+    environment = {**os.environ, "PYTHONPATH": str(tree)}
+    done = subprocess.run(command, cwd=tree, env=environment, capture_output=True, text=True, timeout=120, check=False)
     return done.returncode, done.stdout + done.stderr
 
 
@@ -122,21 +128,22 @@ def test_contracts_are_kept(tree: Path) -> None:
 @pytest.mark.parametrize(
     ("file", "text", "contract"),
     [
-        ("models/kube/new_module.py", "from solver.solve import place\n", "Dependencies run one way"),
-        ("checker/rules/new_rule.py", "from models.cluster.cluster import Cluster\n", "The checker shares reading"),
+        ("models/kube/new_module.py", "from kubestow.solver.solve import place\n", "Dependencies run one way"),
+        ("checker/rules/new_rule.py", "from kubestow.models.cluster.cluster import Cluster\n", "The checker shares reading"),
         ("checker/new_module.py", "", "Layers of the checker"),
         ("solver/new_package/__init__.py", "", "Layers of the solver"),
-        ("solver/search/new_engine.py", "from checker.placement import verify\n", "Only commands, and the entry modules"),
+        ("solver/search/new_engine.py", "from kubestow.checker.placement import verify\n", "Only commands, and the entry modules"),
         (
             "models/gangs/new_module.py",
-            "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from models.cluster.cluster import Cluster\n",
+            "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from kubestow.models.cluster.cluster import Cluster\n",
             "Layers of models",
         ),
     ],
 )
 def test_a_misplaced_import_in_a_new_file_fails(tree: Path, file: str, text: str, contract: str) -> None:
-    (tree / file).parent.mkdir(exist_ok=True)
-    (tree / file).write_text(text, encoding="utf-8")
+    path = tree / "kubestow" / file
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(text, encoding="utf-8")
     code, said = _lint(tree)
     assert code != 0
     assert re.search(re.escape(contract) + r"((?!KEPT|BROKEN).)*BROKEN", " ".join(said.split())), said

@@ -29,10 +29,10 @@ from tests.tiers import quick_where
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-import cli
-from models.documents import rebalance_plan
-from solver.rebalance import search
-from solver.rebalance.tiers import improvement
+from kubestow import cli
+from kubestow.models.documents import rebalance_plan
+from kubestow.solver.rebalance import search
+from kubestow.solver.rebalance.tiers import improvement
 
 ROOT = Path(cli.__file__).resolve().parent
 #: Pages whose commands other tests run (tests/test_docs_complete.py says which); of these, runs with their output are looked at here.

@@ -18,10 +18,10 @@ import click
 import pytest
 from click.testing import CliRunner
 
-import cli
-from models.cluster import unmodelled
-from models.gangs.declarations import OF_GANGS
-from solver import rules
+from kubestow import cli
+from kubestow.models.cluster import unmodelled
+from kubestow.models.gangs.declarations import OF_GANGS
+from kubestow.solver import rules
 from tests import test_docs, test_policy_docs, test_quickstart, test_readme
 from tests.commands import test_capture, test_help
 from tests.report.documents import test_schemas
@@ -292,7 +292,7 @@ def test_the_words_of_each_rule_are_those_that_are_printed(name: str) -> None:
 
 
 def test_every_family_of_preferences_is_there_with_its_page() -> None:
-    from models.documents.policy import Multipliers
+    from kubestow.models.documents.policy import Multipliers
 
     rows = re.findall(r"^\| `(\w+)` \|", SECTIONS["Preferences"], re.MULTILINE)
     assert tuple(rows) == Multipliers.__struct_fields__

@@ -6,11 +6,9 @@ import ast
 import doctest
 import inspect
 import json
-import os
 import re
 import subprocess
 import sys
-import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +16,9 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 
-import cli
 import kubestow
-from report.documents import results
+from kubestow import cli, library
+from kubestow.report.documents import results
 
 ROOT = Path(cli.__file__).resolve().parent
 QUICK = str(ROOT / "instances/quickstart.yaml")
@@ -50,7 +48,7 @@ def command(*arguments: str) -> tuple[int, str, str]:
 
 
 def test_the_signatures_are_those_that_scripts_know() -> None:
-    functions = {name: each for name, each in vars(kubestow).items() if name in kubestow.__all__ and inspect.isfunction(each)}
+    functions = {name: each for name in kubestow.__all__ if inspect.isfunction(each := getattr(kubestow, name))}
     assert {name: str(inspect.signature(each)) for name, each in functions.items()} == SIGNATURES
 
 
@@ -62,20 +60,20 @@ def test_all_names_are_there_and_documented() -> None:
 @pytest.mark.full
 def test_the_examples_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
-    found = doctest.testmod(kubestow)
-    assert found.attempted >= 12
-    assert found.failed == 0
+    found = [doctest.testmod(kubestow), doctest.testmod(library)]
+    assert sum(each.attempted for each in found) >= 12
+    assert sum(each.failed for each in found) == 0
 
 
 def test_it_neither_prints_nor_exits_nor_knows_click() -> None:
-    tree = ast.parse(Path(kubestow.__file__).read_text(encoding="utf-8"))
+    tree = ast.parse(Path(library.__file__).read_text(encoding="utf-8"))
     core = [ast.parse(path.read_text(encoding="utf-8")) for path in (ROOT / "commands/core").glob("*.py")]
     for node in (node for each in (tree, *core) for node in ast.walk(each)):
         if isinstance(node, ast.Import | ast.ImportFrom):
             names = [alias.name for alias in node.names] + [getattr(node, "module", None) or ""]
-            assert not [name for name in names if name.split(".")[0] in ("click", "cli", "sys") or name.startswith("commands.common")], (
-                names
-            )
+            assert not [
+                name for name in names if name in ("click", "kubestow.cli", "sys") or name.startswith("kubestow.commands.common")
+            ], names
         assert not (isinstance(node, ast.Name) and node.id in ("print", "exit", "SystemExit"))
     program = "import sys, kubestow; print('click' in sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
@@ -237,19 +235,3 @@ def test_an_input_is_not_used_up() -> None:
     first, second = kubestow.solve(given, FIXED), kubestow.solve(given, FIXED)
     assert first == second
     assert kubestow.verify(given, first).valid
-
-
-@pytest.mark.full
-def test_stubs_are_those_of_the_module(tmp_path: Path) -> None:
-    """What ``kubestow-stubs`` says to type checkers of others is what the module is."""
-    allowed = tmp_path / "allowed"
-    allowed.write_text("kubestow\\.Input\\.__.*\n")
-    (tmp_path / "mypy.ini").write_text("[mypy]\nfollow_imports = silent\n")
-    stubs = tmp_path / "stubs"
-    stubs.mkdir()
-    (stubs / "kubestow.pyi").write_text((ROOT / "packaging/kubestow-stubs/__init__.pyi").read_text())
-    call = [sys.executable, "-m", "mypy.stubtest", "kubestow", "--allowlist", str(allowed), "--ignore-unused-allowlist",
-            "--mypy-config-file", str(tmp_path / "mypy.ini")]  # fmt: skip
-    paths = {"MYPYPATH": f"{stubs}:{ROOT}", "PYTHONPATH": str(ROOT), "MYPY_CACHE_DIR": str(tmp_path / "cache")}
-    done = subprocess.run(call, cwd=tmp_path, env=os.environ | paths, capture_output=True, text=True, timeout=300, check=False)
-    assert done.returncode == 0, textwrap.shorten(done.stdout + done.stderr, 3000)

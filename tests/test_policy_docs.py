@@ -13,9 +13,9 @@ import yaml
 from click.testing import CliRunner
 from msgspec import inspect
 
-import cli
-from models.documents import policy
-from models.documents.policy import (
+from kubestow import cli
+from kubestow.models.documents import policy
+from kubestow.models.documents.policy import (
     AgeCost,
     AntiAffinityUser,
     Closeness,
@@ -27,13 +27,13 @@ from models.documents.policy import (
     Topology,
     TopologyZone,
 )
-from models.snapshot.snapshot import InputError
-from solver import soft_tiers
-from solver.bounds import component_bounds
-from solver.numa import zone_patterns
-from solver.objective import preferences as objective_preferences
-from solver.objective import report
-from solver.search import outcome, parameters
+from kubestow.models.snapshot.snapshot import InputError
+from kubestow.solver import soft_tiers
+from kubestow.solver.bounds import component_bounds
+from kubestow.solver.numa import zone_patterns
+from kubestow.solver.objective import preferences as objective_preferences
+from kubestow.solver.objective import report
+from kubestow.solver.search import outcome, parameters
 from tests.objects import node, pod
 
 _ROOT = Path(cli.__file__).resolve().parent

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-import cli
+from kubestow import cli
 
 pytestmark = pytest.mark.full
 

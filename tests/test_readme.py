@@ -11,7 +11,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-import cli
+from kubestow import cli
 from tests.live.capture_stand_in import Server, install
 
 ROOT = Path(cli.__file__).resolve().parent

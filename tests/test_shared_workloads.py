@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from checker.placement import verify
-from models.documents.placement import Edits
-from models.edits.edits import apply
-from models.snapshot.snapshot import load
-from solver.runtime.options import Options
-from solver.solve import place
+from kubestow.checker.placement import verify
+from kubestow.models.documents.placement import Edits
+from kubestow.models.edits.edits import apply
+from kubestow.models.snapshot.snapshot import load
+from kubestow.solver.runtime.options import Options
+from kubestow.solver.solve import place
 from tests.tiers import sampled
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"

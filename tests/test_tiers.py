@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-import cli
+from kubestow import cli
 from tests.tiers import quick_where, sampled
 
 ROOT = Path(cli.__file__).resolve().parent

@@ -9,10 +9,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from models.kube import objects, pod_requests
-from models.kube.feature_gates import DEFAULT as GATES
-from models.numa import node_topology
-from models.snapshot.snapshot import from_objects
+from kubestow.models.kube import objects, pod_requests
+from kubestow.models.kube.feature_gates import DEFAULT as GATES
+from kubestow.models.numa import node_topology
+from kubestow.models.snapshot.snapshot import from_objects
 from tests.numa_clusters import NIC, TPU, cluster
 from tests.topology_manager import Outcome, manager, simulate
 

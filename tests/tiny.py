@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from typing import Any, Final
 
-from models.kube.feature_gates import FeatureGates
+from kubestow.models.kube.feature_gates import FeatureGates
 from tests import tiny_devices
 
 Object = dict[str, Any]

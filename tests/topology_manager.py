@@ -12,7 +12,7 @@ from fractions import Fraction
 from itertools import combinations
 from typing import Any
 
-from models.kube.quantity import parse
+from kubestow.models.kube.quantity import parse
 
 Object = Mapping[str, Any]
 Amounts = dict[str, Fraction]

@@ -6,13 +6,13 @@ import time
 from collections.abc import Iterator
 from typing import Final
 
-from audit.view.finding import Code
-from audit.view.view import ClusterView
-from models.buffers.demand import demands
-from models.documents.findings.audit import Finding, Severity
-from solver.capacity.buffers.headroom import headroom
-from solver.runtime.options import Options
-from solver.runtime.run_context import RunContext
+from kubestow.audit.view.finding import Code
+from kubestow.audit.view.view import ClusterView
+from kubestow.models.buffers.demand import demands
+from kubestow.models.documents.findings.audit import Finding, Severity
+from kubestow.solver.capacity.buffers.headroom import headroom
+from kubestow.solver.runtime.options import Options
+from kubestow.solver.runtime.run_context import RunContext
 
 NOTHING: Final = Code(
     "KS228", "buffer-asks-for-nothing", "error", "A CapacityBuffer asks for nothing that is known",

@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from audit.view.finding import Code, some
-from audit.view.label_matches import custom_maker
-from audit.view.view import ClusterView, Subject
-from models.disruption.pod_disruption_budgets import DisruptionBudget, budgets, ignores_budgets, is_ready
-from models.documents.findings.audit import Finding
-from models.kube import objects, workload_objects
-from models.kube.selectors import Selector, canonical, selector_matches
-from models.workloads.checks import describe
-from models.workloads.deployment_rollout import scaled
+from kubestow.audit.view.finding import Code, some
+from kubestow.audit.view.label_matches import custom_maker
+from kubestow.audit.view.view import ClusterView, Subject
+from kubestow.models.disruption.pod_disruption_budgets import DisruptionBudget, budgets, ignores_budgets, is_ready
+from kubestow.models.documents.findings.audit import Finding
+from kubestow.models.kube import objects, workload_objects
+from kubestow.models.kube.selectors import Selector, canonical, selector_matches
+from kubestow.models.workloads.checks import describe
+from kubestow.models.workloads.deployment_rollout import scaled
 
 #: Controllers with a scale, and those that certainly have none; others may have a scale subresource.
 SCALED: Final = ("Deployment", "ReplicaSet", "StatefulSet", "ReplicationController")

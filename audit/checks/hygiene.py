@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from audit.view.finding import Code, some
-from audit.view.view import ClusterView, Subject
-from models.documents.findings.audit import Finding, Severity
-from models.kube import quantity
-from models.kube.objects import Container, Node, NodeStatus, Pod, PodSpec, ResourceList
-from models.kube.pod_spec import BEST_EFFORT, affinity_terms, qos_class
+from kubestow.audit.view.finding import Code, some
+from kubestow.audit.view.view import ClusterView, Subject
+from kubestow.models.documents.findings.audit import Finding, Severity
+from kubestow.models.kube import quantity
+from kubestow.models.kube.objects import Container, Node, NodeStatus, Pod, PodSpec, ResourceList
+from kubestow.models.kube.pod_spec import BEST_EFFORT, affinity_terms, qos_class
 
 HOST: Final = "kubernetes.io/hostname"
 ZONE: Final = "topology.kubernetes.io/zone"

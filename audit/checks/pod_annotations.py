@@ -12,20 +12,20 @@ from typing import Final
 
 import msgspec
 
-from audit.view.finding import Code, some
-from audit.view.view import ClusterView
-from models.documents.findings.audit import Finding
-from models.execution import execution_grace
-from models.gangs import gangs
-from models.gangs.declarations import Groups
-from models.gangs.markers import members
-from models.kube.objects import Pod, is_terminal, is_terminating, pod_key
-from models.kube.quantity import QuantityError
-from models.numa.annotations import AFFINITY, ANTI_AFFINITY, PREFIXES, TAGS, has_hints
-from models.numa.container_affinity import AnnotationError, Entry, parse_annotations, reaches, views
-from models.numa.container_expressions import ContainerView, Expression
-from models.snapshot.scope import select
-from models.snapshot.snapshot import InputError
+from kubestow.audit.view.finding import Code, some
+from kubestow.audit.view.view import ClusterView
+from kubestow.models.documents.findings.audit import Finding
+from kubestow.models.execution import execution_grace
+from kubestow.models.gangs import gangs
+from kubestow.models.gangs.declarations import Groups
+from kubestow.models.gangs.markers import members
+from kubestow.models.kube.objects import Pod, is_terminal, is_terminating, pod_key
+from kubestow.models.kube.quantity import QuantityError
+from kubestow.models.numa.annotations import AFFINITY, ANTI_AFFINITY, PREFIXES, TAGS, has_hints
+from kubestow.models.numa.container_affinity import AnnotationError, Entry, parse_annotations, reaches, views
+from kubestow.models.numa.container_expressions import ContainerView, Expression
+from kubestow.models.snapshot.scope import select
+from kubestow.models.snapshot.snapshot import InputError
 
 _NAMES: Final = tuple((prefix + AFFINITY, prefix + ANTI_AFFINITY) for prefix in PREFIXES)
 

@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import Final
 
-from audit.view.finding import Code, some
-from audit.view.usable_nodes import grave
-from audit.view.view import ClusterView, Subject
-from models.cluster.admission import Admission
-from models.documents.findings.audit import Finding
-from models.kube.objects import PodCondition, controller_of, is_terminating
-from models.kube.workload_objects import Deployment, ReplicaSet
-from models.workloads.ownership import Owners
+from kubestow.audit.view.finding import Code, some
+from kubestow.audit.view.usable_nodes import grave
+from kubestow.audit.view.view import ClusterView, Subject
+from kubestow.models.cluster.admission import Admission
+from kubestow.models.documents.findings.audit import Finding
+from kubestow.models.kube.objects import PodCondition, controller_of, is_terminating
+from kubestow.models.kube.workload_objects import Deployment, ReplicaSet
+from kubestow.models.workloads.ownership import Owners
 
 ACCOUNT: Final = Code(
     "KS227", "service-account-missing", "error",

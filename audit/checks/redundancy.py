@@ -9,13 +9,21 @@ from typing import Final
 import msgspec
 import numpy as np
 
-from audit.view.finding import Code
-from audit.view.view import ClusterView, Subject
-from models.cluster.cluster import HARD_EFFECTS, Ids
-from models.documents.findings.audit import Finding
-from models.kube.objects import PodAffinityTerm
-from models.kube.pod_spec import affinity_terms
-from models.kube.selectors import UNSCHEDULABLE_TAINT, Bools, Tolerations, canonical, label_key_requirements, selector_matches, tolerates
+from kubestow.audit.view.finding import Code
+from kubestow.audit.view.view import ClusterView, Subject
+from kubestow.models.cluster.cluster import HARD_EFFECTS, Ids
+from kubestow.models.documents.findings.audit import Finding
+from kubestow.models.kube.objects import PodAffinityTerm
+from kubestow.models.kube.pod_spec import affinity_terms
+from kubestow.models.kube.selectors import (
+    UNSCHEDULABLE_TAINT,
+    Bools,
+    Tolerations,
+    canonical,
+    label_key_requirements,
+    selector_matches,
+    tolerates,
+)
 
 ZONE: Final = "topology.kubernetes.io/zone"
 #: Kinds whose pods stand in for each other; Jobs and DaemonSets have other reasons for where their pods run, and others are unknown.

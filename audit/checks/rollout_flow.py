@@ -16,21 +16,21 @@ from typing import Literal
 import msgspec
 import numpy as np
 
-from audit.view.usable_nodes import INDIFFERENT, plain
-from audit.view.view import ClusterView, Subject
-from models.cluster.cluster import Cluster
-from models.cluster.compile import compile_cluster
-from models.kube.objects import Pod, controller_of, is_terminating
-from models.kube.selectors import Bools
-from models.snapshot.gc_pause import no_gc
-from models.snapshot.scope import Scope
-from models.snapshot.snapshot import Snapshot
-from models.workloads.deployment_rollout import Old, Pace, creations, deletions, old_pods
-from models.workloads.ownership import HASH
-from models.workloads.template import template_hash
-from solver import rules
-from solver.rollout.state import ungrouped
-from solver.rules.base import Rule
+from kubestow.audit.view.usable_nodes import INDIFFERENT, plain
+from kubestow.audit.view.view import ClusterView, Subject
+from kubestow.models.cluster.cluster import Cluster
+from kubestow.models.cluster.compile import compile_cluster
+from kubestow.models.kube.objects import Pod, controller_of, is_terminating
+from kubestow.models.kube.selectors import Bools
+from kubestow.models.snapshot.gc_pause import no_gc
+from kubestow.models.snapshot.scope import Scope
+from kubestow.models.snapshot.snapshot import Snapshot
+from kubestow.models.workloads.deployment_rollout import Old, Pace, creations, deletions, old_pods
+from kubestow.models.workloads.ownership import HASH
+from kubestow.models.workloads.template import template_hash
+from kubestow.solver import rules
+from kubestow.solver.rollout.state import ungrouped
+from kubestow.solver.rules.base import Rule
 
 
 class Flow:
@@ -40,7 +40,7 @@ class Flow:
         """``subjects``: Deployments all of whose pods run on nodes of the snapshot; ``least``: without other pods of a lower priority.
 
         Raises:
-            InputError: what :func:`models.cluster.compile.compile_cluster` cannot use.
+            InputError: what :func:`kubestow.models.cluster.compile.compile_cluster` cannot use.
         """
         pods, first = view.snapshot.pods, len(view.snapshot.pods)
         self._snapshot, self._subjects, self._node = view.snapshot, subjects, view.node_index

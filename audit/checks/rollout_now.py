@@ -10,18 +10,18 @@ from typing import Final
 import msgspec
 import numpy as np
 
-from audit.checks.rollouts import Halt
-from audit.view.finding import Code
-from audit.view.usable_nodes import INDIFFERENT, plain
-from audit.view.view import ClusterView, Subject
-from models.cluster.compile import compile_cluster
-from models.documents.findings.audit import Finding
-from models.kube.objects import Pod, controller_of, is_terminating
-from models.snapshot.scope import Scope
-from models.snapshot.snapshot import InputError
-from models.workloads.deployment_rollout import Pace, creations, deletions, old_pods, pace
-from models.workloads.revisions import same_template
-from solver import rules
+from kubestow.audit.checks.rollouts import Halt
+from kubestow.audit.view.finding import Code
+from kubestow.audit.view.usable_nodes import INDIFFERENT, plain
+from kubestow.audit.view.view import ClusterView, Subject
+from kubestow.models.cluster.compile import compile_cluster
+from kubestow.models.documents.findings.audit import Finding
+from kubestow.models.kube.objects import Pod, controller_of, is_terminating
+from kubestow.models.snapshot.scope import Scope
+from kubestow.models.snapshot.snapshot import InputError
+from kubestow.models.workloads.deployment_rollout import Pace, creations, deletions, old_pods, pace
+from kubestow.models.workloads.revisions import same_template
+from kubestow.solver import rules
 
 STUCK: Final = Code(
     "KS506", "rollout-stuck", "error", "The rollout of a Deployment is stuck now",

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from audit.view.view import ClusterView, Subject
-from models.cluster import rollout_admission
-from models.cluster.admission import Admission
-from models.kube.objects import Namespace, ObjectMeta, Pod, is_terminating
-from models.workloads.deployment_rollout import Pace, old_pods
-from models.workloads.pods import NotAdmitted, admitted
-from solver.rollout.quota_flow import halts
+from kubestow.audit.view.view import ClusterView, Subject
+from kubestow.models.cluster import rollout_admission
+from kubestow.models.cluster.admission import Admission
+from kubestow.models.kube.objects import Namespace, ObjectMeta, Pod, is_terminating
+from kubestow.models.workloads.deployment_rollout import Pace, old_pods
+from kubestow.models.workloads.pods import NotAdmitted, admitted
+from kubestow.solver.rollout.quota_flow import halts
 
 
 def refused_by_quotas(view: ClusterView, subjects: Sequence[tuple[Subject, Pace]]) -> set[int]:

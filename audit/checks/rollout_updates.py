@@ -9,13 +9,13 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from audit.view.finding import Code, some
-from audit.view.view import ClusterView, Subject
-from models.documents import placement as doc
-from models.documents.findings.audit import Finding
-from models.snapshot.snapshot import InputError, Snapshot
-from solver.rollout.simulate import roll_out
-from solver.runtime.options import Options
+from kubestow.audit.view.finding import Code, some
+from kubestow.audit.view.view import ClusterView, Subject
+from kubestow.models.documents import placement as doc
+from kubestow.models.documents.findings.audit import Finding
+from kubestow.models.snapshot.snapshot import InputError, Snapshot
+from kubestow.solver.rollout.simulate import roll_out
+from kubestow.solver.runtime.options import Options
 
 #: Pods of one workload that are followed one by one.
 FOLLOWED: Final = 300

@@ -14,21 +14,21 @@ from typing import Any, Final
 
 import msgspec
 
-from audit.checks.rollout_flow import Flow
-from audit.checks.rollout_quotas import refused_by_quotas
-from audit.checks.rollout_updates import stuck_updates
-from audit.view.finding import Code, some
-from audit.view.usable_nodes import UsableNodes
-from audit.view.view import ClusterView, Subject
-from models.documents import placement as doc
-from models.documents.findings.audit import Finding
-from models.documents.policy import Policy
-from models.kube.objects import is_terminating
-from models.snapshot.snapshot import InputError, Snapshot
-from models.workloads.deployment_rollout import DEFAULT, Pace, pace, scaled
-from solver.executors.pool import Question
-from solver.rollout.simulate import roll_out
-from solver.runtime.options import Options
+from kubestow.audit.checks.rollout_flow import Flow
+from kubestow.audit.checks.rollout_quotas import refused_by_quotas
+from kubestow.audit.checks.rollout_updates import stuck_updates
+from kubestow.audit.view.finding import Code, some
+from kubestow.audit.view.usable_nodes import UsableNodes
+from kubestow.audit.view.view import ClusterView, Subject
+from kubestow.models.documents import placement as doc
+from kubestow.models.documents.findings.audit import Finding
+from kubestow.models.documents.policy import Policy
+from kubestow.models.kube.objects import is_terminating
+from kubestow.models.snapshot.snapshot import InputError, Snapshot
+from kubestow.models.workloads.deployment_rollout import DEFAULT, Pace, pace, scaled
+from kubestow.solver.executors.pool import Question
+from kubestow.solver.rollout.simulate import roll_out
+from kubestow.solver.runtime.options import Options
 
 #: Seconds that one rollout may be searched for; those that deadlock do so within their first waves.
 EACH: Final = 10.0

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from audit.view.finding import Code
-from audit.view.view import ClusterView
-from models.documents.findings.audit import Finding
-from models.kube.objects import is_terminal, is_terminating
-from models.workloads.view import listed
+from kubestow.audit.view.finding import Code
+from kubestow.audit.view.view import ClusterView
+from kubestow.models.documents.findings.audit import Finding
+from kubestow.models.kube.objects import is_terminal, is_terminating
+from kubestow.models.workloads.view import listed
 
 UNSEEN: Final = Code(
     "KS226", "scheduler-not-seen", "warning",

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from audit.view.finding import Code, some
-from audit.view.label_matches import ADDED, LabelMatches, custom_maker
-from audit.view.pod_terms import PodTerm
-from audit.view.usable_nodes import wanted
-from audit.view.view import ClusterView, Subject
-from models.cluster.unknown_namespaces import SENTENCE
-from models.documents.findings.audit import Finding, Severity
-from models.kube.selectors import Selector, requirement_holds, selector_matches
-from models.workloads.checks import describe
-from models.workloads.view import selector as adopts
+from kubestow.audit.view.finding import Code, some
+from kubestow.audit.view.label_matches import ADDED, LabelMatches, custom_maker
+from kubestow.audit.view.pod_terms import PodTerm
+from kubestow.audit.view.usable_nodes import wanted
+from kubestow.audit.view.view import ClusterView, Subject
+from kubestow.models.cluster.unknown_namespaces import SENTENCE
+from kubestow.models.documents.findings.audit import Finding, Severity
+from kubestow.models.kube.selectors import Selector, requirement_holds, selector_matches
+from kubestow.models.workloads.checks import describe
+from kubestow.models.workloads.view import selector as adopts
 
 _DEAD: Final = Code(
     "KS201", "selector-matches-nothing", "warning",

@@ -1,8 +1,8 @@
 """Hard topology spread that can never hold for all replicas, or is blocked by a domain that counts and takes nobody.
 
-A domain may hold at most the minimum over all domains that count, plus maxSkew (solver.rules.pod_topology_spread). The minimum can rise no
-higher than what the fullest packing of the poorest domain gives, which bounds how many pods the others take: an upper bound, as each
-constraint is judged alone and other rules may take room away as well.
+A domain may hold at most the minimum over all domains that count, plus maxSkew (kubestow.solver.rules.pod_topology_spread). The minimum can
+rise no higher than what the fullest packing of the poorest domain gives, which bounds how many pods the others take: an upper bound, as
+each constraint is judged alone and other rules may take room away as well.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from typing import Final
 
 import numpy as np
 
-from audit.view.finding import Code, some
-from audit.view.usable_nodes import Place, UsableNodes, grave, running, wanted
-from audit.view.view import ClusterView, Subject
-from models.admission.deprecated_labels import hint
-from models.cluster.cluster import Ints, Spread, domain_sum
-from models.documents.findings.audit import Finding, Severity
-from models.kube.selectors import Bools, selector_matches
-from models.snapshot.scope import select
-from solver.rules.node_resources_fit import NodeResourcesFit
-from solver.rules.pod_topology_spread import PodTopologySpread, Tally
+from kubestow.audit.view.finding import Code, some
+from kubestow.audit.view.usable_nodes import Place, UsableNodes, grave, running, wanted
+from kubestow.audit.view.view import ClusterView, Subject
+from kubestow.models.admission.deprecated_labels import hint
+from kubestow.models.cluster.cluster import Ints, Spread, domain_sum
+from kubestow.models.documents.findings.audit import Finding, Severity
+from kubestow.models.kube.selectors import Bools, selector_matches
+from kubestow.models.snapshot.scope import select
+from kubestow.solver.rules.node_resources_fit import NodeResourcesFit
+from kubestow.solver.rules.pod_topology_spread import PodTopologySpread, Tally
 
 _FEW: Final = Code(
     "KS401", "min-domains-missing", "error",

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from audit.view.finding import Code, some
-from audit.view.view import ClusterView
-from models.documents.findings.audit import Finding
+from kubestow.audit.view.finding import Code, some
+from kubestow.audit.view.view import ClusterView
+from kubestow.models.documents.findings.audit import Finding
 
 UNREAD: Final = Code(
     "KS809", "pod-template-not-read", "error", "A pod template in an object of a kind that kubestow does not read",

@@ -15,14 +15,14 @@ from typing import Final
 import msgspec
 import numpy as np
 
-from models.cluster.cluster import Cluster, Ints
-from models.cluster.compile import compile_cluster
-from models.documents.policy import Policy
-from models.kube.objects import controller_of
-from models.snapshot.scope import select
-from models.snapshot.snapshot import Snapshot
-from solver import rules
-from solver.rollout.state import ungrouped
+from kubestow.models.cluster.cluster import Cluster, Ints
+from kubestow.models.cluster.compile import compile_cluster
+from kubestow.models.documents.policy import Policy
+from kubestow.models.kube.objects import controller_of
+from kubestow.models.snapshot.scope import select
+from kubestow.models.snapshot.snapshot import Snapshot
+from kubestow.solver import rules
+from kubestow.solver.rollout.state import ungrouped
 
 #: Continuations that are all looked at, if there are no more; with many pods in the cluster fewer, so many pods over all of them.
 LEAVES: Final = 1024
@@ -64,7 +64,7 @@ class Scheduler:
         after = replace(self.snapshot, pods=pods)
         claiming = [self.snapshot.pods[i] for i in self.homes if self.snapshot.pods[i].spec.resourceClaims]
         if claiming:
-            from models.devices.allocating import released
+            from kubestow.models.devices.allocating import released
 
             after = replace(after, resource_claims=released(after, claiming))
         scope = select(after)

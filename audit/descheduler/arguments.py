@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final
 import msgspec
 from msgspec import Meta
 
-from models.kube.objects import LabelSelector, LabelSelectorRequirement
+from kubestow.models.kube.objects import LabelSelector, LabelSelectorRequirement
 
 Count = Annotated[int, Meta(ge=0)]
 Share = Annotated[float, Meta(ge=0, le=100)]

@@ -9,11 +9,11 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any, Final
 
-from audit.descheduler import duplicates, spread, utilization, violations
-from audit.descheduler.evictor import Budgets, Evictor, Ledger, Request
-from audit.descheduler.policy import Policy
-from audit.descheduler.turn import Turn
-from audit.descheduler.world import World
+from kubestow.audit.descheduler import duplicates, spread, utilization, violations
+from kubestow.audit.descheduler.evictor import Budgets, Evictor, Ledger, Request
+from kubestow.audit.descheduler.policy import Policy
+from kubestow.audit.descheduler.turn import Turn
+from kubestow.audit.descheduler.world import World
 
 _STRATEGIES: Final[dict[str, Callable[[Turn, Any], None]]] = {
     "RemovePodsViolatingInterPodAntiAffinity": violations.inter_pod_anti_affinity,

@@ -10,9 +10,9 @@ from typing import Any
 
 import msgspec
 
-from audit.descheduler.arguments import Duplicates
-from audit.descheduler.turn import Turn
-from models.kube.objects import Pod
+from kubestow.audit.descheduler.arguments import Duplicates
+from kubestow.audit.descheduler.turn import Turn
+from kubestow.models.kube.objects import Pod
 
 #: Namespace, kind and name of an owner, and the sorted images.
 _Owner = tuple[str, str, str, tuple[str, ...]]

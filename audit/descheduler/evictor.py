@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-from audit.descheduler.policy import CRITICAL, Policy, PolicyProfile
-from audit.descheduler.world import PREFER_NO_EVICTION, World
-from models.disruption.node_selection import parse
-from models.disruption.pod_disruption_budgets import budgets, ignores_budgets
-from models.kube.objects import Pod, is_terminating
-from models.kube.selectors import Selector, canonical, selector_matches
-from models.snapshot.snapshot import Snapshot
+from kubestow.audit.descheduler.policy import CRITICAL, Policy, PolicyProfile
+from kubestow.audit.descheduler.world import PREFER_NO_EVICTION, World
+from kubestow.models.disruption.node_selection import parse
+from kubestow.models.disruption.pod_disruption_budgets import budgets, ignores_budgets
+from kubestow.models.kube.objects import Pod, is_terminating
+from kubestow.models.kube.selectors import Selector, canonical, selector_matches
+from kubestow.models.snapshot.snapshot import Snapshot
 
 EVICT: Final = "descheduler.alpha.kubernetes.io/evict"
 #: Evictions that something else than the Eviction API carries out, and how the descheduler waits for it, are not modelled.

@@ -9,12 +9,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from audit.descheduler import arguments as args
-from models.disruption.node_selection import parse
-from models.documents import settings_file
-from models.kube.objects import LabelSelector
-from models.snapshot import yaml_reader
-from models.snapshot.snapshot import InputError, Snapshot
+from kubestow.audit.descheduler import arguments as args
+from kubestow.models.disruption.node_selection import parse
+from kubestow.models.documents import settings_file
+from kubestow.models.kube.objects import LabelSelector
+from kubestow.models.snapshot import yaml_reader
+from kubestow.models.snapshot.snapshot import InputError, Snapshot
 
 API_VERSION: Final = "descheduler/v1alpha2"
 #: Priorities from here on are those of system-critical pods.

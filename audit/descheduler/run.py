@@ -7,20 +7,20 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import get_args
 
-from audit.descheduler import arguments as args
-from audit.descheduler import cycle
-from audit.descheduler.aftermath import Scheduler, recreated
-from audit.descheduler.evictor import BACKGROUND, Budgets, Request
-from audit.descheduler.policy import Policy
-from audit.descheduler.world import Facts, World
-from audit.settings import Settings
-from models.documents.findings.descheduler import DeschedulerAudit, Often, PlanInstead, PolicyEviction, Range, StrategyResult
-from models.documents.rebalance_plan import Goal, RebalancePlan
-from models.kube.objects import pod_key
-from models.snapshot.scope import is_mirror
-from models.snapshot.snapshot import Snapshot
-from solver.rebalance.problem.options import PlanOptions
-from solver.rebalance.rebalance import rebalance
+from kubestow.audit.descheduler import arguments as args
+from kubestow.audit.descheduler import cycle
+from kubestow.audit.descheduler.aftermath import Scheduler, recreated
+from kubestow.audit.descheduler.evictor import BACKGROUND, Budgets, Request
+from kubestow.audit.descheduler.policy import Policy
+from kubestow.audit.descheduler.world import Facts, World
+from kubestow.audit.settings import Settings
+from kubestow.models.documents.findings.descheduler import DeschedulerAudit, Often, PlanInstead, PolicyEviction, Range, StrategyResult
+from kubestow.models.documents.rebalance_plan import Goal, RebalancePlan
+from kubestow.models.kube.objects import pod_key
+from kubestow.models.snapshot.scope import is_mirror
+from kubestow.models.snapshot.snapshot import Snapshot
+from kubestow.solver.rebalance.problem.options import PlanOptions
+from kubestow.solver.rebalance.rebalance import rebalance
 
 
 def judge(snapshot: Snapshot, policy: Policy, settings: Settings) -> DeschedulerAudit:

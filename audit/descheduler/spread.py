@@ -13,10 +13,10 @@ from math import ceil
 
 import numpy as np
 
-from audit.descheduler.arguments import TopologySpread
-from audit.descheduler.turn import Turn
-from models.kube.objects import TopologySpreadConstraint, is_terminating
-from models.kube.selectors import Bools, Selector, canonical, label_key_requirements, selector_matches
+from kubestow.audit.descheduler.arguments import TopologySpread
+from kubestow.audit.descheduler.turn import Turn
+from kubestow.models.kube.objects import TopologySpreadConstraint, is_terminating
+from kubestow.models.kube.selectors import Bools, Selector, canonical, label_key_requirements, selector_matches
 
 
 @dataclass

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from audit.descheduler.arguments import Chosen
-from audit.descheduler.evictor import Answer, Evictor, Request
-from models.kube.selectors import canonical, selector_matches
+from kubestow.audit.descheduler.arguments import Chosen
+from kubestow.audit.descheduler.evictor import Answer, Evictor, Request
+from kubestow.models.kube.selectors import canonical, selector_matches
 
 
 @dataclass

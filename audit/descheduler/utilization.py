@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from audit.descheduler.arguments import HighUtilization, LowUtilization, Namespaces
-from audit.descheduler.turn import Turn
-from models.kube.objects import Pod
+from kubestow.audit.descheduler.arguments import HighUtilization, LowUtilization, Namespaces
+from kubestow.audit.descheduler.turn import Turn
+from kubestow.models.kube.objects import Pod
 
 _BASIC: Final = ("cpu", "memory", "pods")
 _Shares = Mapping[str, float]

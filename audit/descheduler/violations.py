@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from audit.descheduler.arguments import AntiAffinity, Chosen, NodeAffinity, NodeTaints
-from audit.descheduler.evictor import Evictor
-from audit.descheduler.turn import Turn
-from audit.descheduler.world import anti_affinity, term_scope
-from models.kube.objects import Taint, pod_key
+from kubestow.audit.descheduler.arguments import AntiAffinity, Chosen, NodeAffinity, NodeTaints
+from kubestow.audit.descheduler.evictor import Evictor
+from kubestow.audit.descheduler.turn import Turn
+from kubestow.audit.descheduler.world import anti_affinity, term_scope
+from kubestow.models.kube.objects import Taint, pod_key
 
 
 def inter_pod_anti_affinity(turn: Turn, args: AntiAffinity) -> None:

@@ -12,11 +12,11 @@ from typing import Final
 
 import numpy as np
 
-from models.kube.objects import LabelSelector, Pod, PodAffinityTerm, is_terminal
-from models.kube.pod_requests import allocatable, pod_request
-from models.kube.pod_spec import qos_class
-from models.kube.selectors import Bools, NodeTable, Selector, Tolerations, canonical, selector_matches
-from models.snapshot.snapshot import Snapshot
+from kubestow.models.kube.objects import LabelSelector, Pod, PodAffinityTerm, is_terminal
+from kubestow.models.kube.pod_requests import allocatable, pod_request
+from kubestow.models.kube.pod_spec import qos_class
+from kubestow.models.kube.selectors import Bools, NodeTable, Selector, Tolerations, canonical, selector_matches
+from kubestow.models.snapshot.snapshot import Snapshot
 
 _HARD: Final = frozenset({"NoSchedule", "NoExecute"})
 _EFFECTS: Final = frozenset({"NoSchedule", "NoExecute", "PreferNoSchedule"})

@@ -10,21 +10,21 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from audit.gate.changes import Change
-from models.cluster import rollout_admission
-from models.cluster.admission import QUOTA, Admission, Refusal, may_refuse, usage
-from models.cluster.rollout_admission import Book, RolloutAdmission
-from models.documents.placement import Reason, Rollout
-from models.documents.policy import Policy
-from models.kube.objects import ObjectMeta, Pod, pod_key
-from models.kube.workload_objects import DeploymentStrategy, RollingUpdate
-from models.snapshot.snapshot import Snapshot
-from models.workloads.deployment_rollout import Old, old_pods, pace, scaled
-from models.workloads.expand import owned
-from models.workloads.pods import admitted
-from models.workloads.view import view
-from solver.rollout.quota_flow import halts, raised
-from solver.runtime.options import Options
+from kubestow.audit.gate.changes import Change
+from kubestow.models.cluster import rollout_admission
+from kubestow.models.cluster.admission import QUOTA, Admission, Refusal, may_refuse, usage
+from kubestow.models.cluster.rollout_admission import Book, RolloutAdmission
+from kubestow.models.documents.placement import Reason, Rollout
+from kubestow.models.documents.policy import Policy
+from kubestow.models.kube.objects import ObjectMeta, Pod, pod_key
+from kubestow.models.kube.workload_objects import DeploymentStrategy, RollingUpdate
+from kubestow.models.snapshot.snapshot import Snapshot
+from kubestow.models.workloads.deployment_rollout import Old, old_pods, pace, scaled
+from kubestow.models.workloads.expand import owned
+from kubestow.models.workloads.pods import admitted
+from kubestow.models.workloads.view import view
+from kubestow.solver.rollout.quota_flow import halts, raised
+from kubestow.solver.runtime.options import Options
 
 MULTI_ATTACH = "MultiAttach"
 Blame = tuple[str, str]  # a rule, and its sentence

@@ -8,18 +8,18 @@ from typing import Any, Final
 
 import msgspec
 
-from audit.gate import templates
-from audit.view.finding import some
-from models.documents.findings.check import Action
-from models.kube import kinds
-from models.kube.objects import Pod, controller_of, pod_key
-from models.kube.workload_objects import Deployment
-from models.snapshot.snapshot import Snapshot
-from models.workloads import checks, replicas
-from models.workloads.checks import held_by_buffers, is_held
-from models.workloads.expand import made_by_another, owned
-from models.workloads.ownership import named
-from models.workloads.view import Workload, labelled, listed, selector, view
+from kubestow.audit.gate import templates
+from kubestow.audit.view.finding import some
+from kubestow.models.documents.findings.check import Action
+from kubestow.models.kube import kinds
+from kubestow.models.kube.objects import Pod, controller_of, pod_key
+from kubestow.models.kube.workload_objects import Deployment
+from kubestow.models.snapshot.snapshot import Snapshot
+from kubestow.models.workloads import checks, replicas
+from kubestow.models.workloads.checks import held_by_buffers, is_held
+from kubestow.models.workloads.expand import made_by_another, owned
+from kubestow.models.workloads.ownership import named
+from kubestow.models.workloads.view import Workload, labelled, listed, selector, view
 
 #: Kinds whose controllers replace pods when the template changes; those of others stay until something else ends them.
 _ROLLING: Final = ("Deployment", "StatefulSet", "DaemonSet")
@@ -124,7 +124,7 @@ def changes(snapshot: Snapshot, manifests: Snapshot, merged: Snapshot, differing
 
     Args:
         merged: The cluster with the manifests' objects.
-        differing: Workloads whose templates differ in fields that placement does not read (:mod:`audit.gate.unread_fields`).
+        differing: Workloads whose templates differ in fields that placement does not read (:mod:`kubestow.audit.gate.unread_fields`).
     """
     held = held_by_buffers(merged)
     own = [obj for obj in map(labelled, listed(manifests)) if not made_by_another(obj, merged) and not is_held(obj, held)]

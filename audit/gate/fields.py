@@ -6,12 +6,12 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from audit.gate.changes import Change
-from audit.view.container_fields import host_port, requesting
-from models.cluster.admission import BY_COST
-from models.kube import objects
-from models.kube.pod_spec import required_terms
-from models.workloads.view import view
+from kubestow.audit.gate.changes import Change
+from kubestow.audit.view.container_fields import host_port, requesting
+from kubestow.models.cluster.admission import BY_COST
+from kubestow.models.kube import objects
+from kubestow.models.kube.pod_spec import required_terms
+from kubestow.models.workloads.view import view
 
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 #: What a pod's own object has where a workload's has it in the template.

@@ -12,26 +12,26 @@ from typing import Final
 
 import msgspec
 
-from audit.checks.rollouts import DEADLOCK, HALT, PREEMPTS
-from audit.gate.admission import waiting as sorted_waiting
-from audit.gate.changes import Change, as_applied, changes, not_compared, put_in_place
-from audit.gate.fields import blamed, in_template, without_places
-from audit.gate.helm_hooks import judge_hooks
-from audit.gate.placing import Outcome, Placing
-from audit.gate.stepping import Verdict
-from audit.run import AuditOptions, examine
-from audit.selection import Chosen, Names
-from models.documents.findings.audit import SEVERITIES, Audit, Finding
-from models.documents.findings.audit_selection import AuditBaseline, KnownFinding
-from models.documents.findings.check import Check, Fault, Position, WorkloadFit
-from models.documents.placement import SnapshotRef
-from models.kube.objects import pod_key
-from models.positions.find import Positions
-from models.snapshot.scope import select
-from models.snapshot.snapshot import InputError, Snapshot
-from models.workloads.merge import merge
-from models.workloads.view import listed, view
-from solver.runtime.options import OnProgress, Options
+from kubestow.audit.checks.rollouts import DEADLOCK, HALT, PREEMPTS
+from kubestow.audit.gate.admission import waiting as sorted_waiting
+from kubestow.audit.gate.changes import Change, as_applied, changes, not_compared, put_in_place
+from kubestow.audit.gate.fields import blamed, in_template, without_places
+from kubestow.audit.gate.helm_hooks import judge_hooks
+from kubestow.audit.gate.placing import Outcome, Placing
+from kubestow.audit.gate.stepping import Verdict
+from kubestow.audit.run import AuditOptions, examine
+from kubestow.audit.selection import Chosen, Names
+from kubestow.models.documents.findings.audit import SEVERITIES, Audit, Finding
+from kubestow.models.documents.findings.audit_selection import AuditBaseline, KnownFinding
+from kubestow.models.documents.findings.check import Check, Fault, Position, WorkloadFit
+from kubestow.models.documents.placement import SnapshotRef
+from kubestow.models.kube.objects import pod_key
+from kubestow.models.positions.find import Positions
+from kubestow.models.snapshot.scope import select
+from kubestow.models.snapshot.snapshot import InputError, Snapshot
+from kubestow.models.workloads.merge import merge
+from kubestow.models.workloads.view import listed, view
+from kubestow.solver.runtime.options import OnProgress, Options
 
 #: Codes about the control plane and the labels of nodes, which manifests of workloads do not change.
 _OF_NODES: Final = "KS9"
@@ -278,7 +278,7 @@ def _audited(snapshot: Snapshot, run: _Run, newcomers: frozenset[str]) -> tuple[
 
 
 def fingerprint(code: str, ref: str, place: str) -> str:
-    """Return a hash of code, object and field. ``place``: the field, as :func:`audit.gate.fields.without_places` has it."""
+    """Return a hash of code, object and field. ``place``: the field, as :func:`kubestow.audit.gate.fields.without_places` has it."""
     return hashlib.sha256("\0".join((code, ref, place)).encode()).hexdigest()[:32]
 
 

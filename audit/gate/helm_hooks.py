@@ -10,14 +10,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from audit.gate.placing import Outcome
-from audit.gate.stepping import Verdict
-from models.helm.hooks import Hook, is_hook, running_before
-from models.kube import kinds
-from models.kube.objects import pod_key
-from models.snapshot.snapshot import Snapshot
-from models.workloads.expand import owned
-from models.workloads.ownership import named
+from kubestow.audit.gate.placing import Outcome
+from kubestow.audit.gate.stepping import Verdict
+from kubestow.models.helm.hooks import Hook, is_hook, running_before
+from kubestow.models.kube import kinds
+from kubestow.models.kube.objects import pod_key
+from kubestow.models.snapshot.snapshot import Snapshot
+from kubestow.models.workloads.expand import owned
+from kubestow.models.workloads.ownership import named
 
 _THERE: Final = "metadata.annotations: the cluster has this hook already, expected helm.sh/hook-delete-policy before-hook-creation"
 _NOT_RUN: Final = "Helm hooks that run after the release are not judged: the release itself does not fit"

@@ -10,32 +10,32 @@ from typing import Final
 
 import msgspec
 
-from audit.gate.admission import Clusters, Waiting, rejected, remaining
-from audit.gate.changes import Change, placeable
-from audit.gate.states import bound, mounted, without
-from audit.gate.stepping import TOO_LATE, Course, Ordinals, Rolled, Verdict, surging, without_a_pod
-from audit.gate.updates import followed
-from audit.view.finding import some
-from audit.view.usable_nodes import INDIFFERENT
-from models.cluster.storage.attachments import split_volumes
-from models.cluster.storage.never_bound import never_bound
-from models.devices.shared_gpus import adapter
-from models.documents.findings.check import Fit
-from models.documents.placement import Placement, Unmodelled
-from models.edits.edits import shrink
-from models.gangs import unreadable
-from models.kube import objects
-from models.kube.pod_spec import required_terms
-from models.snapshot.snapshot import InputError, Snapshot
-from models.workloads import replicas
-from models.workloads.deployment_rollout import ranked_alike
-from models.workloads.expand import expand, owned
-from models.workloads.rollout_input import read
-from models.workloads.view import view
-from solver.rollout.quota_flow import halts
-from solver.rollout.simulate import OVERTAKEN, problem_of, roll_out
-from solver.runtime.options import OnProgress, Options
-from solver.solve import place
+from kubestow.audit.gate.admission import Clusters, Waiting, rejected, remaining
+from kubestow.audit.gate.changes import Change, placeable
+from kubestow.audit.gate.states import bound, mounted, without
+from kubestow.audit.gate.stepping import TOO_LATE, Course, Ordinals, Rolled, Verdict, surging, without_a_pod
+from kubestow.audit.gate.updates import followed
+from kubestow.audit.view.finding import some
+from kubestow.audit.view.usable_nodes import INDIFFERENT
+from kubestow.models.cluster.storage.attachments import split_volumes
+from kubestow.models.cluster.storage.never_bound import never_bound
+from kubestow.models.devices.shared_gpus import adapter
+from kubestow.models.documents.findings.check import Fit
+from kubestow.models.documents.placement import Placement, Unmodelled
+from kubestow.models.edits.edits import shrink
+from kubestow.models.gangs import unreadable
+from kubestow.models.kube import objects
+from kubestow.models.kube.pod_spec import required_terms
+from kubestow.models.snapshot.snapshot import InputError, Snapshot
+from kubestow.models.workloads import replicas
+from kubestow.models.workloads.deployment_rollout import ranked_alike
+from kubestow.models.workloads.expand import expand, owned
+from kubestow.models.workloads.rollout_input import read
+from kubestow.models.workloads.view import view
+from kubestow.solver.rollout.quota_flow import halts
+from kubestow.solver.rollout.simulate import OVERTAKEN, problem_of, roll_out
+from kubestow.solver.runtime.options import OnProgress, Options
+from kubestow.solver.solve import place
 
 #: The share of the time that is left which one search may take.
 _SHARE: Final = 0.5

@@ -8,10 +8,10 @@ from typing import Final
 
 import msgspec
 
-from audit.gate.changes import Change
-from models.kube import objects
-from models.snapshot.snapshot import Snapshot
-from models.workloads.expand import owned
+from kubestow.audit.gate.changes import Change
+from kubestow.models.kube import objects
+from kubestow.models.snapshot.snapshot import Snapshot
+from kubestow.models.workloads.expand import owned
 
 #: What a pod that was placed counts as.
 _RUNNING: Final = objects.PodStatus(phase="Running", conditions=[objects.PodCondition("Ready", "True")])

@@ -9,18 +9,18 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 
-from audit.gate.admission import Blame, Waiting
-from audit.gate.changes import Change
-from audit.gate.states import ordinal, orphaned, without_pods
-from models.documents.findings.check import Fit
-from models.documents.placement import Placement
-from models.kube import objects
-from models.snapshot.snapshot import Snapshot
-from models.workloads import replicas
-from models.workloads.daemon_sets import target
-from models.workloads.deployment_rollout import is_ready, scaled
-from models.workloads.expand import owned
-from models.workloads.view import view
+from kubestow.audit.gate.admission import Blame, Waiting
+from kubestow.audit.gate.changes import Change
+from kubestow.audit.gate.states import ordinal, orphaned, without_pods
+from kubestow.models.documents.findings.check import Fit
+from kubestow.models.documents.placement import Placement
+from kubestow.models.kube import objects
+from kubestow.models.snapshot.snapshot import Snapshot
+from kubestow.models.workloads import replicas
+from kubestow.models.workloads.daemon_sets import target
+from kubestow.models.workloads.deployment_rollout import is_ready, scaled
+from kubestow.models.workloads.expand import owned
+from kubestow.models.workloads.view import view
 
 TOO_LATE: Final = "its rolling update was not judged to its end: the time was up (--time-limit)"
 
@@ -67,7 +67,7 @@ class Verdict:
 
 
 class Placer(Protocol):
-    """What places pods on the way: :class:`audit.gate.placing.Placing`, which explains the arguments."""
+    """What places pods on the way: :class:`kubestow.audit.gate.placing.Placing`, which explains the arguments."""
 
     start: Snapshot
     waiting: Waiting

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from models.kube.objects import Container
-from models.workloads.ownership import HASH
-from models.workloads.template import DIGESTS, annotation_digest, annotation_digests, essence, read_digests
-from models.workloads.view import Workload
+from kubestow.models.kube.objects import Container
+from kubestow.models.workloads.ownership import HASH
+from kubestow.models.workloads.template import DIGESTS, annotation_digest, annotation_digests, essence, read_digests
+from kubestow.models.workloads.view import Workload
 
 #: Labels that the API server gives the template of a Job (pkg/registry/batch/job/strategy.go, generateSelector).
 _OF_JOBS: Final = ("controller-uid", "job-name", "batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name")

@@ -2,7 +2,7 @@
 
 An API server only ever adds to what a manifest states: defaults. So a template is unchanged if each field of the manifest is in the stored
 one, and if the stored one has no field without a default that the manifest lacks. Fields that placement reads are compared by
-:mod:`audit.gate.templates`.
+:mod:`kubestow.audit.gate.templates`.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from typing import Any, Final
 
 import msgspec
 
-from models.kube import kinds, objects, quantity
-from models.snapshot.bundles import reads_as_json
-from models.snapshot.decode import JSON_ERRORS, MAX_LIST_DEPTH, documents_of, head_of, is_list
-from models.snapshot.yaml_reader import YamlError, documents
+from kubestow.models.kube import kinds, objects, quantity
+from kubestow.models.snapshot.bundles import reads_as_json
+from kubestow.models.snapshot.decode import JSON_ERRORS, MAX_LIST_DEPTH, documents_of, head_of, is_list
+from kubestow.models.snapshot.yaml_reader import YamlError, documents
 
 #: Fields of pod specs and containers that are read, and compared as such; security contexts are read in part, for notes.
 _READ: Final = (frozenset(objects.PodSpec.__struct_fields__) | {"resources", "ephemeral", "serviceAccount"}) - {

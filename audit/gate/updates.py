@@ -6,12 +6,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
-from audit.gate.admission import rejected
-from audit.gate.changes import Change
-from audit.gate.stepping import Verdict
-from models.documents.placement import Placement
-from models.snapshot.snapshot import InputError, Snapshot
-from models.workloads.expand import owned
+from kubestow.audit.gate.admission import rejected
+from kubestow.audit.gate.changes import Change
+from kubestow.audit.gate.stepping import Verdict
+from kubestow.models.documents.placement import Placement
+from kubestow.models.snapshot.snapshot import InputError, Snapshot
+from kubestow.models.workloads.expand import owned
 
 #: Pods of one workload that are followed one by one.
 FOLLOWED: Final = 300

@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Final
 
-from audit.karpenter.pools import CAPACITY_TYPE, INITIALIZED, POOL, NodePool, Pools
-from audit.karpenter.prices import TYPE, ZONE, Prices
-from models.disruption.pod_disruption_budgets import DisruptionBudget, budgets
-from models.kube.objects import Node, Pod, Taint, is_terminal, is_terminating, pod_key
-from models.kube.selectors import Tolerations
-from models.snapshot.snapshot import Snapshot
+from kubestow.audit.karpenter.pools import CAPACITY_TYPE, INITIALIZED, POOL, NodePool, Pools
+from kubestow.audit.karpenter.prices import TYPE, ZONE, Prices
+from kubestow.models.disruption.pod_disruption_budgets import DisruptionBudget, budgets
+from kubestow.models.kube.objects import Node, Pod, Taint, is_terminal, is_terminating, pod_key
+from kubestow.models.kube.selectors import Tolerations
+from kubestow.models.snapshot.snapshot import Snapshot
 
 DO_NOT_DISRUPT: Final = "karpenter.sh/do-not-disrupt"
 _DELETION_COST: Final = "controller.kubernetes.io/pod-deletion-cost"

@@ -12,18 +12,18 @@ from typing import Final
 
 import msgspec
 
-from audit.karpenter.candidates import Candidate, Field, interwoven, is_reschedulable, survey
-from audit.karpenter.pools import POOL, NodePool, Pools
-from audit.karpenter.prices import Prices, offered, type_of, within_limits
-from audit.karpenter.simulation import Fits, Simulation
-from models.catalogue import money
-from models.catalogue.catalogue import Offer
-from models.catalogue.nodes import Newcomers
-from models.documents.findings.karpenter import Command, Method
-from models.documents.policy import Policy
-from models.kube import quantity
-from models.kube.objects import controller_of, pod_key
-from models.snapshot.snapshot import Snapshot
+from kubestow.audit.karpenter.candidates import Candidate, Field, interwoven, is_reschedulable, survey
+from kubestow.audit.karpenter.pools import POOL, NodePool, Pools
+from kubestow.audit.karpenter.prices import Prices, offered, type_of, within_limits
+from kubestow.audit.karpenter.simulation import Fits, Simulation
+from kubestow.models.catalogue import money
+from kubestow.models.catalogue.catalogue import Offer
+from kubestow.models.catalogue.nodes import Newcomers
+from kubestow.models.documents.findings.karpenter import Command, Method
+from kubestow.models.documents.policy import Policy
+from kubestow.models.kube import quantity
+from kubestow.models.kube.objects import controller_of, pod_key
+from kubestow.models.snapshot.snapshot import Snapshot
 
 #: Nodes that are looked at together at most, and offers that are tried in the place of some.
 _BATCH: Final = 100

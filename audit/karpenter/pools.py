@@ -12,14 +12,14 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from audit.karpenter import schedule
-from models.documents import settings_file
-from models.kube import quantity
-from models.kube.lenient_decode import shorten
-from models.kube.objects import Taint
-from models.kube.quantity import QuantityError
-from models.snapshot import sources, yaml_reader
-from models.snapshot.snapshot import InputError
+from kubestow.audit.karpenter import schedule
+from kubestow.models.documents import settings_file
+from kubestow.models.kube import quantity
+from kubestow.models.kube.lenient_decode import shorten
+from kubestow.models.kube.objects import Taint
+from kubestow.models.kube.quantity import QuantityError
+from kubestow.models.snapshot import sources, yaml_reader
+from kubestow.models.snapshot.snapshot import InputError
 
 API_VERSION: Final = "karpenter.sh/v1"
 POOL: Final = "karpenter.sh/nodepool"

@@ -9,11 +9,11 @@ from typing import Final
 
 import msgspec
 
-from audit.karpenter.pools import CAPACITY_TYPE, INITIALIZED, POOL, NodePool
-from models.catalogue.catalogue import Catalogue, Offer, offers
-from models.documents.catalogue import Shape, ShapeTaint
-from models.kube import quantity
-from models.kube.objects import Node
+from kubestow.audit.karpenter.pools import CAPACITY_TYPE, INITIALIZED, POOL, NodePool
+from kubestow.models.catalogue.catalogue import Catalogue, Offer, offers
+from kubestow.models.documents.catalogue import Shape, ShapeTaint
+from kubestow.models.kube import quantity
+from kubestow.models.kube.objects import Node
 
 TYPE: Final = "node.kubernetes.io/instance-type"
 ZONE: Final = "topology.kubernetes.io/zone"

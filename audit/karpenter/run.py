@@ -7,21 +7,21 @@ from dataclasses import dataclass
 
 import msgspec
 
-from audit.karpenter.candidates import survey
-from audit.karpenter.consolidation import Consolidation
-from audit.karpenter.pools import POOL, Pools
-from audit.karpenter.prices import Prices, offered, unknown_requirements
-from audit.settings import Settings
-from models.catalogue import money
-from models.catalogue.catalogue import Catalogue
-from models.documents.catalogue import Price, Shape
-from models.documents.findings.karpenter import BlockedNode, KarpenterAudit, NodePoolState, Optimum
-from models.snapshot.scope import select
-from models.snapshot.snapshot import Snapshot
-from solver.capacity.size.options import SizeOptions
-from solver.capacity.size.size import size
-from solver.rebalance.problem.options import PlanOptions
-from solver.rebalance.rebalance import rebalance
+from kubestow.audit.karpenter.candidates import survey
+from kubestow.audit.karpenter.consolidation import Consolidation
+from kubestow.audit.karpenter.pools import POOL, Pools
+from kubestow.audit.karpenter.prices import Prices, offered, unknown_requirements
+from kubestow.audit.settings import Settings
+from kubestow.models.catalogue import money
+from kubestow.models.catalogue.catalogue import Catalogue
+from kubestow.models.documents.catalogue import Price, Shape
+from kubestow.models.documents.findings.karpenter import BlockedNode, KarpenterAudit, NodePoolState, Optimum
+from kubestow.models.snapshot.scope import select
+from kubestow.models.snapshot.snapshot import Snapshot
+from kubestow.solver.capacity.size.options import SizeOptions
+from kubestow.solver.capacity.size.size import size
+from kubestow.solver.rebalance.problem.options import PlanOptions
+from kubestow.solver.rebalance.rebalance import rebalance
 
 
 @dataclass(frozen=True)

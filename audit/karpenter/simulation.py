@@ -13,14 +13,14 @@ from dataclasses import dataclass, replace
 import msgspec
 import numpy as np
 
-from audit.karpenter.candidates import is_reschedulable
-from models.cluster.compile import compile_cluster
-from models.documents.policy import Policy
-from models.kube.objects import is_terminal
-from models.snapshot.scope import Scope, select
-from models.snapshot.snapshot import Snapshot
-from solver import rules
-from solver.rollout.state import ungrouped
+from kubestow.audit.karpenter.candidates import is_reschedulable
+from kubestow.models.cluster.compile import compile_cluster
+from kubestow.models.documents.policy import Policy
+from kubestow.models.kube.objects import is_terminal
+from kubestow.models.snapshot.scope import Scope, select
+from kubestow.models.snapshot.snapshot import Snapshot
+from kubestow.solver import rules
+from kubestow.solver.rollout.state import ungrouped
 
 
 @dataclass(frozen=True)

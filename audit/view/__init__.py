@@ -1,4 +1,5 @@
 """What checks look at: workloads with their pods and terms, who matches whom, which nodes a workload could use.
 
-Enter at :mod:`audit.view.view`; a code and a finding are made by :mod:`audit.view.finding`. It may import ``solver.rules`` and ``models``.
+Enter at :mod:`kubestow.audit.view.view`; a code and a finding are made by :mod:`kubestow.audit.view.finding`. It may import
+``kubestow.solver.rules`` and ``models``.
 """

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from models.kube import quantity
-from models.kube.objects import PodSpec
+from kubestow.models.kube import quantity
+from kubestow.models.kube.objects import PodSpec
 
 
 def requesting(spec: PodSpec, resource: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from models.documents.findings.audit import Finding, Severity
+from kubestow.models.documents.findings.audit import Finding, Severity
 
 
 @dataclass(frozen=True)

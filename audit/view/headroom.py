@@ -6,13 +6,13 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from audit.view.view import ClusterView
-from models.cluster.cluster import Ints
-from models.kube import pod_requests
-from models.kube.objects import Pod, pod_key
-from models.kube.selectors import Bools
-from models.snapshot.snapshot import InputError, Snapshot
-from solver.explain.conflict.wording import amount
+from kubestow.audit.view.view import ClusterView
+from kubestow.models.cluster.cluster import Ints
+from kubestow.models.kube import pod_requests
+from kubestow.models.kube.objects import Pod, pod_key
+from kubestow.models.kube.selectors import Bools
+from kubestow.models.snapshot.snapshot import InputError, Snapshot
+from kubestow.solver.explain.conflict.wording import amount
 
 RESOURCES = ("cpu", "memory")
 
@@ -25,7 +25,7 @@ class Requests:
         self._known: dict[tuple[int, ...], dict[str, int]] = {}
 
     def of(self, pod: Pod) -> dict[str, int]:
-        """Return the larger of spec and status, as :func:`models.kube.pod_requests.pod_request` does.
+        """Return the larger of spec and status, as :func:`kubestow.models.kube.pod_requests.pod_request` does.
 
         Raises:
             InputError: a quantity that cannot be read.

@@ -6,12 +6,12 @@ from typing import Final
 
 import numpy as np
 
-from audit.view.pod_terms import PodTerm, terms
-from audit.view.view import ClusterView, Subject
-from models.cluster.cluster import Matchers
-from models.kube.objects import Service, is_terminal, is_terminating
-from models.kube.selectors import Bools, Requirement, Selector
-from models.snapshot.snapshot import Snapshot
+from kubestow.audit.view.pod_terms import PodTerm, terms
+from kubestow.audit.view.view import ClusterView, Subject
+from kubestow.models.cluster.cluster import Matchers
+from kubestow.models.kube.objects import Service, is_terminal, is_terminating
+from kubestow.models.kube.selectors import Bools, Requirement, Selector
+from kubestow.models.snapshot.snapshot import Snapshot
 
 #: Labels that controllers add to the pods of a template, with values that no template tells.
 ADDED: Final = frozenset(

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from audit.view.finding import some
-from audit.view.view import ClusterView, Subject
-from models.cluster.unknown_namespaces import undecided_namespaces
-from models.kube import objects
-from models.kube.pod_spec import preferred_terms
-from models.kube.selectors import Selector, canonical, label_key_requirements
+from kubestow.audit.view.finding import some
+from kubestow.audit.view.view import ClusterView, Subject
+from kubestow.models.cluster.unknown_namespaces import undecided_namespaces
+from kubestow.models.kube import objects
+from kubestow.models.kube.pod_spec import preferred_terms
+from kubestow.models.kube.selectors import Selector, canonical, label_key_requirements
 
 HOSTNAME: Final = "kubernetes.io/hostname"
 PLUGINS: Final = {"affinity": "InterPodAffinity", "anti-affinity": "InterPodAffinity", "spread": "PodTopologySpread"}

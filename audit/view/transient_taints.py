@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from models.kube.objects import Taint
-from models.kube.selectors import UNSCHEDULABLE_TAINT
+from kubestow.models.kube.objects import Taint
+from kubestow.models.kube.selectors import UNSCHEDULABLE_TAINT
 
 _NODE: Final = "node.kubernetes.io/"
 #: Set by the node lifecycle controller, cloud providers, Cluster API and autoscalers, network and storage plugins that are starting.

@@ -9,18 +9,18 @@ from typing import Final
 import msgspec
 import numpy as np
 
-from audit.view.transient_taints import is_transient
-from audit.view.view import ClusterView, Subject
-from models.cluster.cluster import HARD_EFFECTS, Cluster, Ints, PodClass
-from models.cluster.compile import compile_cluster
-from models.documents.findings.audit import Severity
-from models.documents.policy import Multipliers, Policy
-from models.kube.objects import Pod
-from models.kube.selectors import Bools
-from models.snapshot.scope import Scope
-from models.workloads.replicas import job
-from solver.rules.base import PLENTY
-from solver.rules.node_static import NodeUnschedulable, TaintToleration
+from kubestow.audit.view.transient_taints import is_transient
+from kubestow.audit.view.view import ClusterView, Subject
+from kubestow.models.cluster.cluster import HARD_EFFECTS, Cluster, Ints, PodClass
+from kubestow.models.cluster.compile import compile_cluster
+from kubestow.models.documents.findings.audit import Severity
+from kubestow.models.documents.policy import Multipliers, Policy
+from kubestow.models.kube.objects import Pod
+from kubestow.models.kube.selectors import Bools
+from kubestow.models.snapshot.scope import Scope
+from kubestow.models.workloads.replicas import job
+from kubestow.solver.rules.base import PLENTY
+from kubestow.solver.rules.node_static import NodeUnschedulable, TaintToleration
 
 #: Where only hard rules are asked about.
 INDIFFERENT: Final = Multipliers(**dict.fromkeys(Multipliers.__struct_fields__, 0))

@@ -11,23 +11,23 @@ from typing import Any, Final, TypeVar, cast
 
 import msgspec
 
-from models.cluster.unknown_namespaces import Undecided, undecided
-from models.documents.policy import DEFAULT, Policy
-from models.execution.execution_grace import NO_HISTORY, History
-from models.kube import objects
-from models.kube.objects import Pod, controller_of, is_terminal, is_terminating, pod_key
-from models.kube.pod_spec import affinity_terms
-from models.kube.selectors import NodeTable
-from models.snapshot.scope import is_mirror
-from models.snapshot.snapshot import Snapshot
-from models.workloads.checks import Audience
-from models.workloads.ownership import HASH, OwnedPods, Owners
-from models.workloads.pods import NotAdmitted, admitted
-from models.workloads.replicas import asked, job_wanted, suspended
-from models.workloads.revisions import same_template
-from models.workloads.template import template_hash
-from models.workloads.view import Workload, labelled, listed, view
-from solver.executors.pool import Pool
+from kubestow.models.cluster.unknown_namespaces import Undecided, undecided
+from kubestow.models.documents.policy import DEFAULT, Policy
+from kubestow.models.execution.execution_grace import NO_HISTORY, History
+from kubestow.models.kube import objects
+from kubestow.models.kube.objects import Pod, controller_of, is_terminal, is_terminating, pod_key
+from kubestow.models.kube.pod_spec import affinity_terms
+from kubestow.models.kube.selectors import NodeTable
+from kubestow.models.snapshot.scope import is_mirror
+from kubestow.models.snapshot.snapshot import Snapshot
+from kubestow.models.workloads.checks import Audience
+from kubestow.models.workloads.ownership import HASH, OwnedPods, Owners
+from kubestow.models.workloads.pods import NotAdmitted, admitted
+from kubestow.models.workloads.replicas import asked, job_wanted, suspended
+from kubestow.models.workloads.revisions import same_template
+from kubestow.models.workloads.template import template_hash
+from kubestow.models.workloads.view import Workload, labelled, listed, view
+from kubestow.solver.executors.pool import Pool
 
 _change = msgspec.structs.replace
 _T = TypeVar("_T")

@@ -7,13 +7,13 @@ from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from typing import Final
 
-from checker.rules import resources
-from checker.violation import is_mirror, stays_with_node
-from models.documents.catalogue import Price, Shape
-from models.documents.sizing import Sizing
-from models.kube import objects
-from models.snapshot.snapshot import Snapshot
-from models.workloads.ownership import Owners
+from kubestow.checker.rules import resources
+from kubestow.checker.violation import is_mirror, stays_with_node
+from kubestow.models.documents.catalogue import Price, Shape
+from kubestow.models.documents.sizing import Sizing
+from kubestow.models.kube import objects
+from kubestow.models.snapshot.snapshot import Snapshot
+from kubestow.models.workloads.ownership import Owners
 
 _UNIT: Final = 1_000_000
 

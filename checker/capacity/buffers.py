@@ -10,17 +10,17 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from fractions import Fraction
 from typing import Any, Final
 
-from checker.placement import rest_faults
-from checker.placement_document import why_not_pending
-from checker.rules import resources
-from checker.violation import Violation
-from models.buffers.chunks import buffer_of, with_chunks
-from models.documents.headroom import BufferRoom, Headroom
-from models.documents.placement import Assignment, Placement, SnapshotRef
-from models.documents.policy import Policy
-from models.documents.sizing import Sizing
-from models.kube import objects, quantity, workload_objects
-from models.snapshot.snapshot import Snapshot
+from kubestow.checker.placement import rest_faults
+from kubestow.checker.placement_document import why_not_pending
+from kubestow.checker.rules import resources
+from kubestow.checker.violation import Violation
+from kubestow.models.buffers.chunks import buffer_of, with_chunks
+from kubestow.models.documents.headroom import BufferRoom, Headroom
+from kubestow.models.documents.placement import Assignment, Placement, SnapshotRef
+from kubestow.models.documents.policy import Policy
+from kubestow.models.documents.sizing import Sizing
+from kubestow.models.kube import objects, quantity, workload_objects
+from kubestow.models.snapshot.snapshot import Snapshot
 
 RULE: Final = "CapacityBuffer"
 #: What is not checked, as a reader should know it.
@@ -60,7 +60,7 @@ def headroom_faults(base: Snapshot, room: Headroom, ref: SnapshotRef, policy: Po
     document has it: which pods count and which namespaces are exempt.
 
     Raises:
-        QuantityError, InputError: as for :func:`checker.placement.verify`.
+        QuantityError, InputError: as for :func:`kubestow.checker.placement.verify`.
     """
     found = Buffers(base)
     yield from found.faults(room)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from checker.violation import Violation
+from kubestow.checker.violation import Violation
 
 
 class Checked(NamedTuple):

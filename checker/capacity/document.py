@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from checker.capacity.checked import Checked
-from checker.capacity.fit import check_fit
-from checker.capacity.sizing import check_sizing
-from checker.capacity.survival import check_survival
-from checker.capacity.upgrade import check_upgrade
-from checker.claims.statement import unjudged_pods
-from checker.placement import check
-from models.documents.capacity import Capacity
-from models.documents.fit import Fit
-from models.documents.sizing import Sizing
-from models.documents.survival import Survival
-from models.edits.binding import placed_as
-from models.snapshot.snapshot import Snapshot
+from kubestow.checker.capacity.checked import Checked
+from kubestow.checker.capacity.fit import check_fit
+from kubestow.checker.capacity.sizing import check_sizing
+from kubestow.checker.capacity.survival import check_survival
+from kubestow.checker.capacity.upgrade import check_upgrade
+from kubestow.checker.claims.statement import unjudged_pods
+from kubestow.checker.placement import check
+from kubestow.models.documents.capacity import Capacity
+from kubestow.models.documents.fit import Fit
+from kubestow.models.documents.sizing import Sizing
+from kubestow.models.documents.survival import Survival
+from kubestow.models.edits.binding import placed_as
+from kubestow.models.snapshot.snapshot import Snapshot
 
 
 def check_capacity(before: Snapshot, edited: Snapshot, document: Capacity) -> Checked:

@@ -7,11 +7,11 @@ from typing import Final
 
 import msgspec
 
-from checker.violation import is_mirror
-from models.documents.survival import Survival
-from models.edits import nodes as edits_nodes
-from models.kube import objects
-from models.snapshot.snapshot import Snapshot
+from kubestow.checker.violation import is_mirror
+from kubestow.models.documents.survival import Survival
+from kubestow.models.edits import nodes as edits_nodes
+from kubestow.models.kube import objects
+from kubestow.models.snapshot.snapshot import Snapshot
 
 #: What ``fail`` says for which label.
 _KEYS: Final = {"zone": "topology.kubernetes.io/zone"}

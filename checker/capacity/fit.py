@@ -6,16 +6,16 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from checker.capacity import buffers
-from checker.capacity.checked import Checked
-from checker.claims.statement import unjudged_pods
-from checker.placement import check
-from checker.rules import resources
-from checker.violation import Violation
-from models.buffers.chunks import without_chunks
-from models.documents.fit import Fit, Keep
-from models.kube import objects
-from models.snapshot.snapshot import Snapshot
+from kubestow.checker.capacity import buffers
+from kubestow.checker.capacity.checked import Checked
+from kubestow.checker.claims.statement import unjudged_pods
+from kubestow.checker.placement import check
+from kubestow.checker.rules import resources
+from kubestow.checker.violation import Violation
+from kubestow.models.buffers.chunks import without_chunks
+from kubestow.models.documents.fit import Fit, Keep
+from kubestow.models.kube import objects
+from kubestow.models.snapshot.snapshot import Snapshot
 
 RULE: Final = "Fit"
 _ZONE: Final = "topology.kubernetes.io/zone"
@@ -32,7 +32,7 @@ def check_fit(snapshot: Snapshot, fit: Fit) -> Checked:
     """Return everything that is wrong with a document. ``snapshot``: edited as its placement says, with the manifests.
 
     Raises:
-        QuantityError, InputError: as for :func:`checker.placement.verify`.
+        QuantityError, InputError: as for :func:`kubestow.checker.placement.verify`.
     """
     judged = check(snapshot, fit.placement, embedded=True)
     found = [Violation("", "", RULE, why) for why in (*_document_faults(fit), *_number_faults(snapshot, fit))]

@@ -15,14 +15,14 @@ from typing import Final
 
 import msgspec
 
-from checker.capacity.waves.standing import Standing
-from checker.plan.state import Held
-from checker.plan.volumes import Volumes
-from checker.rules import affinity, node_rules, resources, spread
-from checker.rules.node_policies import NodePolicies
-from models.kube import objects
-from models.kube.pod_spec import SELECTED_NODE
-from models.snapshot.snapshot import Snapshot
+from kubestow.checker.capacity.waves.standing import Standing
+from kubestow.checker.plan.state import Held
+from kubestow.checker.plan.volumes import Volumes
+from kubestow.checker.rules import affinity, node_rules, resources, spread
+from kubestow.checker.rules.node_policies import NodePolicies
+from kubestow.models.kube import objects
+from kubestow.models.kube.pod_spec import SELECTED_NODE
+from kubestow.models.snapshot.snapshot import Snapshot
 
 Fault = tuple[str, str]  # rule, why
 _change: Final = msgspec.structs.replace

@@ -6,10 +6,10 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, S
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, TypeVar
 
-from checker.capacity.outage import Outage, Runner
-from models.documents.placement import Assignment
-from models.documents.survival import Scenario
-from models.kube import objects
+from kubestow.checker.capacity.outage import Outage, Runner
+from kubestow.models.documents.placement import Assignment
+from kubestow.models.documents.survival import Scenario
+from kubestow.models.kube import objects
 
 #: Looks at a pod and a node that are spent on failures that are said not to be survived, all in all.
 _MOST: Final = 4_000_000

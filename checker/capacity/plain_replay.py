@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from checker.capacity.failures import without
-from checker.placement import rest_faults
-from models.documents.placement import Assignment, Placement, SnapshotRef
-from models.documents.policy import DEFAULT
-from models.documents.survival import Survival
-from models.kube import objects
-from models.snapshot.snapshot import Snapshot
+from kubestow.checker.capacity.failures import without
+from kubestow.checker.placement import rest_faults
+from kubestow.models.documents.placement import Assignment, Placement, SnapshotRef
+from kubestow.models.documents.policy import DEFAULT
+from kubestow.models.documents.survival import Survival
+from kubestow.models.kube import objects
+from kubestow.models.snapshot.snapshot import Snapshot
 
 Found = list[tuple[str, str, tuple[str, str]]]
 
@@ -30,7 +30,7 @@ def faults(
 
 def zone_faults(snapshot: Snapshot, survival: Survival, entries: Sequence[Assignment]) -> Found:
     """Return what is wrong with the NUMA zones of pods, and which of them a kubelet turns away."""
-    from checker.objective import numa_zones
+    from kubestow.checker.objective import numa_zones
 
     wanted, targets = {entry.pod for entry in entries}, {entry.node for entry in entries}
     part = snapshot.copy()

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from checker.rules import matching
-from models.snapshot.snapshot import Snapshot
+from kubestow.checker.rules import matching
+from kubestow.models.snapshot.snapshot import Snapshot
 
 _COMMA: Final = re.compile(r",(?![^()]*\))")
 _SET: Final = re.compile(r"(\S+)\s+(in|notin)\s*\((.*)\)\Z", re.DOTALL)

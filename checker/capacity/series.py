@@ -8,13 +8,13 @@ from typing import Final
 
 import msgspec
 
-from checker.capacity.accounts import millionths
-from checker.capacity.checked import Checked
-from checker.capacity.sizing import RULE, check_sizing
-from checker.violation import Violation
-from models.documents.sizing import Moment, Purchase, Sizing
-from models.snapshot.capture_info import instant
-from models.snapshot.snapshot import Snapshot
+from kubestow.checker.capacity.accounts import millionths
+from kubestow.checker.capacity.checked import Checked
+from kubestow.checker.capacity.sizing import RULE, check_sizing
+from kubestow.checker.violation import Violation
+from kubestow.models.documents.sizing import Moment, Purchase, Sizing
+from kubestow.models.snapshot.capture_info import instant
+from kubestow.models.snapshot.snapshot import Snapshot
 
 #: What is not checked beside what is not of any Sizing.
 OPEN: Final = "which snapshots decide, and what each of them needs alone: that takes a search"
@@ -26,7 +26,7 @@ def check_series(clusters: Mapping[str, tuple[Snapshot, Snapshot]], sizing: Sizi
 
     Raises:
         KeyError: a snapshot is missing.
-        QuantityError, InputError: as for :func:`checker.placement.verify`.
+        QuantityError, InputError: as for :func:`kubestow.checker.placement.verify`.
     """
     series = sizing.series or []
     found = [Violation("", "", RULE, why) for why in (*_faults(sizing, series), *_money_faults(sizing, series))]

@@ -12,20 +12,20 @@ from typing import Final
 
 import msgspec
 
-from checker.capacity import accounts, buffers
-from checker.capacity.checked import Checked
-from checker.capacity.pools import selected
-from checker.capacity.survival import check_survival
-from checker.claims.statement import unjudged_pods
-from checker.placement import check
-from checker.violation import Violation
-from models.buffers.chunks import without_chunks
-from models.documents.catalogue import Shape
-from models.documents.placement import Placement
-from models.documents.sizing import Purchase, Sizing
-from models.edits.binding import placed_as
-from models.kube import objects, quantity
-from models.snapshot.snapshot import Snapshot
+from kubestow.checker.capacity import accounts, buffers
+from kubestow.checker.capacity.checked import Checked
+from kubestow.checker.capacity.pools import selected
+from kubestow.checker.capacity.survival import check_survival
+from kubestow.checker.claims.statement import unjudged_pods
+from kubestow.checker.placement import check
+from kubestow.checker.violation import Violation
+from kubestow.models.buffers.chunks import without_chunks
+from kubestow.models.documents.catalogue import Shape
+from kubestow.models.documents.placement import Placement
+from kubestow.models.documents.sizing import Purchase, Sizing
+from kubestow.models.edits.binding import placed_as
+from kubestow.models.kube import objects, quantity
+from kubestow.models.snapshot.snapshot import Snapshot
 
 RULE: Final = "Sizing"
 _ZONE: Final = "topology.kubernetes.io/zone"
@@ -46,7 +46,7 @@ def check_sizing(before: Snapshot, edited: Snapshot, sizing: Sizing) -> Checked:
     of the document, so with the nodes bought.
 
     Raises:
-        QuantityError, InputError: as for :func:`checker.placement.verify`.
+        QuantityError, InputError: as for :func:`kubestow.checker.placement.verify`.
     """
     faults = [*_status_faults(sizing), *_node_faults(before, edited, sizing), *_purchase_faults(sizing), *_money_faults(sizing)]
     found = [Violation("", "", RULE, why) for why in faults]

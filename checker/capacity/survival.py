@@ -13,20 +13,20 @@ from itertools import chain
 from math import comb
 from typing import Final
 
-from checker.capacity import buffers, plain_replay
-from checker.capacity.checked import Checked
-from checker.capacity.failures import comes_back, domains, listed, nodes_of, without
-from checker.capacity.outage import Fault, Outage, Runner
-from checker.capacity.places import Seeker
-from checker.rules import gangs
-from checker.violation import Violation
-from models.documents.headroom import Headroom
-from models.documents.placement import Assignment
-from models.documents.policy import DEFAULT, node_topologies
-from models.documents.survival import Scenario, Survival
-from models.kube import objects
-from models.snapshot.gc_pause import no_gc
-from models.snapshot.snapshot import Snapshot
+from kubestow.checker.capacity import buffers, plain_replay
+from kubestow.checker.capacity.checked import Checked
+from kubestow.checker.capacity.failures import comes_back, domains, listed, nodes_of, without
+from kubestow.checker.capacity.outage import Fault, Outage, Runner
+from kubestow.checker.capacity.places import Seeker
+from kubestow.checker.rules import gangs
+from kubestow.checker.violation import Violation
+from kubestow.models.documents.headroom import Headroom
+from kubestow.models.documents.placement import Assignment
+from kubestow.models.documents.policy import DEFAULT, node_topologies
+from kubestow.models.documents.survival import Scenario, Survival
+from kubestow.models.kube import objects
+from kubestow.models.snapshot.gc_pause import no_gc
+from kubestow.models.snapshot.snapshot import Snapshot
 
 RULE: Final = "Survival"
 

@@ -10,17 +10,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from checker.capacity import buffers
-from checker.capacity.checked import Checked
-from checker.capacity.pools import selected
-from checker.capacity.waves.anew import MOST, Anew
-from checker.capacity.waves.passage import Passage, suits
-from checker.violation import Violation
-from models.documents.upgrade import Upgrade, UpgradeWave
-from models.edits import nodes as edits_nodes
-from models.edits import upgrade as edits
-from models.kube import objects
-from models.snapshot.snapshot import Snapshot
+from kubestow.checker.capacity import buffers
+from kubestow.checker.capacity.checked import Checked
+from kubestow.checker.capacity.pools import selected
+from kubestow.checker.capacity.waves.anew import MOST, Anew
+from kubestow.checker.capacity.waves.passage import Passage, suits
+from kubestow.checker.violation import Violation
+from kubestow.models.documents.upgrade import Upgrade, UpgradeWave
+from kubestow.models.edits import nodes as edits_nodes
+from kubestow.models.edits import upgrade as edits
+from kubestow.models.kube import objects
+from kubestow.models.snapshot.snapshot import Snapshot
 
 RULE: Final = "Upgrade"
 #: What is not checked, as a reader should know it.

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 
-from checker.claims.unknown_namespaces import proof_faults
-from checker.violation import DOCUMENT, GATED, Violation
-from models.documents.placement import Placement, TierResult, Unmodelled
-from models.documents.rebalance_plan import RebalancePlan
-from models.kube import objects
-from models.snapshot.snapshot import Snapshot
+from kubestow.checker.claims.unknown_namespaces import proof_faults
+from kubestow.checker.violation import DOCUMENT, GATED, Violation
+from kubestow.models.documents.placement import Placement, TierResult, Unmodelled
+from kubestow.models.documents.rebalance_plan import RebalancePlan
+from kubestow.models.kube import objects
+from kubestow.models.snapshot.snapshot import Snapshot
 
 ENGINES = ("exact", "greedy", "lns")
 

@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
-from checker.claims.document import unknown_pods
-from checker.violation import Violation
-from models.documents.rebalance_plan import Obstacle, RebalancePlan
+from kubestow.checker.claims.document import unknown_pods
+from kubestow.checker.violation import Violation
+from kubestow.models.documents.rebalance_plan import Obstacle, RebalancePlan
 
 #: Obstacles that are listed of a goal at most.
 LISTED = 50

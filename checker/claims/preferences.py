@@ -11,18 +11,18 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from checker.claims.document import controller_name
-from checker.objective.image_locality import ImageLocality
-from checker.objective.kinds import Kind, Kinds, labels_of, taints_of
-from checker.objective.preferences import TAINT_POINTS, preferred_terms, without_anti_affinity
-from checker.replicas import Whereabouts
-from checker.rules import affinity, matching, node_rules
-from checker.violation import DOCUMENT, Violation
-from models.documents.placement import Placement, Preferences
-from models.documents.policy import DEFAULT, Policy
-from models.gangs.gangs import TOGETHER, Gang
-from models.kube import objects
-from models.snapshot.snapshot import Snapshot
+from kubestow.checker.claims.document import controller_name
+from kubestow.checker.objective.image_locality import ImageLocality
+from kubestow.checker.objective.kinds import Kind, Kinds, labels_of, taints_of
+from kubestow.checker.objective.preferences import TAINT_POINTS, preferred_terms, without_anti_affinity
+from kubestow.checker.replicas import Whereabouts
+from kubestow.checker.rules import affinity, matching, node_rules
+from kubestow.checker.violation import DOCUMENT, Violation
+from kubestow.models.documents.placement import Placement, Preferences
+from kubestow.models.documents.policy import DEFAULT, Policy
+from kubestow.models.gangs.gangs import TOGETHER, Gang
+from kubestow.models.kube import objects
+from kubestow.models.snapshot.snapshot import Snapshot
 
 #: So many unmet preferences are listed.
 LISTED: Final = 50

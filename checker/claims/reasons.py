@@ -15,12 +15,12 @@ from typing import Final, Protocol
 
 import msgspec
 
-from checker.violation import DOCUMENT, Violation
-from models.documents.placement import Cause, Placement, Reason
-from models.documents.policy import DEFAULT, node_topologies
-from models.gangs.gangs import Gang
-from models.kube import objects
-from models.snapshot.snapshot import Snapshot
+from kubestow.checker.violation import DOCUMENT, Violation
+from kubestow.models.documents.placement import Cause, Placement, Reason
+from kubestow.models.documents.policy import DEFAULT, node_topologies
+from kubestow.models.gangs.gangs import Gang
+from kubestow.models.kube import objects
+from kubestow.models.snapshot.snapshot import Snapshot
 
 #: Rules that are asked again here.
 JUDGED: Final = frozenset(

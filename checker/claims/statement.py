@@ -7,15 +7,15 @@ from typing import Final
 
 import msgspec
 
-from checker.violation import Violation
-from models.documents.capacity import Capacity
-from models.documents.fit import Fit
-from models.documents.placement import Placement
-from models.documents.policy import DEFAULT, Policy
-from models.documents.rebalance_plan import Limits, RebalancePlan
-from models.documents.sizing import Sizing
-from models.documents.survival import Survival
-from models.documents.upgrade import Upgrade
+from kubestow.checker.violation import Violation
+from kubestow.models.documents.capacity import Capacity
+from kubestow.models.documents.fit import Fit
+from kubestow.models.documents.placement import Placement
+from kubestow.models.documents.policy import DEFAULT, Policy
+from kubestow.models.documents.rebalance_plan import Limits, RebalancePlan
+from kubestow.models.documents.sizing import Sizing
+from kubestow.models.documents.survival import Survival
+from kubestow.models.documents.upgrade import Upgrade
 
 #: What is not checked in a Placement, as a reader should know it.
 PLACEMENT: Final = (

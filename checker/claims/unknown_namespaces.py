@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterator
 
-from checker.rules import affinity, matching
-from checker.violation import DOCUMENT, Violation
-from models.documents.placement import Placement
-from models.kube import objects
-from models.snapshot.snapshot import Snapshot
+from kubestow.checker.rules import affinity, matching
+from kubestow.checker.violation import DOCUMENT, Violation
+from kubestow.models.documents.placement import Placement
+from kubestow.models.kube import objects
+from kubestow.models.snapshot.snapshot import Snapshot
 
 _NAME = "kubernetes.io/metadata.name"
 _RULE = "InterPodAffinity"

@@ -9,10 +9,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from checker.devices.capacity import Amounts, amounts
-from checker.devices.pools import DeviceError, Published
-from models.kube import device_objects as api
-from models.kube.feature_gates import FeatureGates
+from kubestow.checker.devices.capacity import Amounts, amounts
+from kubestow.checker.devices.pools import DeviceError, Published
+from kubestow.models.kube import device_objects as api
+from kubestow.models.kube.feature_gates import FeatureGates
 
 #: Results that an allocation holds at most.
 MOST_RESULTS: Final = 32

@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from fractions import Fraction
 from typing import Final
 
-from checker.devices.capacity import Amounts, amounts
-from models.kube import device_objects as api
+from kubestow.checker.devices.capacity import Amounts, amounts
+from kubestow.models.kube import device_objects as api
 
 DeviceId = tuple[str, str, str]  # driver, pool, name
 CounterKey = tuple[str, str]  # counter set, counter

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
-from models.kube import device_objects as api
-from models.kube import quantity
+from kubestow.models.kube import device_objects as api
+from kubestow.models.kube import quantity
 
 Amounts = dict[str, Fraction]
 

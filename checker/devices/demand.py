@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from checker.devices import extended
-from checker.devices.asks import Reader, Wanted
-from models.cel.selectors import evaluated
-from models.kube import device_objects as api
-from models.kube import objects
-from models.kube.feature_gates import FeatureGates
+from kubestow.checker.devices import extended
+from kubestow.checker.devices.asks import Reader, Wanted
+from kubestow.models.cel.selectors import evaluated
+from kubestow.models.kube import device_objects as api
+from kubestow.models.kube import objects
+from kubestow.models.kube.feature_gates import FeatureGates
 
 
 @dataclass(eq=False, slots=True)

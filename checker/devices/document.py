@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from checker.devices.state import Devices, Grant
-from models.documents.placement import DeviceResult, share_id
-from models.kube import objects, quantity
+from kubestow.checker.devices.state import Devices, Grant
+from kubestow.models.documents.placement import DeviceResult, share_id
+from kubestow.models.kube import objects, quantity
 
 
 def expected(grants: Sequence[Grant]) -> list[DeviceResult]:

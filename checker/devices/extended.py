@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Final
 
-from models.kube import device_objects as api
-from models.kube import objects, quantity
+from kubestow.models.kube import device_objects as api
+from kubestow.models.kube import objects, quantity
 
 PREFIX: Final = "deviceclass.resource.kubernetes.io/"
 #: Set on claims that the scheduler made for extended resources.

@@ -12,14 +12,14 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Final
 
-from checker.devices.books import Books, CounterKey, DeviceId, Ledger, Need
-from checker.devices.capacity import Entry, entry
-from checker.rules import matching
-from models.kube import device_objects as api
-from models.kube import objects, quantity
-from models.kube.feature_gates import FeatureGates
+from kubestow.checker.devices.books import Books, CounterKey, DeviceId, Ledger, Need
+from kubestow.checker.devices.capacity import Entry, entry
+from kubestow.checker.rules import matching
+from kubestow.models.kube import device_objects as api
+from kubestow.models.kube import objects, quantity
+from kubestow.models.kube.feature_gates import FeatureGates
 
-#: Changes of :mod:`models.kube.feature_gates`.
+#: Changes of :mod:`kubestow.models.kube.feature_gates`.
 _INCOMPLETE: Final = "incomplete pools yield no devices"
 _RULE_GATE: Final = "taint rules have a gate of their own"
 

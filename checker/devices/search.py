@@ -16,13 +16,13 @@ from typing import Final
 
 import msgspec
 
-from checker.devices.asks import MOST_RESULTS, Ask, Value, Wanted, limit_fault
-from checker.devices.books import Books, CounterKey, DeviceId, Ledger
-from checker.devices.capacity import Amounts, lacks, taken
-from checker.devices.pools import DeviceError, Pool, Published, node_matches
-from models.cel.selectors import CelError, DeviceSelector, UnsupportedExpression, compile_selector
-from models.kube import objects
-from models.kube.feature_gates import FeatureGates
+from kubestow.checker.devices.asks import MOST_RESULTS, Ask, Value, Wanted, limit_fault
+from kubestow.checker.devices.books import Books, CounterKey, DeviceId, Ledger
+from kubestow.checker.devices.capacity import Amounts, lacks, taken
+from kubestow.checker.devices.pools import DeviceError, Pool, Published, node_matches
+from kubestow.models.cel.selectors import CelError, DeviceSelector, UnsupportedExpression, compile_selector
+from kubestow.models.kube import objects
+from kubestow.models.kube.feature_gates import FeatureGates
 
 #: Candidates that a search looks at; kube-scheduler gives up after ten seconds.
 MOST_STEPS: Final = 100_000

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from models.kube import objects
-from models.snapshot.snapshot import Snapshot
+from kubestow.models.kube import objects
+from kubestow.models.snapshot.snapshot import Snapshot
 
 if TYPE_CHECKING:
-    from checker.devices.state import Devices
-    from models.kube import device_objects as api
+    from kubestow.checker.devices.state import Devices
+    from kubestow.models.kube import device_objects as api
 
 RULE: Final = "DynamicResources"
 
@@ -21,7 +21,7 @@ def state(snapshot: Snapshot, candidates: Iterable[objects.Pod], replaced: Seque
     if not snapshot.gates.enabled("DynamicResourceAllocation"):
         return None
     if snapshot.device_classes or any(pod.spec.resourceClaims for pod in candidates):
-        from checker.devices.state import Devices
+        from kubestow.checker.devices.state import Devices
 
         return Devices(snapshot, replaced)
     return None
@@ -32,7 +32,7 @@ def backed(snapshot: Snapshot) -> Collection[str]:
     gates = snapshot.gates
     if not (snapshot.device_classes and gates.enabled("DynamicResourceAllocation") and gates.enabled("DRAExtendedResource")):
         return ()
-    from checker.devices import extended
+    from kubestow.checker.devices import extended
 
     return extended.backed(snapshot.device_classes)
 
@@ -41,7 +41,7 @@ def remaining(snapshot: Snapshot, gone: Collection[str]) -> dict[str, api.Resour
     """Return the claims of a snapshot without those that go with pods of these keys."""
     if not snapshot.resource_claims:
         return {}
-    from checker.devices.demand import made_for
+    from kubestow.checker.devices.demand import made_for
 
     own = made_for(snapshot.resource_claims, [pod for pod in snapshot.pods if objects.pod_key(pod) in gone])
     return {key: claim for key, claim in snapshot.resource_claims.items() if key not in own}

@@ -10,14 +10,14 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
 
-from checker.devices.asks import Wanted
-from checker.devices.books import Books
-from checker.devices.demand import Demand, Demands, PodClaim, made_for
-from checker.devices.pools import DeviceError, Pools, Published, selector_holds
-from checker.devices.search import Matcher, Search, Taken
-from models.kube import device_objects as api
-from models.kube import objects, quantity
-from models.snapshot.snapshot import Snapshot
+from kubestow.checker.devices.asks import Wanted
+from kubestow.checker.devices.books import Books
+from kubestow.checker.devices.demand import Demand, Demands, PodClaim, made_for
+from kubestow.checker.devices.pools import DeviceError, Pools, Published, selector_holds
+from kubestow.checker.devices.search import Matcher, Search, Taken
+from kubestow.models.kube import device_objects as api
+from kubestow.models.kube import objects, quantity
+from kubestow.models.snapshot.snapshot import Snapshot
 
 #: How long kube-scheduler waits for binding conditions (bindingTimeout of its DynamicResourcesArgs).
 _PATIENCE: Final = timedelta(seconds=600)

@@ -6,12 +6,12 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from checker.journal.replay import State
-from checker.journal.requests import ask_of
-from checker.journal.tasks import Purpose, Task, Tasks
-from models.documents.answers import CarriedOut, CarriedWave, Outstanding, SentRequests, Share
-from models.documents.journal import Answered, Fact, Line, Record, Request, Run
-from models.snapshot.capture_info import moment
+from kubestow.checker.journal.replay import State
+from kubestow.checker.journal.requests import ask_of
+from kubestow.checker.journal.tasks import Purpose, Task, Tasks
+from kubestow.models.documents.answers import CarriedOut, CarriedWave, Outstanding, SentRequests, Share
+from kubestow.models.documents.journal import Answered, Fact, Line, Record, Request, Run
+from kubestow.models.snapshot.capture_info import moment
 
 Key = tuple[int, str]
 

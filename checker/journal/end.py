@@ -7,14 +7,14 @@ from collections.abc import Iterator
 
 import msgspec
 
-from checker.ends import Ends, ends
-from checker.journal.gated import GatedReplay
-from checker.journal.replay import JOURNAL, State
-from checker.journal.tasks import LATER, Gated, Tasks, pods_of
-from checker.violation import Violation
-from models.documents.placement import Placement
-from models.kube import objects
-from models.snapshot.snapshot import Snapshot
+from kubestow.checker.ends import Ends, ends
+from kubestow.checker.journal.gated import GatedReplay
+from kubestow.checker.journal.replay import JOURNAL, State
+from kubestow.checker.journal.tasks import LATER, Gated, Tasks, pods_of
+from kubestow.checker.violation import Violation
+from kubestow.models.documents.placement import Placement
+from kubestow.models.kube import objects
+from kubestow.models.snapshot.snapshot import Snapshot
 
 
 def closed_nodes(end: Snapshot, run: str) -> list[str]:
@@ -59,7 +59,7 @@ def gated_ends(before: Snapshot, document: Placement, end: Snapshot, replay: Gat
     """Return how many pods of each workload are on which node, where that is not as planned, and what others did.
 
     Raises:
-        QuantityError: as for :func:`checker.ends.ends`.
+        QuantityError: as for :func:`kubestow.checker.ends.ends`.
     """
     at = {objects.pod_key(pod): pod.spec.nodeName for pod in end.pods}
     stands = {pod: standing.key for pod, standing in replay.state.stands.items()}

@@ -12,10 +12,10 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from checker.journal.replay import Replay, Standing
-from checker.journal.requests import Ask, ask_of, at, deleted
-from checker.journal.tasks import Gated, Task, Tasks
-from models.documents.journal import Answered, Fact, Record, Request
+from kubestow.checker.journal.replay import Replay, Standing
+from kubestow.checker.journal.requests import Ask, ask_of, at, deleted
+from kubestow.checker.journal.tasks import Gated, Task, Tasks
+from kubestow.models.documents.journal import Answered, Fact, Record, Request
 
 GATE: Final = "kubestow.dev/placement"
 PLACED_ON: Final = "kubestow.dev/placed-on"

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from checker.ends import ends
-from checker.journal.account import account
-from checker.journal.end import closed_nodes, end_faults, gated_ends, gated_faults
-from checker.journal.gated import GatedReplay
-from checker.journal.replay import JOURNAL, Replay
-from checker.journal.tasks import gated_of, tasks_of
-from checker.violation import Violation
-from models.documents.answers import CarriedOut, ClusterEnd
-from models.documents.journal import Record
-from models.documents.placement import Placement
-from models.documents.rebalance_plan import RebalancePlan
-from models.snapshot.snapshot import Snapshot
+from kubestow.checker.ends import ends
+from kubestow.checker.journal.account import account
+from kubestow.checker.journal.end import closed_nodes, end_faults, gated_ends, gated_faults
+from kubestow.checker.journal.gated import GatedReplay
+from kubestow.checker.journal.replay import JOURNAL, Replay
+from kubestow.checker.journal.tasks import gated_of, tasks_of
+from kubestow.checker.violation import Violation
+from kubestow.models.documents.answers import CarriedOut, ClusterEnd
+from kubestow.models.documents.journal import Record
+from kubestow.models.documents.placement import Placement
+from kubestow.models.documents.rebalance_plan import RebalancePlan
+from kubestow.models.snapshot.snapshot import Snapshot
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ def judge_journal(
     ``snapshot``: the one that the document was made from. ``digest``: SHA-256 of the document's file. ``end``: the cluster after the run.
 
     Raises:
-        QuantityError: as for :func:`checker.ends.ends`.
+        QuantityError: as for :func:`kubestow.checker.ends.ends`.
     """
     if (other := _of_another(record, document, digest)) is not None:
         return other
@@ -68,7 +68,7 @@ def judge_gated(record: Record, document: Placement, clusters: Clusters, *, dige
     """Judge what a run asked of the cluster that took gates off the pods of manifests. ``digest``: SHA-256 of the document's file.
 
     Raises:
-        QuantityError: as for :func:`checker.ends.ends`.
+        QuantityError: as for :func:`kubestow.checker.ends.ends`.
     """
     if (other := _of_another(record, document, digest)) is not None:
         return other

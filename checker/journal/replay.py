@@ -11,11 +11,11 @@ from collections.abc import Iterator, Set
 from dataclasses import dataclass, field
 from typing import Final
 
-from checker.journal.requests import Ask, ask_of
-from checker.journal.tasks import Task, Tasks
-from checker.violation import Violation
-from models.documents.journal import Answered, Fact, Record, Request, Run
-from models.kube.closed_nodes import CLOSED_BY, LET_IN
+from kubestow.checker.journal.requests import Ask, ask_of
+from kubestow.checker.journal.tasks import Task, Tasks
+from kubestow.checker.violation import Violation
+from kubestow.models.documents.journal import Answered, Fact, Record, Request, Run
+from kubestow.models.kube.closed_nodes import CLOSED_BY, LET_IN
 
 #: The rule of violations of a journal.
 JOURNAL: Final = "Journal"

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 from urllib.parse import unquote
 
-from models.documents.journal import Request
+from kubestow.models.documents.journal import Request
 
 Kind = Literal["eviction", "binding", "creation", "pod", "claim", "node", "lease", "other"]
 

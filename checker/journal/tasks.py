@@ -6,13 +6,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-from checker.plan.document import entries
-from models.documents.placement import Placement
-from models.documents.rebalance_plan import RebalancePlan
-from models.kube import objects
-from models.snapshot.snapshot import Snapshot
-from models.workloads.ownership import OwnedPods, named
-from models.workloads.view import selector
+from kubestow.checker.plan.document import entries
+from kubestow.models.documents.placement import Placement
+from kubestow.models.documents.rebalance_plan import RebalancePlan
+from kubestow.models.kube import objects
+from kubestow.models.snapshot.snapshot import Snapshot
+from kubestow.models.workloads.ownership import OwnedPods, named
+from kubestow.models.workloads.view import selector
 
 #: Workloads whose pods do not come when the workload does.
 LATER: Final = ("CronJob", "PodTemplate")

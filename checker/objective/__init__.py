@@ -1,4 +1,4 @@
 """The values of a document's tiers, computed again: preferences, container affinity and NUMA zones, tie-break.
 
-Enter at :mod:`checker.objective.tiers`. It may import ``checker.rules``.
+Enter at :mod:`kubestow.checker.objective.tiers`. It may import ``kubestow.checker.rules``.
 """

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from checker.rules.node_policies.governing import by_name, governing
-from models.documents.policy import Policy
-from models.snapshot.snapshot import Snapshot
+from kubestow.checker.rules.node_policies.governing import by_name, governing
+from kubestow.models.documents.policy import Policy
+from kubestow.models.snapshot.snapshot import Snapshot
 
 
 class Colocation(NamedTuple):

@@ -16,13 +16,13 @@ from itertools import chain
 
 import msgspec
 
-from checker.objective.colocation import Colocation
-from checker.objective.topology_manager import Machine
-from models.documents.policy import Closeness, Policy
-from models.kube import objects
-from models.numa.annotations import TAGS, has_hints
-from models.numa.container_affinity import COLOCATE, AnnotationError, Entry, parse, views
-from models.numa.container_expressions import ContainerView, Expression
+from kubestow.checker.objective.colocation import Colocation
+from kubestow.checker.objective.topology_manager import Machine
+from kubestow.models.documents.policy import Closeness, Policy
+from kubestow.models.kube import objects
+from kubestow.models.numa.annotations import TAGS, has_hints
+from kubestow.models.numa.container_affinity import COLOCATE, AnnotationError, Entry, parse, views
+from kubestow.models.numa.container_expressions import ContainerView, Expression
 
 _Place = tuple[int, bool]  # pool (0: somewhere on the node), whether its pod is placed
 

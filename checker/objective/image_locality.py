@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from checker.objective.kinds import Nodes
-from models.kube import objects
+from kubestow.checker.objective.kinds import Nodes
+from kubestow.models.kube import objects
 
 #: Bytes, in sum, that are worth nothing yet, and those of each container that are worth all there is.
 _LEAST: Final = 23 * 2**20

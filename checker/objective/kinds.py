@@ -7,8 +7,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 
-from checker.rules import matching
-from models.kube import objects
+from kubestow.checker.rules import matching
+from kubestow.models.kube import objects
 
 Nodes = Mapping[str, objects.Node]
 

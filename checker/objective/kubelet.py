@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from heapq import nlargest
 
-from checker.objective.topology_manager import Amounts, Ask, Machine, is_ram
-from models.kube import quantity
+from kubestow.checker.objective.topology_manager import Amounts, Ask, Machine, is_ram
+from kubestow.models.kube import quantity
 
 _PerZone = Sequence[Mapping[str, int]]
 

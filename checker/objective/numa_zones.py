@@ -13,15 +13,15 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from checker.objective import topology_manager
-from checker.objective.colocation import colocation
-from checker.objective.container_affinity import Affinity
-from checker.objective.kubelet import Kubelet, zones_due
-from checker.objective.topology_manager import Ask, Machine
-from models.documents.placement import Assignment
-from models.documents.policy import Policy, node_topologies
-from models.kube import objects, quantity
-from models.snapshot.snapshot import Snapshot
+from kubestow.checker.objective import topology_manager
+from kubestow.checker.objective.colocation import colocation
+from kubestow.checker.objective.container_affinity import Affinity
+from kubestow.checker.objective.kubelet import Kubelet, zones_due
+from kubestow.checker.objective.topology_manager import Ask, Machine
+from kubestow.models.documents.placement import Assignment
+from kubestow.models.documents.policy import Policy, node_topologies
+from kubestow.models.kube import objects, quantity
+from kubestow.models.snapshot.snapshot import Snapshot
 
 #: The rules of faults: of listed zones, of the kubelet's say.
 ZONES: Final = "Zones"

@@ -5,7 +5,7 @@ constraint costs. Only what the placement decides counts: node terms of pods tha
 selector can tell apart are counted together, so that the work grows with the pods and not with their pairs.
 
 Source: docs/preferences.md; kube-scheduler plugins nodeaffinity, tainttoleration and interpodaffinity (scoring.go); see
-:mod:`checker.objective.soft_spread` for spread constraints.
+:mod:`kubestow.checker.objective.soft_spread` for spread constraints.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from checker.devices import start as devices
-from checker.objective.image_locality import ImageLocality
-from checker.objective.kinds import Kind, Kinds, Nodes, labels_of, node_affinity, taints_of
-from checker.objective.soft_spread import SoftSpread, UsableNodes
-from checker.replicas import Crowd, Whereabouts
-from checker.rules import affinity, matching, node_rules
-from checker.rules import gangs as rules_gangs
-from models.documents.policy import Policy
-from models.gangs.gangs import TOGETHER, Gang
-from models.kube import objects
-from models.kube.feature_gates import FeatureGates
-from models.snapshot.snapshot import Snapshot
+from kubestow.checker.devices import start as devices
+from kubestow.checker.objective.image_locality import ImageLocality
+from kubestow.checker.objective.kinds import Kind, Kinds, Nodes, labels_of, node_affinity, taints_of
+from kubestow.checker.objective.soft_spread import SoftSpread, UsableNodes
+from kubestow.checker.replicas import Crowd, Whereabouts
+from kubestow.checker.rules import affinity, matching, node_rules
+from kubestow.checker.rules import gangs as rules_gangs
+from kubestow.models.documents.policy import Policy
+from kubestow.models.gangs.gangs import TOGETHER, Gang
+from kubestow.models.kube import objects
+from kubestow.models.kube.feature_gates import FeatureGates
+from kubestow.models.snapshot.snapshot import Snapshot
 
 #: Points of one PreferNoSchedule taint that is not tolerated.
 TAINT_POINTS: Final = -100

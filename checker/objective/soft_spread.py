@@ -10,13 +10,13 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Final, NamedTuple
 
-from checker.objective.kinds import Kind, Kinds, Nodes, labels_of, node_affinity
-from checker.rules import matching, node_rules, resources, spread
-from checker.violation import is_mirror
-from models.documents.policy import SYSTEM_CONSTRAINTS, DefaultConstraint, Policy
-from models.kube import objects
-from models.kube.feature_gates import FeatureGates
-from models.snapshot.snapshot import Snapshot
+from kubestow.checker.objective.kinds import Kind, Kinds, Nodes, labels_of, node_affinity
+from kubestow.checker.rules import matching, node_rules, resources, spread
+from kubestow.checker.violation import is_mirror
+from kubestow.models.documents.policy import SYSTEM_CONSTRAINTS, DefaultConstraint, Policy
+from kubestow.models.kube import objects
+from kubestow.models.kube.feature_gates import FeatureGates
+from kubestow.models.snapshot.snapshot import Snapshot
 
 #: Points of one pod above what a spread constraint allows.
 SPREAD_POINTS: Final = -100

@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
-from checker.replicas import Crowd, Whereabouts
-from checker.rules import resources
-from checker.violation import stays_with_node
-from models.documents.policy import Policy
-from models.kube import objects, quantity
-from models.kube.feature_gates import FeatureGates
-from models.snapshot.snapshot import Snapshot
+from kubestow.checker.replicas import Crowd, Whereabouts
+from kubestow.checker.rules import resources
+from kubestow.checker.violation import stays_with_node
+from kubestow.models.documents.policy import Policy
+from kubestow.models.kube import objects, quantity
+from kubestow.models.kube.feature_gates import FeatureGates
+from kubestow.models.snapshot.snapshot import Snapshot
 
 #: A node with less of a resource counts as one without it: its utilisation says nothing.
 #: Thousandths of allocatable beyond which more does not cost more.

@@ -6,16 +6,16 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from operator import attrgetter
 from typing import Protocol
 
-from checker.objective import tie_break
-from checker.objective.colocation import colocation
-from checker.replicas import Whereabouts
-from checker.rules.resources import Amounts
-from checker.violation import DOCUMENT, Violation
-from models.documents.placement import Assignment, FamilyResult, Placement, TierResult
-from models.documents.policy import DEFAULT, Policy, node_topologies
-from models.gangs.gangs import Gang
-from models.numa.annotations import has_hints
-from models.snapshot.snapshot import Snapshot
+from kubestow.checker.objective import tie_break
+from kubestow.checker.objective.colocation import colocation
+from kubestow.checker.replicas import Whereabouts
+from kubestow.checker.rules.resources import Amounts
+from kubestow.checker.violation import DOCUMENT, Violation
+from kubestow.models.documents.placement import Assignment, FamilyResult, Placement, TierResult
+from kubestow.models.documents.policy import DEFAULT, Policy, node_topologies
+from kubestow.models.gangs.gangs import Gang
+from kubestow.models.numa.annotations import has_hints
+from kubestow.models.snapshot.snapshot import Snapshot
 
 _CONTAINERS = attrgetter("containers")
 _TIERS = ("placed", "soft", "topologySpread", "strategy")
@@ -85,7 +85,7 @@ def objective_faults(
     found: list[Violation] = []
     container_points = 0
     if _zones_matter(snapshot, entries, policy):
-        from checker.objective import numa_zones
+        from kubestow.checker.objective import numa_zones
 
         zones = numa_zones.judge(snapshot, entries, where.absent, policy)
         found += [Violation(*fault) for fault in zones.faults]
@@ -98,7 +98,7 @@ def objective_faults(
     for problem in problems:
         fault(problem)
     if {"soft", "topologySpread"} & told.keys():
-        from checker.objective import preferences
+        from kubestow.checker.objective import preferences
 
         score = preferences.score_of(snapshot, where, policy, pending, gangs)
     if "soft" in told:

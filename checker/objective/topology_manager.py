@@ -15,9 +15,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from checker.rules import resources
-from models.kube import objects, quantity, topology_objects
-from models.kube.pod_spec import GUARANTEED, qos_class
+from kubestow.checker.rules import resources
+from kubestow.models.kube import objects, quantity, topology_objects
+from kubestow.models.kube.pod_spec import GUARANTEED, qos_class
 
 Amounts = dict[str, int]
 

@@ -23,8 +23,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from checker.rules import affinity, matching
-from models.kube import objects
+from kubestow.checker.rules import affinity, matching
+from kubestow.models.kube import objects
 
 #: The domain of each key that a node is in; None where it lacks the key.
 Place = tuple[str | None, ...]

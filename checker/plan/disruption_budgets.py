@@ -10,11 +10,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from checker.claims.document import controller_name
-from checker.plan.document import Workloads
-from checker.rules import matching
-from models.kube import objects, workload_objects
-from models.snapshot.snapshot import Snapshot
+from kubestow.checker.claims.document import controller_name
+from kubestow.checker.plan.document import Workloads
+from kubestow.checker.rules import matching
+from kubestow.models.kube import objects, workload_objects
+from kubestow.models.snapshot.snapshot import Snapshot
 
 _SCALED: Final = ("Deployment", "ReplicaSet", "StatefulSet", "ReplicationController")
 

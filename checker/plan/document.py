@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
-from checker.claims.document import count_faults
-from checker.violation import Violation
-from models.documents.rebalance_plan import RebalancePlan
-from models.kube import objects
-from models.snapshot.snapshot import Snapshot
+from kubestow.checker.claims.document import count_faults
+from kubestow.checker.violation import Violation
+from kubestow.models.documents.rebalance_plan import RebalancePlan
+from kubestow.models.kube import objects
+from kubestow.models.snapshot.snapshot import Snapshot
 
 #: The rule of violations that lie in the document, not in what it does.
 PLAN: Final = "RebalancePlan"

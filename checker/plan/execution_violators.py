@@ -9,9 +9,9 @@ from collections.abc import Collection, Iterable, Mapping
 
 import msgspec
 
-from checker.plan.state import Board, Runner
-from checker.rules import affinity, matching
-from models.kube import objects
+from kubestow.checker.plan.state import Board, Runner
+from kubestow.checker.rules import affinity, matching
+from kubestow.models.kube import objects
 
 
 def preempting(pending: Iterable[objects.Pod]) -> int | None:

@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import Final
 
-from checker.plan.disruption_budgets import Guards, ignored
-from checker.violation import is_mirror
-from models.documents.policy import Policy
-from models.documents.rebalance_plan import Exclusion
-from models.gangs.declarations import Groups
-from models.gangs.markers import members
-from models.kube import objects, workload_objects
-from models.snapshot.snapshot import Snapshot
+from kubestow.checker.plan.disruption_budgets import Guards, ignored
+from kubestow.checker.violation import is_mirror
+from kubestow.models.documents.policy import Policy
+from kubestow.models.documents.rebalance_plan import Exclusion
+from kubestow.models.gangs.declarations import Groups
+from kubestow.models.gangs.markers import members
+from kubestow.models.kube import objects, workload_objects
+from kubestow.models.snapshot.snapshot import Snapshot
 
 _REPLACED: Final = ("ReplicaSet", "ReplicationController", "StatefulSet", "Job")
 _SAFE: Final = "cluster-autoscaler.kubernetes.io/safe-to-evict"

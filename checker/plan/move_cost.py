@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import timedelta
 
-from models.documents.policy import Policy
-from models.kube import objects
-from models.snapshot.capture_info import moment
-from models.snapshot.snapshot import Snapshot
+from kubestow.models.documents.policy import Policy
+from kubestow.models.kube import objects
+from kubestow.models.snapshot.capture_info import moment
+from kubestow.models.snapshot.snapshot import Snapshot
 
 #: What moving a pod costs, at least 1.
 Cost = Callable[[objects.Pod], int]

@@ -10,16 +10,16 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final
 
-from checker.objective import preferences, tie_break
-from checker.plan.document import PLAN, Entry
-from checker.plan.move_cost import Cost
-from checker.plan.state import Board, Runner
-from checker.violation import Violation, is_mirror, stays_with_node
-from models.documents.placement import FamilyResult, TierResult
-from models.documents.policy import Policy
-from models.documents.rebalance_plan import NodeUse, RebalancePlan, Summary
-from models.gangs.gangs import Gang
-from models.kube import objects
+from kubestow.checker.objective import preferences, tie_break
+from kubestow.checker.plan.document import PLAN, Entry
+from kubestow.checker.plan.move_cost import Cost
+from kubestow.checker.plan.state import Board, Runner
+from kubestow.checker.violation import Violation, is_mirror, stays_with_node
+from kubestow.models.documents.placement import FamilyResult, TierResult
+from kubestow.models.documents.policy import Policy
+from kubestow.models.documents.rebalance_plan import NodeUse, RebalancePlan, Summary
+from kubestow.models.gangs.gangs import Gang
+from kubestow.models.kube import objects
 
 #: Units of balance that are worth one point of preferences.
 _POINT: Final = 10_000

@@ -2,7 +2,7 @@
 
 It reads no compiled instance and shares no rule with the planner. A valid plan moves only what may be moved, from where it is by then; it
 keeps its limits and, in every wave, every PodDisruptionBudget; and whatever the order inside a wave, each pod is accepted where it lands
-(:mod:`checker.plan.waves`) and no pod is worse off than in the snapshot. Kubelets' NUMA zones are not replayed: what running pods
+(:mod:`kubestow.checker.plan.waves`) and no pod is worse off than in the snapshot. Kubelets' NUMA zones are not replayed: what running pods
 hold of them is not known.
 """
 
@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from checker.claims.plan import End, plan_claims
-from checker.placement_document import why_not_pending
-from checker.plan.disruption_budgets import Guards
-from checker.plan.document import (
+from kubestow.checker.claims.plan import End, plan_claims
+from kubestow.checker.placement_document import why_not_pending
+from kubestow.checker.plan.disruption_budgets import Guards
+from kubestow.checker.plan.document import (
     PLAN,
     Workloads,
     entries,
@@ -22,20 +22,20 @@ from checker.plan.document import (
     limit_faults,
     numbering_faults,
 )
-from checker.plan.execution_violators import preempting, violators
-from checker.plan.movable import Exclusions, holds_rules
-from checker.plan.move_cost import Cost, cost_of
-from checker.plan.objective import Ledger, summary_faults, tier_faults
-from checker.plan.replay import BUDGET, Replay
-from checker.plan.state import Board, cordoned
-from checker.rules import execution_grace, gangs
-from checker.violation import DOCUMENT, Violation
-from models.documents.placement import Assignment, GangResult, Placement
-from models.documents.policy import DEFAULT
-from models.documents.rebalance_plan import RebalancePlan, Summary
-from models.kube import objects
-from models.snapshot.gc_pause import no_gc
-from models.snapshot.snapshot import Snapshot
+from kubestow.checker.plan.execution_violators import preempting, violators
+from kubestow.checker.plan.movable import Exclusions, holds_rules
+from kubestow.checker.plan.move_cost import Cost, cost_of
+from kubestow.checker.plan.objective import Ledger, summary_faults, tier_faults
+from kubestow.checker.plan.replay import BUDGET, Replay
+from kubestow.checker.plan.state import Board, cordoned
+from kubestow.checker.rules import execution_grace, gangs
+from kubestow.checker.violation import DOCUMENT, Violation
+from kubestow.models.documents.placement import Assignment, GangResult, Placement
+from kubestow.models.documents.policy import DEFAULT
+from kubestow.models.documents.rebalance_plan import RebalancePlan, Summary
+from kubestow.models.kube import objects
+from kubestow.models.snapshot.gc_pause import no_gc
+from kubestow.models.snapshot.snapshot import Snapshot
 
 __all__ = ["BUDGET", "summary", "verify_plan"]
 

@@ -7,15 +7,15 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from checker.plan.disruption_budgets import Guard, Guards
-from checker.plan.document import PLAN, Entry
-from checker.plan.movable import Exclusions
-from checker.plan.state import Board
-from checker.plan.waves import Wave
-from checker.rules.gangs import Roster
-from checker.violation import Violation
-from models.documents.rebalance_plan import Exclusion, RebalancePlan
-from models.kube import objects
+from kubestow.checker.plan.disruption_budgets import Guard, Guards
+from kubestow.checker.plan.document import PLAN, Entry
+from kubestow.checker.plan.movable import Exclusions
+from kubestow.checker.plan.state import Board
+from kubestow.checker.plan.waves import Wave
+from kubestow.checker.rules.gangs import Roster
+from kubestow.checker.violation import Violation
+from kubestow.models.documents.rebalance_plan import Exclusion, RebalancePlan
+from kubestow.models.kube import objects
 
 #: The rule of violations of PodDisruptionBudgets.
 BUDGET: Final = "PodDisruptionBudget"

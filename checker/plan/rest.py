@@ -10,20 +10,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from checker.placement_document import why_not_pending
-from checker.plan.disruption_budgets import Guards
-from checker.plan.document import PLAN, Entry, entries, history_faults
-from checker.plan.movable import Exclusions
-from checker.plan.replay import Replay
-from checker.plan.state import Board, cordoned
-from checker.rules import admission, gangs
-from checker.violation import Violation
-from models.documents.placement import Assignment, Placement
-from models.documents.policy import DEFAULT
-from models.documents.rebalance_plan import RebalancePlan
-from models.kube import objects
-from models.snapshot.gc_pause import no_gc
-from models.snapshot.snapshot import Snapshot
+from kubestow.checker.placement_document import why_not_pending
+from kubestow.checker.plan.disruption_budgets import Guards
+from kubestow.checker.plan.document import PLAN, Entry, entries, history_faults
+from kubestow.checker.plan.movable import Exclusions
+from kubestow.checker.plan.replay import Replay
+from kubestow.checker.plan.state import Board, cordoned
+from kubestow.checker.rules import admission, gangs
+from kubestow.checker.violation import Violation
+from kubestow.models.documents.placement import Assignment, Placement
+from kubestow.models.documents.policy import DEFAULT
+from kubestow.models.documents.rebalance_plan import RebalancePlan
+from kubestow.models.kube import objects
+from kubestow.models.snapshot.gc_pause import no_gc
+from kubestow.models.snapshot.snapshot import Snapshot
 
 
 def rest_faults(snapshot: Snapshot, plan: RebalancePlan, *, cordon: bool = True) -> list[Violation]:

@@ -24,9 +24,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final, NamedTuple
 
-from checker.rules import spread
-from models.kube import objects
-from models.kube.feature_gates import FeatureGates
+from kubestow.checker.rules import spread
+from kubestow.models.kube import objects
+from kubestow.models.kube.feature_gates import FeatureGates
 
 Counts = Mapping[str, int]
 Levels = Mapping[int, int]

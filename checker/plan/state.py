@@ -12,14 +12,14 @@ from typing import ClassVar
 
 import msgspec
 
-from checker.devices import start as devices
-from checker.plan.affinity import Asks, State
-from checker.plan.spread import Stake, Tallies
-from checker.plan.volumes import Volumes, claims
-from checker.rules import affinity, node_rules, resources, spread
-from checker.rules.node_policies import NodePolicies
-from models.kube import objects
-from models.snapshot.snapshot import Snapshot
+from kubestow.checker.devices import start as devices
+from kubestow.checker.plan.affinity import Asks, State
+from kubestow.checker.plan.spread import Stake, Tallies
+from kubestow.checker.plan.volumes import Volumes, claims
+from kubestow.checker.rules import affinity, node_rules, resources, spread
+from kubestow.checker.rules.node_policies import NodePolicies
+from kubestow.models.kube import objects
+from kubestow.models.snapshot.snapshot import Snapshot
 
 Fault = tuple[str, str]  # rule, why
 

@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from checker.plan.affinity import Ask, Removal
-from checker.plan.document import Entry
-from checker.plan.spread import Move
-from checker.plan.state import Board, Presence, Runner
-from checker.rules import gangs, spread
+from kubestow.checker.plan.affinity import Ask, Removal
+from kubestow.checker.plan.document import Entry
+from kubestow.checker.plan.spread import Move
+from kubestow.checker.plan.state import Board, Presence, Runner
+from kubestow.checker.rules import gangs, spread
 
 
 @dataclass(eq=False)

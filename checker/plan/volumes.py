@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from checker.rules.volumes import VolumeState
-from models.kube import objects
-from models.snapshot.snapshot import Snapshot
+from kubestow.checker.rules.volumes import VolumeState
+from kubestow.models.kube import objects
+from kubestow.models.snapshot.snapshot import Snapshot
 
 #: Driver and handle of an attached volume.
 Handle = tuple[str, str]

@@ -5,7 +5,7 @@ others. Judged is, without enumerating these states,
 
 * each landing, with every other pod of the wave in any phase: no filter may reject it. Capacity, host ports, anti-affinity and volumes are
   the worse the more pods there are, so all others are taken to be at both of their nodes; for required affinity and spread see
-  :mod:`checker.plan.affinity` and :mod:`checker.plan.spread`;
+  :mod:`kubestow.checker.plan.affinity` and :mod:`kubestow.checker.plan.spread`;
 * every pod at rest, with each other pod of the wave at its source or its target: it breaks nothing that it did not break in the
   snapshot, or that the plan did not leave broken.
 
@@ -18,14 +18,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from checker.devices import start as devices
-from checker.plan.affinity import Ask, Flow, Place, Removal
-from checker.plan.document import Entry
-from checker.plan.spread import Move
-from checker.plan.state import Board
-from checker.plan.units import Change, Step, counted_mates, unit_faults
-from checker.rules import spread
-from checker.violation import Violation
+from kubestow.checker.devices import start as devices
+from kubestow.checker.plan.affinity import Ask, Flow, Place, Removal
+from kubestow.checker.plan.document import Entry
+from kubestow.checker.plan.spread import Move
+from kubestow.checker.plan.state import Board
+from kubestow.checker.plan.units import Change, Step, counted_mates, unit_faults
+from kubestow.checker.rules import spread
+from kubestow.checker.violation import Violation
 
 
 class Wave:

@@ -14,14 +14,14 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from fractions import Fraction
 from typing import Final
 
-from checker.rules import namespace_admission, resources
-from checker.rules.opportunity_cost import ClosedNodes
-from models.documents.policy import DEFAULT as DEFAULT_POLICY
-from models.documents.policy import Policy
-from models.kube import objects, pod_spec, quantity
-from models.kube.feature_gates import DEFAULT
-from models.kube.namespace_limits import LimitRangeItem, ResourceQuota, RuntimeScheduling, ScopedResourceSelectorRequirement
-from models.snapshot.snapshot import Snapshot
+from kubestow.checker.rules import namespace_admission, resources
+from kubestow.checker.rules.opportunity_cost import ClosedNodes
+from kubestow.models.documents.policy import DEFAULT as DEFAULT_POLICY
+from kubestow.models.documents.policy import Policy
+from kubestow.models.kube import objects, pod_spec, quantity
+from kubestow.models.kube.feature_gates import DEFAULT
+from kubestow.models.kube.namespace_limits import LimitRangeItem, ResourceQuota, RuntimeScheduling, ScopedResourceSelectorRequirement
+from kubestow.models.snapshot.snapshot import Snapshot
 
 Fault = tuple[str, str]  # rule, why
 _Exact = dict[str, Fraction]

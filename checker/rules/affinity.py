@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Final, NamedTuple
 
-from checker.rules import matching
-from models.kube import objects
+from kubestow.checker.rules import matching
+from kubestow.models.kube import objects
 
 
 class Match(NamedTuple):

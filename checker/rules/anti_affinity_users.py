@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from models.documents.policy import Policy
-from models.kube import objects
-from models.snapshot.snapshot import Snapshot
+from kubestow.models.documents.policy import Policy
+from kubestow.models.kube import objects
+from kubestow.models.snapshot.snapshot import Snapshot
 
 _NODE_KEY = "kubernetes.io/hostname"
 

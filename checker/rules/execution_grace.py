@@ -12,10 +12,10 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from checker.rules import affinity, matching
-from models.kube import objects
-from models.snapshot.capture_info import instant
-from models.snapshot.snapshot import Snapshot
+from kubestow.checker.rules import affinity, matching
+from kubestow.models.kube import objects
+from kubestow.models.snapshot.capture_info import instant
+from kubestow.models.snapshot.snapshot import Snapshot
 
 _GRACE: Final = "kubestow.dev/execution-grace-seconds"
 _MOST: Final = 10**9

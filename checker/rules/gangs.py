@@ -1,6 +1,6 @@
 """Gangs for the checker: whole or not at all, in one domain of a topology, and the affinity of members that bind as a unit.
 
-What a gang is, is read where all read it (:mod:`models.gangs.gangs`); which pods are to be placed is the checker's own reading.
+What a gang is, is read where all read it (:mod:`kubestow.models.gangs.gangs`); which pods are to be placed is the checker's own reading.
 
 Source: docs/gangs.md; the scheduler's plugin GangScheduling (Kubernetes 1.35) for the name of the rule.
 """
@@ -11,20 +11,20 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from checker.rules import affinity
-from checker.violation import DOCUMENT, GATED, Violation
-from models.documents.placement import Assignment, GangResult, Placement, Unplaced
-from models.documents.policy import Policy
-from models.gangs import gangs
-from models.gangs.gangs import Gang
-from models.kube import objects
-from models.snapshot.snapshot import Snapshot
+from kubestow.checker.rules import affinity
+from kubestow.checker.violation import DOCUMENT, GATED, Violation
+from kubestow.models.documents.placement import Assignment, GangResult, Placement, Unplaced
+from kubestow.models.documents.policy import Policy
+from kubestow.models.gangs import gangs
+from kubestow.models.gangs.gangs import Gang
+from kubestow.models.kube import objects
+from kubestow.models.snapshot.snapshot import Snapshot
 
 RULE: Final = "GangScheduling"
 
 
 class _Scope(NamedTuple):
-    """Indices of pods, as :func:`models.gangs.gangs.find` asks for them."""
+    """Indices of pods, as :func:`kubestow.models.gangs.gangs.find` asks for them."""
 
     pending: list[int]
     fixed: list[int]

@@ -14,7 +14,7 @@ from typing import Final, Generic, NamedTuple, TypeVar
 
 import msgspec
 
-from models.kube import objects, storage_objects
+from kubestow.models.kube import objects, storage_objects
 
 Labels = Mapping[str, str]
 Profile = tuple[str, frozenset[tuple[str, str]]]  # namespace and labels: all that selectors see of a pod

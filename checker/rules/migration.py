@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Final
 from urllib.parse import urlsplit
 
-from models.kube import objects, storage_objects
+from kubestow.models.kube import objects, storage_objects
 
 _MIGRATED: Final = "storage.alpha.kubernetes.io/migrated-plugins"
 #: Driver and zone key by the last part of the plugin's name.

@@ -10,8 +10,8 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
-from models.kube import objects
-from models.snapshot.snapshot import Snapshot
+from kubestow.models.kube import objects
+from kubestow.models.snapshot.snapshot import Snapshot
 
 _ALPHA: Final = "scheduler.alpha.kubernetes.io/"
 _PROJECT: Final = "openshift.io/node-selector"

@@ -12,9 +12,9 @@ from functools import partial
 from itertools import chain
 from typing import Final
 
-from checker.rules import matching
-from models.kube import objects
-from models.kube.feature_gates import FeatureGates
+from kubestow.checker.rules import matching
+from kubestow.models.kube import objects
+from kubestow.models.kube.feature_gates import FeatureGates
 
 _HARD: Final = frozenset({"NoSchedule", "NoExecute"})
 _CORDON: Final = objects.Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")

@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
-from checker.rules import affinity, matching, resources
-from models.kube import objects
-from models.snapshot.snapshot import Snapshot
+from kubestow.checker.rules import affinity, matching, resources
+from kubestow.models.kube import objects
+from kubestow.models.snapshot.snapshot import Snapshot
 
 _NAME_LABEL: Final = "kubernetes.io/metadata.name"
 #: Labels of a namespace that nobody has made yet, of a name that none can have.

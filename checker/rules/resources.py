@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Mapping
 from fractions import Fraction
 from typing import Final, Protocol
 
-from models.kube import objects, quantity
-from models.kube.feature_gates import FeatureGates
+from kubestow.models.kube import objects, quantity
+from kubestow.models.kube.feature_gates import FeatureGates
 
 Amounts = dict[str, int]
 _Exact = dict[str, Fraction]

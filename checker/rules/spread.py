@@ -9,9 +9,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from checker.rules import matching, node_rules
-from models.kube import objects
-from models.kube.feature_gates import FeatureGates
+from kubestow.checker.rules import matching, node_rules
+from kubestow.models.kube import objects
+from kubestow.models.kube.feature_gates import FeatureGates
 
 
 class Census(NamedTuple):

@@ -13,9 +13,9 @@ from collections.abc import Collection, Iterable, Iterator
 from fractions import Fraction
 from typing import Final
 
-from checker.rules import matching, migration
-from models.kube import objects, quantity, storage_objects
-from models.snapshot.snapshot import Snapshot
+from kubestow.checker.rules import matching, migration
+from kubestow.models.kube import objects, quantity, storage_objects
+from kubestow.models.snapshot.snapshot import Snapshot
 
 Fault = tuple[str, str]  # rule, why
 

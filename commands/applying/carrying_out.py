@@ -9,26 +9,26 @@ from functools import partial
 from secrets import token_hex
 from typing import Any
 
-from checker.ends import ends
-from commands.applying import run_progress
-from commands.applying.apply_choices import ApplyChoices
-from commands.applying.reviewed import Reviewed
-from commands.common.exit_codes import DONE, INCOMPLETE, INTERRUPTED, fail, say
-from commands.common.interrupts import heard
-from commands.common.judging import judge_rest
-from commands.common.options import Streams
-from live.api import others
-from live.api.answers import Unauthorized, Unreachable
-from live.api.connect import connect
-from live.api.live_cluster import LiveCluster
-from live.apply import leftovers
-from live.apply.drift import Done, check, summed_up
-from live.apply.journal import Journal, Origin, journal_path
-from live.apply.lease import Lease, LeaseLost, LeaseTaken, live_run
-from live.apply.run import Execution, Options, Outcome
-from live.apply.waiting import slipping_notes
-from models.disruption import eviction_requests
-from models.snapshot.snapshot import InputError
+from kubestow.checker.ends import ends
+from kubestow.commands.applying import run_progress
+from kubestow.commands.applying.apply_choices import ApplyChoices
+from kubestow.commands.applying.reviewed import Reviewed
+from kubestow.commands.common.exit_codes import DONE, INCOMPLETE, INTERRUPTED, fail, say
+from kubestow.commands.common.interrupts import heard
+from kubestow.commands.common.judging import judge_rest
+from kubestow.commands.common.options import Streams
+from kubestow.live.api import others
+from kubestow.live.api.answers import Unauthorized, Unreachable
+from kubestow.live.api.connect import connect
+from kubestow.live.api.live_cluster import LiveCluster
+from kubestow.live.apply import leftovers
+from kubestow.live.apply.drift import Done, check, summed_up
+from kubestow.live.apply.journal import Journal, Origin, journal_path
+from kubestow.live.apply.lease import Lease, LeaseLost, LeaseTaken, live_run
+from kubestow.live.apply.run import Execution, Options, Outcome
+from kubestow.live.apply.waiting import slipping_notes
+from kubestow.models.disruption import eviction_requests
+from kubestow.models.snapshot.snapshot import InputError
 
 #: Differences that are named one by one without -v.
 _LISTED = 20

@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
-from live.api.answers import Object
-from live.apply.waiting import Verdict, looked_at, verdict, waits
-from models.disruption.pod_disruption_budgets import budgets, is_ready
-from models.documents.rebalance_plan import RebalancePlan
-from models.kube.lenient_decode import some
-from models.kube.objects import controller_of, is_terminal, is_terminating, is_waiting, pod_key
-from models.snapshot.snapshot import Snapshot
+from kubestow.live.api.answers import Object
+from kubestow.live.apply.waiting import Verdict, looked_at, verdict, waits
+from kubestow.models.disruption.pod_disruption_budgets import budgets, is_ready
+from kubestow.models.documents.rebalance_plan import RebalancePlan
+from kubestow.models.kube.lenient_decode import some
+from kubestow.models.kube.objects import controller_of, is_terminal, is_terminating, is_waiting, pod_key
+from kubestow.models.snapshot.snapshot import Snapshot
 
 #: Controllers that replace pods which are gone.
 _REPLACING: Final = ("ReplicaSet", "StatefulSet", "ReplicationController")
@@ -27,7 +27,7 @@ _LOOK_FRACTION: Final = 0.2
 
 
 class Cluster(Protocol):
-    """The readings of a cluster, which :class:`live.api.live_cluster.LiveCluster` has."""
+    """The readings of a cluster, which :class:`kubestow.live.api.live_cluster.LiveCluster` has."""
 
     def objects(self, kind: str) -> Mapping[str, Object]: ...
     async def refresh(self) -> None: ...

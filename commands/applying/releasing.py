@@ -10,20 +10,20 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from secrets import token_hex
 
-from commands.applying.carrying_out import followed, journal_of
-from commands.applying.reviewed import Reviewed
-from commands.common.exit_codes import DONE, INCOMPLETE, INTERRUPTED, fail, say
-from commands.common.interrupts import heard
-from commands.common.judging import judge_rest
-from live.api.answers import Unreachable
-from live.apply.journal import JournaledApi, JournalLost
-from live.apply.lease import Lease, LeaseLost
-from live.gates.crews import crews, workload_of
-from live.gates.gates import Gates, Listener, Options
-from live.gates.leading import LeasedApi
-from live.gates.leading import serve as lead
-from live.gates.places import Places
-from models.documents.placement import Placement
+from kubestow.commands.applying.carrying_out import followed, journal_of
+from kubestow.commands.applying.reviewed import Reviewed
+from kubestow.commands.common.exit_codes import DONE, INCOMPLETE, INTERRUPTED, fail, say
+from kubestow.commands.common.interrupts import heard
+from kubestow.commands.common.judging import judge_rest
+from kubestow.live.api.answers import Unreachable
+from kubestow.live.apply.journal import JournaledApi, JournalLost
+from kubestow.live.apply.lease import Lease, LeaseLost
+from kubestow.live.gates.crews import crews, workload_of
+from kubestow.live.gates.gates import Gates, Listener, Options
+from kubestow.live.gates.leading import LeasedApi
+from kubestow.live.gates.leading import serve as lead
+from kubestow.live.gates.places import Places
+from kubestow.models.documents.placement import Placement
 
 
 @dataclass(frozen=True)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import copy
 from dataclasses import dataclass
 
-from commands.applying.apply_choices import ApplyChoices
-from commands.common import inputs, judging
-from commands.common.exit_codes import VIOLATED, fail
-from commands.common.options import Streams
-from models.documents.placement import Placement
-from models.documents.rebalance_plan import RebalancePlan
-from models.execution.template_nodes import TemplateNodes, from_placement, template_nodes
-from models.snapshot.snapshot import Snapshot
+from kubestow.commands.applying.apply_choices import ApplyChoices
+from kubestow.commands.common import inputs, judging
+from kubestow.commands.common.exit_codes import VIOLATED, fail
+from kubestow.commands.common.options import Streams
+from kubestow.models.documents.placement import Placement
+from kubestow.models.documents.rebalance_plan import RebalancePlan
+from kubestow.models.execution.template_nodes import TemplateNodes, from_placement, template_nodes
+from kubestow.models.snapshot.snapshot import Snapshot
 
 
 @dataclass(frozen=True)

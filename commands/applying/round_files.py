@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 
-from live.apply.journal import journal_path
-from live.apply.kept_journal import set_aside, unfinished
-from live.apply.progress import progress_of
-from models.documents import journal
-from models.snapshot.snapshot import InputError
+from kubestow.live.apply.journal import journal_path
+from kubestow.live.apply.kept_journal import set_aside, unfinished
+from kubestow.live.apply.progress import progress_of
+from kubestow.models.documents import journal
+from kubestow.models.snapshot.snapshot import InputError
 
 
 @dataclass(frozen=True)

@@ -11,26 +11,26 @@ from typing import Any, Final
 
 import msgspec
 
-from commands.applying import carrying_out, round_files
-from commands.applying.on_the_way import OnTheWay, used_up
-from commands.applying.reviewed import Reviewed
-from commands.common.exit_codes import DONE, INCOMPLETE, say
-from commands.core.reading import set_gates_of
-from live.api.live_cluster import LiveCluster
-from live.apply.lease import Lease
-from live.apply.run import Outcome
-from models.documents.placement import Placement
-from models.documents.policy import DEFAULT
-from models.documents.rebalance_plan import Limits, RebalancePlan
-from models.execution.execution_grace import NO_HISTORY, History, time_of
-from models.kube.lenient_decode import some
-from models.snapshot.snapshot import InputError, Snapshot, from_json
-from report.documents import results
-from report.documents.output import write_file
-from solver.rebalance.problem.options import PlanOptions
-from solver.rebalance.rebalance import rebalance
-from solver.runtime.options import Options
-from solver.solve import place
+from kubestow.commands.applying import carrying_out, round_files
+from kubestow.commands.applying.on_the_way import OnTheWay, used_up
+from kubestow.commands.applying.reviewed import Reviewed
+from kubestow.commands.common.exit_codes import DONE, INCOMPLETE, say
+from kubestow.commands.core.reading import set_gates_of
+from kubestow.live.api.live_cluster import LiveCluster
+from kubestow.live.apply.lease import Lease
+from kubestow.live.apply.run import Outcome
+from kubestow.models.documents.placement import Placement
+from kubestow.models.documents.policy import DEFAULT
+from kubestow.models.documents.rebalance_plan import Limits, RebalancePlan
+from kubestow.models.execution.execution_grace import NO_HISTORY, History, time_of
+from kubestow.models.kube.lenient_decode import some
+from kubestow.models.snapshot.snapshot import InputError, Snapshot, from_json
+from kubestow.report.documents import results
+from kubestow.report.documents.output import write_file
+from kubestow.solver.rebalance.problem.options import PlanOptions
+from kubestow.solver.rebalance.rebalance import rebalance
+from kubestow.solver.runtime.options import Options
+from kubestow.solver.solve import place
 
 #: Says of a pod that it is not to be moved.
 _STAYS: Final = "karpenter.sh/do-not-disrupt"

@@ -10,11 +10,11 @@ from typing import Any, Final, Literal, Self
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from live.apply.moving.work import Listener
-from live.apply.steps import Step
-from models.documents.placement import Placement
-from models.documents.rebalance_plan import RebalancePlan
-from report.documents.output import one_line
+from kubestow.live.apply.moving.work import Listener
+from kubestow.live.apply.steps import Step
+from kubestow.models.documents.placement import Placement
+from kubestow.models.documents.rebalance_plan import RebalancePlan
+from kubestow.report.documents.output import one_line
 
 _DOES: Final = {"evicting": "evicted", "gone": "is gone", "bound": "is bound", "done": "is done"}
 

@@ -8,7 +8,7 @@ from typing import Final
 
 import click
 
-from commands.batch.task import COMMANDS, command_of
+from kubestow.commands.batch.task import COMMANDS, command_of
 
 #: Parameters of commands that a batch decides: where a result goes and in which form, and how much is said.
 RESERVED: Final = frozenset({"output", "forms", "everything", "quiet", "verbose", "help", "write_baseline", "jobs", "dask", "series"})

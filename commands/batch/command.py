@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from commands.batch import arguments
-from commands.batch.task import COMMANDS
-from commands.common import options
-from commands.common.exit_codes import DONE, INCOMPLETE, INTERRUPTED, fail, refuse, say
-from commands.common.help_text import Command
+from kubestow.commands.batch import arguments
+from kubestow.commands.batch.task import COMMANDS
+from kubestow.commands.common import options
+from kubestow.commands.common.exit_codes import DONE, INCOMPLETE, INTERRUPTED, fail, refuse, say
+from kubestow.commands.common.help_text import Command
 
 if TYPE_CHECKING:
-    from commands.batch.plan import Plan
-    from commands.batch.worker import Work
-    from models.documents.batch import BatchSummary, Row
-    from solver.executors.workers import Workers
+    from kubestow.commands.batch.plan import Plan
+    from kubestow.commands.batch.worker import Work
+    from kubestow.models.documents.batch import BatchSummary, Row
+    from kubestow.solver.executors.workers import Workers
 
 #: The index of a pod of an indexed Job, from 0.
 _INDEX = "JOB_COMPLETION_INDEX"
@@ -109,10 +109,10 @@ def batch(
     refuse(shard is not None and shards is not None, "--shard and --shards contradict each other")
     refuse(how.jobs is not None and how.dask not in (None, "local"), "--jobs: a Dask scheduler has the workers that it has")
     refuse(merge and (shard or shards or how.resume or inner or how.jobs or how.dask), "--merge goes with -o, -f and folders alone")
-    from commands.batch import merge as merging
-    from commands.batch import summary as summaries
-    from commands.common.inputs import checked
-    from report.terminal.fleet.summary import line
+    from kubestow.commands.batch import merge as merging
+    from kubestow.commands.batch import summary as summaries
+    from kubestow.commands.common.inputs import checked
+    from kubestow.report.terminal.fleet.summary import line
 
     if merge:
         _refuse_overwriting(output, [("a summary to be merged", path) for path in merging.summaries_of(what)], results=False)
@@ -139,8 +139,8 @@ def batch(
 
 def _refuse_overwriting(folder: str, inputs: Iterable[tuple[str, str]], *, results: bool) -> None:
     """Refuse a folder in which a file would be written that is read. ``inputs``: what names a file, and its path."""
-    from commands.batch.folder import written
-    from commands.common.overwriting import Named, refuse_same
+    from kubestow.commands.batch.folder import written
+    from kubestow.commands.common.overwriting import Named, refuse_same
 
     outputs = [Named("-o", "output", path) for path in written(folder, results=results)]
     refuse_same(outputs, lambda: [Named(option, "", path) for option, path in inputs])
@@ -148,10 +148,10 @@ def _refuse_overwriting(folder: str, inputs: Iterable[tuple[str, str]], *, resul
 
 def _files(plan: Plan, what: Sequence[str], output: str) -> Iterator[tuple[str, str]]:
     """Yield the files that the tasks of a plan read, and the plan, each with what names it."""
-    from commands.batch import snapshots
-    from commands.batch.task import command_of
-    from commands.common.overwriting import paths_of
-    from models.snapshot.snapshot import InputError
+    from kubestow.commands.batch import snapshots
+    from kubestow.commands.batch.task import command_of
+    from kubestow.commands.common.overwriting import paths_of
+    from kubestow.models.snapshot.snapshot import InputError
 
     if what[0] not in COMMANDS:
         yield "the plan", what[0]
@@ -179,7 +179,7 @@ def _from_job(shards: int | None) -> tuple[int, int] | None:
 
 def _plan(what: Sequence[str], inner: Sequence[str], *, each_directory: bool) -> Plan:
     """Return the plan of a file, or that which the command line is."""
-    from commands.batch import plan
+    from kubestow.commands.batch import plan
 
     if what[0] not in COMMANDS:
         refuse(len(what) > 1, f"{what[0]} is taken as a plan, which stands alone (commands are {', '.join(COMMANDS)})")
@@ -200,13 +200,13 @@ def _listed(named: Sequence[str]) -> list[str]:
 
 def _run(plan: Plan, folder: str, output: str, share: tuple[int, int] | None, how: _Running) -> tuple[BatchSummary, Callable[[], NoReturn]]:
     """Do the tasks, and return the summary with what ends the command."""
-    from commands.batch import snapshots, tasks
-    from commands.batch import summary as summaries
-    from commands.batch.folder import Folder
-    from commands.batch.running import Full, Log, rows_of
-    from commands.common.inputs import checked
-    from report.terminal.fleet import progress
-    from solver.executors.workers import WorkersError
+    from kubestow.commands.batch import snapshots, tasks
+    from kubestow.commands.batch import summary as summaries
+    from kubestow.commands.batch.folder import Folder
+    from kubestow.commands.batch.running import Full, Log, rows_of
+    from kubestow.commands.common.inputs import checked
+    from kubestow.report.terminal.fleet import progress
+    from kubestow.solver.executors.workers import WorkersError
 
     with Folder(folder).take(resume=how.resume) as place:
         paths = checked(lambda: snapshots.expand(plan.snapshots, each_directory=plan.each_directory, without=output))
@@ -254,9 +254,9 @@ def _end(found: BatchSummary, problem: str, *, interrupted: bool) -> NoReturn:
 
 def _shared(plan: Plan, folder: str, how: _Running) -> tuple[int, Work]:
     """Return how many tasks run at once, and what they have in common: a share of the cores for each, where the user says nothing else."""
-    from commands.batch import tasks
-    from commands.batch.worker import Work
-    from solver.executors.workers import jobs_and_share
+    from kubestow.commands.batch import tasks
+    from kubestow.commands.batch.worker import Work
+    from kubestow.solver.executors.workers import jobs_and_share
 
     said = [tasks.workers_of(each) for each in plan.sets]
     jobs, share = jobs_and_share(how.jobs, max((n for n in said if n is not None), default=None))
@@ -264,10 +264,10 @@ def _shared(plan: Plan, folder: str, how: _Running) -> tuple[int, Work]:
 
 
 def _workers(dask: str | None, jobs: int) -> Workers:
-    from solver.executors.workers import Processes
+    from kubestow.solver.executors.workers import Processes
 
     if dask is None:
         return Processes(jobs)
-    from solver.executors.dask_workers import open_dask
+    from kubestow.solver.executors.dask_workers import open_dask
 
     return open_dask(dask, jobs)

@@ -9,9 +9,9 @@ from typing import IO, Any, Final, Self
 
 import msgspec
 
-from commands.common.exit_codes import fail
-from models.documents.batch import Row
-from report.documents.output import write_file
+from kubestow.commands.common.exit_codes import fail
+from kubestow.models.documents.batch import Row
+from kubestow.report.documents.output import write_file
 
 RESULTS: Final = "results"
 _JOURNAL: Final = "rows.jsonl"

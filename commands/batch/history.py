@@ -15,13 +15,13 @@ from typing import Any, Final
 
 import msgspec
 
-from commands.batch.plan import OptionSet
-from models.documents import policy as policies
-from models.execution.execution_grace import MAX_SECONDS, stated
-from models.snapshot import snapshot as snapshots
-from models.snapshot import sources
-from models.snapshot.capture_info import Capture, capture_info, instant
-from models.snapshot.snapshot import InputError
+from kubestow.commands.batch.plan import OptionSet
+from kubestow.models.documents import policy as policies
+from kubestow.models.execution.execution_grace import MAX_SECONDS, stated
+from kubestow.models.snapshot import snapshot as snapshots
+from kubestow.models.snapshot import sources
+from kubestow.models.snapshot.capture_info import Capture, capture_info, instant
+from kubestow.models.snapshot.snapshot import InputError
 
 _GRACE: Final = "--execution-grace"
 _SINCE: Final = "--since"

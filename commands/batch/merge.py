@@ -8,10 +8,10 @@ from pathlib import Path
 
 import msgspec
 
-from commands.batch.folder import SUMMARY
-from models.documents.batch import BatchSummary, Row
-from models.documents.placement import from_builtins
-from models.snapshot.snapshot import InputError
+from kubestow.commands.batch.folder import SUMMARY
+from kubestow.models.documents.batch import BatchSummary, Row
+from kubestow.models.documents.placement import from_builtins
+from kubestow.models.snapshot.snapshot import InputError
 
 
 def merged(folders: Sequence[str], into: str) -> BatchSummary:

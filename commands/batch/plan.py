@@ -10,11 +10,11 @@ from typing import Any, Final
 
 import click
 
-from commands.batch import arguments
-from commands.batch.task import COMMANDS, command_of
-from models.documents import settings_file
-from models.documents.batch import BatchPlan
-from models.snapshot.snapshot import InputError
+from kubestow.commands.batch import arguments
+from kubestow.commands.batch.task import COMMANDS, command_of
+from kubestow.models.documents import settings_file
+from kubestow.models.documents.batch import BatchPlan
+from kubestow.models.snapshot.snapshot import InputError
 
 _PLAIN: Final = (str, int, float, bool, type(None))
 

@@ -6,13 +6,13 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Final
 
-from models.documents.batch import Room
-from models.kube.objects import Pod, is_terminal
-from models.kube.pod_requests import pod_request
-from models.kube.quantity import QuantityError
-from models.snapshot import snapshot as snapshots
-from models.snapshot.snapshot import InputError, Snapshot
-from report.documents import node_rows
+from kubestow.models.documents.batch import Room
+from kubestow.models.kube.objects import Pod, is_terminal
+from kubestow.models.kube.pod_requests import pod_request
+from kubestow.models.kube.quantity import QuantityError
+from kubestow.models.snapshot import snapshot as snapshots
+from kubestow.models.snapshot.snapshot import InputError, Snapshot
+from kubestow.report.documents import node_rows
 
 RESOURCES: Final = ("cpu", "memory")
 _Class = tuple[int, ...]

@@ -7,11 +7,11 @@ from typing import Any, Final
 
 import msgspec
 
-from commands.batch.task import Task
-from models.documents.batch import Row
-from models.documents.findings.audit import Audit
-from models.documents.placement import Placement, TierResult
-from report.documents.status_words import tier_apart
+from kubestow.commands.batch.task import Task
+from kubestow.models.documents.batch import Row
+from kubestow.models.documents.findings.audit import Audit
+from kubestow.models.documents.placement import Placement, TierResult
+from kubestow.report.documents.status_words import tier_apart
 
 _SEVERITIES: Final = ("error", "warning", "info")
 

@@ -8,14 +8,14 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
-from commands.batch import rows
-from commands.batch.folder import Folder
-from commands.batch.task import Task
-from commands.batch.worker import FULL, Outcome, Work, work
-from models.documents.batch import Row
-from report.terminal.fleet.progress import Display
-from solver.executors.run import Done, run
-from solver.executors.workers import Workers
+from kubestow.commands.batch import rows
+from kubestow.commands.batch.folder import Folder
+from kubestow.commands.batch.task import Task
+from kubestow.commands.batch.worker import FULL, Outcome, Work, work
+from kubestow.models.documents.batch import Row
+from kubestow.report.terminal.fleet.progress import Display
+from kubestow.solver.executors.run import Done, run
+from kubestow.solver.executors.workers import Workers
 
 #: Rows that say why they failed, as they come.
 _TOLD: Final = 20

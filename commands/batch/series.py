@@ -11,8 +11,8 @@ from typing import Final
 
 import msgspec
 
-from models.documents.batch import Change, Point, Row, Series
-from models.snapshot.capture_info import instant
+from kubestow.models.documents.batch import Change, Point, Row, Series
+from kubestow.models.snapshot.capture_info import instant
 
 _AUDIT: Final = "audit"
 _DIGITS: Final = 6

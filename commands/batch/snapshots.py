@@ -6,8 +6,8 @@ import glob
 import os
 from collections.abc import Sequence
 
-from models.snapshot import sources
-from models.snapshot.snapshot import InputError
+from kubestow.models.snapshot import sources
+from kubestow.models.snapshot.snapshot import InputError
 
 
 def expand(named: Sequence[str], *, each_directory: bool, without: str | None = None) -> list[str]:

@@ -8,15 +8,15 @@ from dataclasses import replace
 
 import msgspec
 
-from commands.batch import series
-from commands.batch.folder import SUMMARY
-from commands.common.options import on_terminal
-from models.documents.batch import BatchSummary, Row
-from report.documents.csv_rows import batch as as_csv
-from report.documents.csv_rows import series as series_csv
-from report.documents.output import write_files, write_stdout
-from report.documents.results import encode
-from report.page.fleet import page as fleet
+from kubestow.commands.batch import series
+from kubestow.commands.batch.folder import SUMMARY
+from kubestow.commands.common.options import on_terminal
+from kubestow.models.documents.batch import BatchSummary, Row
+from kubestow.report.documents.csv_rows import batch as as_csv
+from kubestow.report.documents.csv_rows import series as series_csv
+from kubestow.report.documents.output import write_files, write_stdout
+from kubestow.report.documents.results import encode
+from kubestow.report.page.fleet import page as fleet
 
 
 def of(rows: Iterable[Row], *, tasks: int, shard: str | None = None, notes: Iterable[str] = ()) -> BatchSummary:
@@ -58,8 +58,8 @@ def show(summary: BatchSummary, form: str | None, *, everything: bool) -> None:
 
 
 def _table(summary: BatchSummary, *, everything: bool) -> bytes:
-    from report.terminal import canvas
-    from report.terminal.fleet import summary as terminal
+    from kubestow.report.terminal import canvas
+    from kubestow.report.terminal.fleet import summary as terminal
 
     surface = replace(canvas.standard_output(), everything=everything)
     return canvas.render(list(terminal.table(summary, surface)), surface)

@@ -11,8 +11,8 @@ from typing import Final
 
 import click
 
-from commands import VERSION
-from solver.executors.files import digest_of
+from kubestow.commands import VERSION
+from kubestow.solver.executors.files import digest_of
 
 #: Commands whose results can be put side by side.
 COMMANDS: Final = ("audit", "solve", "explain", "rebalance", "fit", "size", "survive", "upgrade")
@@ -75,7 +75,7 @@ def command_of(name: str) -> click.Command:
     """Return a command by its name."""
     from importlib import import_module
 
-    found: click.Command = getattr(import_module(f"commands.{name}"), name)
+    found: click.Command = getattr(import_module(f"kubestow.commands.{name}"), name)
     return found
 
 

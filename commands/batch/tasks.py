@@ -9,12 +9,12 @@ from typing import Final
 
 import msgspec
 
-from commands.batch import arguments
-from commands.batch.history import Past
-from commands.batch.plan import OptionSet, Plan
-from commands.batch.task import Task, command_of, make
-from commands.common.exit_codes import BAD_INPUT
-from models.documents.batch import Row
+from kubestow.commands.batch import arguments
+from kubestow.commands.batch.history import Past
+from kubestow.commands.batch.plan import OptionSet, Plan
+from kubestow.commands.batch.task import Task, command_of, make
+from kubestow.commands.common.exit_codes import BAD_INPUT
+from kubestow.models.documents.batch import Row
 
 #: Snapshots with the same content that are named.
 _NAMED: Final = 5

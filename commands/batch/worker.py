@@ -15,11 +15,11 @@ from typing import Final
 
 import click
 
-from commands.batch import room, rows
-from commands.batch.task import Task, command_of, instead
-from commands.common.exit_codes import BAD_INPUT, INTERRUPTED, OUTSIDE, why_not
-from models.documents.batch import Row
-from solver.executors.files import Shared, local_path
+from kubestow.commands.batch import room, rows
+from kubestow.commands.batch.task import Task, command_of, instead
+from kubestow.commands.common.exit_codes import BAD_INPUT, INTERRUPTED, OUTSIDE, why_not
+from kubestow.models.documents.batch import Row
+from kubestow.solver.executors.files import Shared, local_path
 
 WRONG_USAGE: Final = 2
 #: What an OSError says where there is no room.

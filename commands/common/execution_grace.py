@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from commands.common.options import READ, in_order
+from kubestow.commands.common.options import READ, in_order
 
 if TYPE_CHECKING:
-    from commands.common.options import Streams
-    from models.documents.policy import Policy
-    from models.execution.execution_grace import History
-    from models.snapshot.snapshot import Snapshot
+    from kubestow.commands.common.options import Streams
+    from kubestow.models.documents.policy import Policy
+    from kubestow.models.execution.execution_grace import History
+    from kubestow.models.snapshot.snapshot import Snapshot
 
 _MAX_SECONDS: Final = 10**9
 
@@ -45,9 +45,9 @@ def history(snapshot: Snapshot, paths: tuple[str, ...], seconds: int | None, pol
         policy: The policy.
         streams: The inputs, for messages.
     """
-    from commands.common import inputs
-    from commands.core import reading
-    from models.execution.execution_grace import History, warnings
+    from kubestow.commands.common import inputs
+    from kubestow.commands.core import reading
+    from kubestow.models.execution.execution_grace import History, warnings
 
     name = reading.labels(streams.snapshots) or "the snapshot"
     found = inputs.checked(lambda: reading.earlier(snapshot, name, paths))

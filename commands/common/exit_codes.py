@@ -10,7 +10,7 @@ from typing import Final, NoReturn
 
 import click
 
-from commands.common.error_pages import section
+from kubestow.commands.common.error_pages import section
 
 #: What :func:`why_not` tells.
 OUTSIDE: Final = (OSError, MemoryError, RecursionError, UnicodeError)
@@ -20,7 +20,7 @@ DONE, BAD_INPUT, INCOMPLETE, VIOLATED, INTERRUPTED = 0, 1, 3, 4, 130
 
 def say(text: str) -> None:
     """Write one line to standard error; that nobody listens there is no reason to fail."""
-    from report.documents.output import one_line
+    from kubestow.report.documents.output import one_line
 
     with contextlib.suppress(OSError):
         click.echo(one_line(text), err=True)

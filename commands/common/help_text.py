@@ -29,7 +29,7 @@ class Command(click.Command):
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command, unless one of its outputs is one of its inputs."""
-        from commands.common.overwriting import refuse_overwriting
+        from kubestow.commands.common.overwriting import refuse_overwriting
 
         refuse_overwriting(ctx)
         return super().invoke(ctx)

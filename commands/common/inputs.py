@@ -10,21 +10,21 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 import msgspec
 
-from commands.common.exit_codes import VIOLATED, fail, refuse, say
-from commands.common.options import PolicyChoices, Streams
-from commands.core import reading
-from models.documents import policy as policies
-from models.documents.placement import Edits, SnapshotRef
-from models.documents.policy import Policy
-from models.kube.feature_gates import FeatureGates
-from models.snapshot import snapshot as snapshots
-from models.snapshot import sources
-from models.snapshot.capture_info import instant
-from models.snapshot.snapshot import InputError, Snapshot
-from models.workloads.expand import Expansion
+from kubestow.commands.common.exit_codes import VIOLATED, fail, refuse, say
+from kubestow.commands.common.options import PolicyChoices, Streams
+from kubestow.commands.core import reading
+from kubestow.models.documents import policy as policies
+from kubestow.models.documents.placement import Edits, SnapshotRef
+from kubestow.models.documents.policy import Policy
+from kubestow.models.kube.feature_gates import FeatureGates
+from kubestow.models.snapshot import snapshot as snapshots
+from kubestow.models.snapshot import sources
+from kubestow.models.snapshot.capture_info import instant
+from kubestow.models.snapshot.snapshot import InputError, Snapshot
+from kubestow.models.workloads.expand import Expansion
 
 if TYPE_CHECKING:
-    from models.catalogue.catalogue import Catalogue
+    from kubestow.models.catalogue.catalogue import Catalogue
 
 _T = TypeVar("_T")
 
@@ -82,7 +82,7 @@ def load(
 ) -> Snapshot:
     """Read the snapshot and say what is odd about it; with a ``policy`` also about what the policy asks of it.
 
-    The others are those of :class:`commands.core.reading.Reading`.
+    The others are those of :class:`kubestow.commands.core.reading.Reading`.
     """
     version, given = streams.kubernetes_version, dict(streams.feature_gates)
     snapshot = checked(lambda: _read(streams))
@@ -101,7 +101,7 @@ def load(
 def _read(streams: Streams) -> Snapshot:
     if streams.cluster is None:
         return snapshots.load(streams.snapshots)
-    from commands.common.cluster import capturing
+    from kubestow.commands.common.cluster import capturing
 
     return capturing.read(streams.cluster, quiet=streams.quiet, verbose=streams.verbose)
 
@@ -157,7 +157,7 @@ def _where(snapshot: Snapshot, streams: Streams) -> str:
     """Return the cluster that was captured in place of files, empty where files were read."""
     if streams.cluster is None:
         return ""
-    from commands.common.cluster import capturing
+    from kubestow.commands.common.cluster import capturing
 
     return capturing.where(snapshot.capture.cluster if snapshot.capture is not None else "")
 
@@ -183,7 +183,7 @@ def read_catalogue(path: str | None) -> Catalogue | None:
     """Return the catalogue of the file, where there is one, and say what is left out of it."""
     if path is None:
         return None
-    from models.catalogue.catalogue import read
+    from kubestow.models.catalogue.catalogue import read
 
     found = checked(lambda: read(path))
     note(found.notes)
@@ -198,7 +198,7 @@ def what_if(chosen: Mapping[str, Any], streams: Streams, *others: str | None, ca
     wrong = reading.misused(edits, [path for path in (*streams.manifests, *others) if path], catalogue is not None)
     refuse(wrong is not None, wrong or "")
     if chosen.get("requests"):
-        from models.right_sizing.read import read as read_requests
+        from kubestow.models.right_sizing.read import read as read_requests
 
         odd: list[str] = []
         edits.requests = checked(lambda: read_requests(chosen["requests"], odd))

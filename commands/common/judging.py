@@ -6,30 +6,30 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from checker.violation import Violation
-from commands.common.exit_codes import fail, refuse
-from commands.common.inputs import checked, edit, load_manifests, load_over_time
-from commands.common.options import PolicyChoices, Streams
-from commands.common.searching import Run
-from commands.core import judging as core
-from commands.core import reading
-from commands.core.reading import set_gates_of
-from models.documents.placement import Cause, Edits, Placement
-from models.documents.policy import Policy
-from models.documents.rebalance_plan import RebalancePlan
-from models.documents.sizing import Sizing
-from models.kube.quantity import QuantityError
-from models.snapshot.snapshot import InputError, Snapshot
-from models.workloads.expand import Expansion
-from report.documents import results
-from report.documents.output import counted
+from kubestow.checker.violation import Violation
+from kubestow.commands.common.exit_codes import fail, refuse
+from kubestow.commands.common.inputs import checked, edit, load_manifests, load_over_time
+from kubestow.commands.common.options import PolicyChoices, Streams
+from kubestow.commands.common.searching import Run
+from kubestow.commands.core import judging as core
+from kubestow.commands.core import reading
+from kubestow.commands.core.reading import set_gates_of
+from kubestow.models.documents.placement import Cause, Edits, Placement
+from kubestow.models.documents.policy import Policy
+from kubestow.models.documents.rebalance_plan import RebalancePlan
+from kubestow.models.documents.sizing import Sizing
+from kubestow.models.kube.quantity import QuantityError
+from kubestow.models.snapshot.snapshot import InputError, Snapshot
+from kubestow.models.workloads.expand import Expansion
+from kubestow.report.documents import results
+from kubestow.report.documents.output import counted
 
 if TYPE_CHECKING:
-    from checker.journal.judge import Clusters, Judgement
-    from live.apply.drift import Rejection
-    from models.catalogue.catalogue import Catalogue
-    from report.documents.results import Result
-    from solver.explain.per_node import PodVerdict
+    from kubestow.checker.journal.judge import Clusters, Judgement
+    from kubestow.live.apply.drift import Rejection
+    from kubestow.models.catalogue.catalogue import Catalogue
+    from kubestow.report.documents.results import Result
+    from kubestow.solver.explain.per_node import PodVerdict
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ def judge(snapshot: Snapshot, result: Result, streams: Streams, since: Sequence[
 def judge_series(streams: Streams, sizing: Sizing) -> tuple[core.Judged, Snapshot]:
     """Check a Sizing for several snapshots against these, each path one of them; return with it the one that the document is of, as it was
     read."""
-    from checker.capacity.series import check_series, parts
+    from kubestow.checker.capacity.series import check_series, parts
 
     series = {moment.snapshot.capturedAt or "": moment.snapshot for moment in sizing.series or ()}
     if sizing.snapshot.workloads and not streams.manifests:
@@ -98,18 +98,18 @@ def judge_series(streams: Streams, sizing: Sizing) -> tuple[core.Judged, Snapsho
 
 def judge_rest(snapshot: Snapshot, left: Placement | RebalancePlan) -> list[Rejection]:
     """Return what is wrong with what is left of a result on the cluster as it is now, without what the result claims: see
-    :data:`live.apply.drift.Judge`."""
-    from checker.plan.replay import BUDGET
-    from live.apply.drift import Rejection
+    :data:`kubestow.live.apply.drift.Judge`."""
+    from kubestow.checker.plan.replay import BUDGET
+    from kubestow.live.apply.drift import Rejection
 
     try:
         set_gates_of(snapshot, left.snapshot)
         if isinstance(left, RebalancePlan):
-            from checker.plan.rest import rest_faults as plan_faults
+            from kubestow.checker.plan.rest import rest_faults as plan_faults
 
             found = plan_faults(snapshot, left)
         else:
-            from checker.placement import rest_faults
+            from kubestow.checker.placement import rest_faults
 
             found = rest_faults(snapshot, left)
     except (InputError, QuantityError) as error:
@@ -125,8 +125,8 @@ def _told(fault: Violation) -> str:
 def judge_run(path: str, clusters: Clusters, result: Placement | RebalancePlan, digest: str) -> Judgement:
     """Check the journal of a run against the document that it carried out. ``digest``: as of :func:`read_with_digest`. If the document is
     of another snapshot, nothing is."""
-    from checker.journal.judge import Judgement, judge_gated, judge_journal
-    from models.documents import journal
+    from kubestow.checker.journal.judge import Judgement, judge_gated, judge_journal
+    from kubestow.models.documents import journal
 
     record = checked(lambda: journal.read(path))
     if result.snapshot.sha256 != clusters.snapshot.sha256:

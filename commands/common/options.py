@@ -12,10 +12,10 @@ from typing import Any
 
 import click
 
-from commands.common import version_options
-from commands.common.cluster import choice
-from commands.common.cluster.choice import ClusterChoice
-from commands.common.exit_codes import refuse
+from kubestow.commands.common import version_options
+from kubestow.commands.common.cluster import choice
+from kubestow.commands.common.cluster.choice import ClusterChoice
+from kubestow.commands.common.exit_codes import refuse
 
 #: Adds an option to a command.
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
@@ -92,7 +92,7 @@ class Streams:
         files = [str(target.file) for target in self.targets if not target.printed]
         files += [self.cluster.save] if self.cluster is not None and self.cluster.save is not None else []
         for file in files:
-            from report.documents.output import check_target
+            from kubestow.report.documents.output import check_target
 
             check_target(file)
         places = [place for file in files if not os.path.exists(place := os.path.realpath(file)) or os.path.isfile(place)]
@@ -101,7 +101,7 @@ class Streams:
 
 @dataclass(frozen=True)
 class SearchChoices:
-    """How to search and for how long (:class:`solver.runtime.options.Options`)."""
+    """How to search and for how long (:class:`kubestow.solver.runtime.options.Options`)."""
 
     time_limit: float
     seed: int
@@ -173,7 +173,7 @@ def size(ctx: click.Context, param: click.Parameter, value: str | None, or_else:
     """Return a size in bytes, as a click callback. ``or_else``: what it may be besides, for the message."""
     if value is None:
         return None
-    from models.kube.quantity import QuantityError, ceil, parse
+    from kubestow.models.kube.quantity import QuantityError, ceil, parse
 
     try:
         found = ceil(parse(value))
@@ -188,7 +188,7 @@ def _bounded(ctx: click.Context, param: click.Parameter, value: str | None) -> N
     """Bound what is read while the command runs."""
     if value is not None:
         limit = None if value == "none" else size(ctx, param, value, ", or none")
-        from models.snapshot.sources import at_most
+        from kubestow.models.snapshot.sources import at_most
 
         ctx.with_resource(at_most(limit))
 
@@ -291,7 +291,7 @@ scope = in_order(click.option("--include-gated", is_flag=True, help="Treat pods 
 
 def _namespace(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
     if value is not None:
-        from models.snapshot.object_names import LABEL_TEXT, is_label
+        from kubestow.models.snapshot.object_names import LABEL_TEXT, is_label
 
         if not is_label(value):
             raise click.BadParameter(f"{value!r} is no name of a namespace: {LABEL_TEXT}")
@@ -313,7 +313,7 @@ requests: Decorator = click.option(
     help="With the requests that krr, VerticalPodAutoscalers or an answer of Prometheus (cpu=FILE, memory=FILE) recommend.",
 )
 
-#: What-if edits of nodes, called like the fields of :class:`models.documents.placement.Edits`.
+#: What-if edits of nodes, called like the fields of :class:`kubestow.models.documents.placement.Edits`.
 node_edits = in_order(
     click.option("--add-nodes", "addNodes", multiple=True, metavar="N:LIKE_NODE", help="With N more nodes like an existing one."),
     click.option("--buy", multiple=True, metavar="N:SHAPE@ZONE", help="With N more nodes of a shape of --catalogue in a zone."),

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
-from commands.common.options import Streams, on_terminal
-from models.snapshot.gc_pause import no_gc
-from models.snapshot.snapshot import Snapshot
-from report.documents.origin import origin
-from report.documents.output import gzipped, write_file, write_files, write_stdout
+from kubestow.commands.common.options import Streams, on_terminal
+from kubestow.models.snapshot.gc_pause import no_gc
+from kubestow.models.snapshot.snapshot import Snapshot
+from kubestow.report.documents.origin import origin
+from kubestow.report.documents.output import gzipped, write_file, write_files, write_stdout
 
 
 def write_document(
@@ -33,7 +33,7 @@ def write_document(
         elif form in others:
             data = others[form]()
         else:
-            from report.documents.results import encode
+            from kubestow.report.documents.results import encode
 
             with no_gc():  # until the plain document is gone again, which would be walked as a whole
                 data = encode(document(), "yaml" if form == "yaml" else "json")
@@ -51,7 +51,7 @@ def write_table(streams: Streams, table: Callable[[Any], Iterable[Any]], snapsho
 
 
 def _drawn(table: Callable[[Any], Iterable[Any]], form: str, streams: Streams, *, printed: bool, header: str) -> bytes:
-    from report.terminal import canvas
+    from kubestow.report.terminal import canvas
 
     surface = canvas.standard_output() if printed else canvas.a_file()
     surface = replace(surface, wide=form == "wide", everything=streams.everything)

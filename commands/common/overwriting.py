@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 
 import click
 
-from commands.common.exit_codes import refuse
+from kubestow.commands.common.exit_codes import refuse
 
 #: Parameters that name files to write; all other paths of a command are read.
 _OUTPUTS: Final = frozenset({"output", "forms", "save_snapshot", "write_baseline"})
@@ -91,7 +91,7 @@ def _is_read(found: Identity, each: Named) -> bool:
     if each.path == _STDIN:
         return found == _stream(sys.stdin)
     if os.path.isdir(each.path):
-        from models.snapshot import sources
+        from kubestow.models.snapshot import sources
 
         inside = sources.files([each.path], lambda *_: None)
         return any(identity(file.path) == found and not _is_result(file.path) for file in inside)
@@ -100,10 +100,10 @@ def _is_read(found: Identity, each: Named) -> bool:
 
 def _is_result(path: str) -> bool:
     """Return True if a file holds no Kubernetes objects: a former result, values of a chart."""
-    from models.snapshot import bundles, sources
-    from models.snapshot.bundles import reads_as_json
-    from models.snapshot.decode import JSON_ERRORS, head_of
-    from models.snapshot.yaml_reader import YamlError, documents
+    from kubestow.models.snapshot import bundles, sources
+    from kubestow.models.snapshot.bundles import reads_as_json
+    from kubestow.models.snapshot.decode import JSON_ERRORS, head_of
+    from kubestow.models.snapshot.yaml_reader import YamlError, documents
 
     try:
         data = sources.read(path)

@@ -11,21 +11,21 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
 
-from checker.violation import InternalFault
-from commands.common.exit_codes import INTERRUPTED, VIOLATED, fail, refuse, say
-from commands.common.inputs import checked, warn
-from commands.common.interrupts import in_thread
-from commands.common.options import PolicyChoices, SearchChoices, Streams, WorkerChoices
-from commands.core import reading
-from models.documents.placement import Unmodelled
-from models.documents.policy import Policy
-from models.snapshot.snapshot import Snapshot
-from report.terminal import progress
-from solver.runtime.options import Options
+from kubestow.checker.violation import InternalFault
+from kubestow.commands.common.exit_codes import INTERRUPTED, VIOLATED, fail, refuse, say
+from kubestow.commands.common.inputs import checked, warn
+from kubestow.commands.common.interrupts import in_thread
+from kubestow.commands.common.options import PolicyChoices, SearchChoices, Streams, WorkerChoices
+from kubestow.commands.core import reading
+from kubestow.models.documents.placement import Unmodelled
+from kubestow.models.documents.policy import Policy
+from kubestow.models.snapshot.snapshot import Snapshot
+from kubestow.report.terminal import progress
+from kubestow.solver.runtime.options import Options
 
 if TYPE_CHECKING:
-    from report.documents.results import Result
-    from solver.executors.pool import Pool
+    from kubestow.report.documents.results import Result
+    from kubestow.solver.executors.pool import Pool
 
 _T = TypeVar("_T")
 
@@ -83,8 +83,8 @@ def workers(choices: WorkerChoices) -> Pool | None:
     """Return the workers who share the work of a question, as asked for, if any; they end with the command. Where none answer, or they
     have other versions, the command ends here."""
     refuse(choices.jobs is not None and choices.dask not in (None, "local"), "--jobs: a Dask scheduler has the workers that it has")
-    from solver.executors.pool import pool_of
-    from solver.executors.workers import WorkersError
+    from kubestow.solver.executors.pool import pool_of
+    from kubestow.solver.executors.workers import WorkersError
 
     try:
         pool = pool_of(choices.jobs, choices.dask)

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Final, NoReturn
 
 import click
 
-from commands.common import options
-from commands.common.exit_codes import DONE, fail, refuse, say
-from commands.common.options import Decorator, in_order
+from kubestow.commands.common import options
+from kubestow.commands.common.exit_codes import DONE, fail, refuse, say
+from kubestow.commands.common.options import Decorator, in_order
 
 if TYPE_CHECKING:
-    from audit.gate.gate import Checked
-    from audit.selection import Chosen, Reported
-    from commands.common.searching import Run
+    from kubestow.audit.gate.gate import Checked
+    from kubestow.audit.selection import Chosen, Reported
+    from kubestow.commands.common.searching import Run
 
 
 @dataclass(frozen=True)
@@ -70,11 +70,11 @@ known: Final[Decorator] = in_order(
 
 def chosen(selecting: Selecting, codes: Collection[str]) -> Chosen:
     """Return what is asked for, the files read. ``codes``: all there are."""
-    from audit.selection import Chosen, unknown
-    from commands.common import inputs
-    from models.documents import settings_file
-    from models.documents.findings.audit_selection import NO_CONFIG, AuditBaseline, AuditConfig
-    from report.documents.output import check_target
+    from kubestow.audit.selection import Chosen, unknown
+    from kubestow.commands.common import inputs
+    from kubestow.models.documents import settings_file
+    from kubestow.models.documents.findings.audit_selection import NO_CONFIG, AuditBaseline, AuditConfig
+    from kubestow.report.documents.output import check_target
 
     for option, given in (("--select", selecting.select), ("--ignore", selecting.ignore)):
         wrong = unknown(given, codes)
@@ -92,9 +92,9 @@ def chosen(selecting: Selecting, codes: Collection[str]) -> Chosen:
 
 def end(run: Run, selecting: Selecting, compared: Reported | Checked, code: int, line: str) -> NoReturn:
     """End the command, with a baseline written if one was asked for: then with 0. ``line``: the findings in one."""
-    from models.documents.findings.audit_selection import baseline_document
-    from report.documents.output import counted, write_file
-    from report.documents.results import encode
+    from kubestow.models.documents.findings.audit_selection import baseline_document
+    from kubestow.report.documents.output import counted, write_file
+    from kubestow.report.documents.results import encode
 
     line, path = f"{line}, {run.seconds():.1f} s", selecting.write_baseline
     if path is not None:

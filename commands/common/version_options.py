@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-#: :data:`models.kube.feature_gates.VERSIONS`, which takes longer to import than ``--help`` may.
+#: :data:`kubestow.models.kube.feature_gates.VERSIONS`, which takes longer to import than ``--help`` may.
 _VERSIONS = ("1.34", "1.35", "1.36", "1.37")
 
 
@@ -21,7 +21,7 @@ class _Version(click.Choice[str]):
 
 
 def _gates(ctx: click.Context, param: click.Parameter, value: Sequence[str]) -> tuple[tuple[str, bool], ...]:
-    from models.kube.feature_gates import GateError, parse_gate
+    from kubestow.models.kube.feature_gates import GateError, parse_gate
 
     found: dict[str, bool] = {}
     for text in (part.strip() for each in value for part in each.split(",")):

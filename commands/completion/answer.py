@@ -12,7 +12,7 @@ from typing import Final
 import click
 from click.shell_completion import CompletionItem, ShellComplete
 
-from commands.completion import shells, values
+from kubestow.commands.completion import shells, values
 
 #: Seconds of the processor and of the clock after which nothing is answered: a shell waits meanwhile.
 _BUSY: Final = 3.0
@@ -42,8 +42,8 @@ def complete(main: click.Group, program: str, before: Sequence[str], word: str) 
 
 def _of_batch(main: click.Group, program: str, before: Sequence[str], word: str) -> list[CompletionItem[str]]:
     """Return what completes a batch: its own options, and those of the command that it runs."""
-    from commands.batch.arguments import by_name, unfit
-    from commands.batch.task import COMMANDS
+    from kubestow.commands.batch.arguments import by_name, unfit
+    from kubestow.commands.batch.task import COMMANDS
 
     start = next((at for at, each in enumerate(before) if each in COMMANDS), None)
     if start is None:

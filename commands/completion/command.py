@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import click
 
-from commands.common import options
-from commands.common.cluster.choice import PLUGIN
-from commands.common.exit_codes import DONE
-from commands.common.help_text import Command
-from commands.common.options import Streams, bundled
+from kubestow.commands.common import options
+from kubestow.commands.common.cluster.choice import PLUGIN
+from kubestow.commands.common.exit_codes import DONE
+from kubestow.commands.common.help_text import Command
+from kubestow.commands.common.options import Streams, bundled
 
-#: :data:`commands.completion.shells.SHELLS`, and kubectl, which asks a program on the PATH.
+#: :data:`kubestow.commands.completion.shells.SHELLS`, and kubectl, which asks a program on the PATH.
 _SHELLS = ("bash", "zsh", "fish", "kubectl")
 
 
@@ -28,8 +28,8 @@ def completion(streams: Streams, shell: str) -> None:
     PATH, and packages of Python bring it; krew links one program only.
     """
     streams.check()
-    from commands.common import output
-    from commands.completion import shells
+    from kubestow.commands.common import output
+    from kubestow.commands.completion import shells
 
     plugin = click.get_current_context().find_root().info_name == PLUGIN or shell == "kubectl"
     script = shells.source(shell, "kubectl-stow" if plugin else "kubestow")

@@ -10,9 +10,9 @@ from typing import Any, Final
 
 import msgspec
 
-from models.snapshot import sources
+from kubestow.models.snapshot import sources
 
-#: :data:`models.kube.kinds.WORKLOADS`, which takes longer to import than a shell may wait.
+#: :data:`kubestow.models.kube.kinds.WORKLOADS`, which takes longer to import than a shell may wait.
 WORKLOADS: Final = ("ReplicaSet", "StatefulSet", "Deployment", "DaemonSet", "Job", "CronJob", "ReplicationController", "PodTemplate")
 #: Unpacked bytes of a file beyond which it is not looked into.
 _LARGEST: Final = 2**29
@@ -78,7 +78,7 @@ def _objects(data: bytes, path: str) -> Iterator[_Object]:
         else:
             yield from _unfolded(decoded if isinstance(decoded, list) else [decoded])
             return
-    from models.snapshot.yaml_reader import YamlError, documents
+    from kubestow.models.snapshot.yaml_reader import YamlError, documents
 
     try:
         for document in documents(data):

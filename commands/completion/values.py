@@ -12,7 +12,7 @@ import click
 from click.shell_completion import CompletionItem
 
 if TYPE_CHECKING:
-    from commands.completion.names import Names
+    from kubestow.commands.completion.names import Names
 
 #: More candidates than these are given up to their next ``/``, where they have one.
 _MANY: Final = 200
@@ -35,7 +35,7 @@ class _Line:
     @cached_property
     def names(self) -> Names:
         """Return the names in the snapshot and the manifests."""
-        from commands.completion.names import read
+        from kubestow.commands.completion.names import read
 
         given = self.context.params
         # Where the last option lacks its value, click leaves arguments unassigned.
@@ -105,7 +105,7 @@ def _scaled(line: _Line, word: str) -> Candidates:
 
 def _rolling(line: _Line, word: str) -> Candidates:
     """Workloads that can be rolled out, with their kind where several have one name."""
-    from models.workloads.rollout_input import ROLLING
+    from kubestow.models.workloads.rollout_input import ROLLING
 
     for name, kinds in line.names.workloads.items():
         found = [kind for kind in ROLLING if kind in kinds]
@@ -153,7 +153,7 @@ def _shapes(line: _Line, word: str) -> Candidates:
     if not colon:
         yield from _like(line, word)
     elif path is not None:
-        from models.catalogue.catalogue import read
+        from kubestow.models.catalogue.catalogue import read
 
         for name, shape in read(path).shapes.items():
             yield from ((f"{number}:{name}@{zone}", "") for zone in shape.zones)
@@ -171,13 +171,13 @@ def _listed(one: Callable[[_Line, str], Candidates]) -> Callable[[_Line, str], C
 
 
 def _codes(line: _Line, word: str) -> Candidates:
-    from audit.catalogue import CODES
+    from kubestow.audit.catalogue import CODES
 
     return ((code, found.title) for code, found in CODES.items())
 
 
 def _contexts(line: _Line, word: str) -> Candidates:
-    from live.api.kubeconfig import contexts
+    from kubestow.live.api.kubeconfig import contexts
 
     return _plain(name for name in contexts(line.file("kubeconfig")) if _SAFE.fullmatch(name))
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from models.documents.policy import Policy
-from models.documents.rebalance_plan import Limits
+from kubestow.models.documents.policy import Policy
+from kubestow.models.documents.rebalance_plan import Limits
 
 
 def misuses(goals: Sequence[str], drain: Sequence[str], limits: Limits) -> Iterator[str]:

@@ -6,22 +6,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from checker.claims.statement import not_checked
-from checker.violation import Violation
-from models.cluster import unmodelled
-from models.documents.capacity import Capacity
-from models.documents.placement import Cause, Edits, Placement
-from models.documents.policy import DEFAULT, Policy
-from models.documents.rebalance_plan import RebalancePlan
-from models.documents.upgrade import Upgrade
-from models.snapshot.scope import select
-from models.snapshot.snapshot import InputError, Snapshot
-from models.workloads.expand import Expansion
+from kubestow.checker.claims.statement import not_checked
+from kubestow.checker.violation import Violation
+from kubestow.models.cluster import unmodelled
+from kubestow.models.documents.capacity import Capacity
+from kubestow.models.documents.placement import Cause, Edits, Placement
+from kubestow.models.documents.policy import DEFAULT, Policy
+from kubestow.models.documents.rebalance_plan import RebalancePlan
+from kubestow.models.documents.upgrade import Upgrade
+from kubestow.models.snapshot.scope import select
+from kubestow.models.snapshot.snapshot import InputError, Snapshot
+from kubestow.models.workloads.expand import Expansion
 
 if TYPE_CHECKING:
-    from models.catalogue.catalogue import Catalogue
-    from solver.explain.per_node import PodVerdict
-    from solver.explain.unplaced import Left
+    from kubestow.models.catalogue.catalogue import Catalogue
+    from kubestow.solver.explain.per_node import PodVerdict
+    from kubestow.solver.explain.unplaced import Left
 
 Result = Placement | RebalancePlan | Capacity
 
@@ -66,7 +66,7 @@ def judge(snapshot: Snapshot, result: Result, given: Given, earlier: Sequence[Sn
         return _judge_edited(snapshot, result, given)
     if not isinstance(result, Placement):
         raise InputError([f"a {result.kind} is of no rollout, and this one says so"])
-    from checker.rollout import verify_rollout
+    from kubestow.checker.rollout import verify_rollout
 
     edited = given.edit(snapshot, ref.edits, manifests=False).snapshot
     revision = given.revision(snapshot, ref.edits)
@@ -80,11 +80,11 @@ def _judge_edited(snapshot: Snapshot, result: Placement | Capacity, given: Given
         names = [", ".join(listed) or "nothing" for listed in (found.workloads, ref.workloads)]
         raise InputError([f"-w adds {names[0]}, the result was made with {names[1]}"])
     if isinstance(result, Placement):
-        from checker.placement import check
+        from kubestow.checker.placement import check
 
         told = check(found.snapshot, result)
         return Judged(found.snapshot, None, [*told.violations, *_unsaid(found.snapshot, result)], not_checked(result, told.unjudged))
-    from checker.capacity.document import check_capacity
+    from kubestow.checker.capacity.document import check_capacity
 
     of_capacity = check_capacity(snapshot, found.snapshot, result)
     return Judged(found.snapshot, None, [*of_capacity.violations, *unsaid_within(found.snapshot, result)], of_capacity.open)
@@ -117,7 +117,7 @@ def unsaid_within(snapshot: Snapshot, result: Capacity) -> list[Violation]:
 
 
 def _plan_violations(snapshot: Snapshot, plan: RebalancePlan, earlier: Sequence[Snapshot]) -> list[Violation]:
-    from checker.plan.plan import verify_plan
+    from kubestow.checker.plan.plan import verify_plan
 
     if plan.snapshot.sha256 != snapshot.sha256:
         why = f"the plan is for another snapshot: its sha256 is {plan.snapshot.sha256[:12]}, that of this one {snapshot.sha256[:12]}"
@@ -142,7 +142,7 @@ class Waiting:
         Raises:
             InputError: there is none of this name, or what is asked of a pod cannot be read.
         """
-        from solver.explain import per_node
+        from kubestow.solver.explain import per_node
 
         asked = {**only, "include_gated": self.include_gated, "daemon_namespaces": self._exempt, "policy": self.policy}
         try:
@@ -154,15 +154,15 @@ class Waiting:
 
     def questions(self, verdicts: Sequence[PodVerdict], *, whole: bool = False) -> list[Left]:
         """Return what is asked of pods that fit nowhere and of gangs, ``whole`` of all of these pods together."""
-        from solver.explain.unplaced import asked
+        from kubestow.solver.explain.unplaced import asked
 
         return asked(self.snapshot, verdicts, whole=whole, tiers=self.policy.networkTiers)
 
     def causes(self, left: Sequence[Left], seconds: float | None, catalogue: Catalogue | None, stop: Any = None) -> list[Cause]:
         """Return minimal causes and remedies. ``catalogue``: nodes that can be had; ``stop``: an event that ends the search."""
-        from solver.explain.unplaced import explain_left
-        from solver.runtime.options import Options
-        from solver.runtime.run_context import RunContext
+        from kubestow.solver.explain.unplaced import explain_left
+        from kubestow.solver.runtime.options import Options
+        from kubestow.solver.runtime.run_context import RunContext
 
         options = Options(time_limit=seconds, daemon_namespaces=self._exempt, policy=self.policy, catalogue=catalogue)
         return [cause for _, cause in explain_left(self.snapshot, list(left), [], RunContext.start(options, stop))]

@@ -6,23 +6,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from models.buffers.demand import demands, sentences
-from models.cluster.storage import never_bound
-from models.cluster.unknown_namespaces import SENTENCE, undecided
-from models.documents import policy as policies
-from models.documents.capacity import Capacity
-from models.documents.placement import Edits, Placement, SnapshotRef
-from models.documents.policy import Policy
-from models.documents.rebalance_plan import RebalancePlan
-from models.execution.execution_grace import time_of
-from models.kube import kinds
-from models.kube.feature_gates import FeatureGates, GateError
-from models.numa.annotations import has_hints
-from models.snapshot import settling, sources
-from models.snapshot import snapshot as snapshots
-from models.snapshot.snapshot import InputError, Snapshot
-from models.workloads.checks import given_as_snapshot
-from models.workloads.expand import Expansion
+from kubestow.models.buffers.demand import demands, sentences
+from kubestow.models.cluster.storage import never_bound
+from kubestow.models.cluster.unknown_namespaces import SENTENCE, undecided
+from kubestow.models.documents import policy as policies
+from kubestow.models.documents.capacity import Capacity
+from kubestow.models.documents.placement import Edits, Placement, SnapshotRef
+from kubestow.models.documents.policy import Policy
+from kubestow.models.documents.rebalance_plan import RebalancePlan
+from kubestow.models.execution.execution_grace import time_of
+from kubestow.models.kube import kinds
+from kubestow.models.kube.feature_gates import FeatureGates, GateError
+from kubestow.models.numa.annotations import has_hints
+from kubestow.models.snapshot import settling, sources
+from kubestow.models.snapshot import snapshot as snapshots
+from kubestow.models.snapshot.snapshot import InputError, Snapshot
+from kubestow.models.workloads.checks import given_as_snapshot
+from kubestow.models.workloads.expand import Expansion
 
 #: How the sentence about CapacityBuffers ends.
 _NO_ROOM: Final = "which hold no room against real pods"
@@ -78,12 +78,12 @@ def settle(snapshot: Snapshot, asked: Reading) -> list[str]:
     _share(snapshot)
     warnings = list(snapshot.warnings)
     if asked.whole and any(has_hints(pod) for pod in snapshot.pods):
-        from models.numa import container_classes
+        from kubestow.models.numa import container_classes
 
         snapshot.omissions += container_classes.omissions(snapshot, policy or policies.DEFAULT)
         warnings += container_classes.warnings(snapshot, policy) if policy is not None else []
     if asked.gangs:
-        from models.gangs import unreadable
+        from kubestow.models.gangs import unreadable
 
         snapshot.omissions += unreadable.set_aside(snapshot)
     _name_undecided(snapshot)
@@ -205,7 +205,7 @@ def read_manifests(paths: Sequence[str], gates: FeatureGates, namespace: str | N
 
 def _share(snapshot: Snapshot) -> None:
     if snapshot.shared_gpus != "none":
-        from models.devices.shared_gpus import adapter
+        from kubestow.models.devices.shared_gpus import adapter
 
         adapter.apply(snapshot, snapshot.shared_gpus)
 
@@ -241,7 +241,7 @@ def edit(snapshot: Snapshot, edits: Edits | None, manifests: Snapshot | None, pa
     """
     if manifests is None and edits is None:
         return Expansion(snapshot)
-    from models.edits.edits import apply
+    from kubestow.models.edits.edits import apply
 
     found = apply(snapshot, manifests, edits or Edits())
     _share(found.snapshot)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from live.capture import CaptureOptions
-from live.capture_kinds import Resource, listed, served
-from live.capture_kubectl import Kubectl, KubectlError, Refused
-from models.documents.doctor import Examined
-from report.documents.output import some
+from kubestow.live.capture import CaptureOptions
+from kubestow.live.capture_kinds import Resource, listed, served
+from kubestow.live.capture_kubectl import Kubectl, KubectlError, Refused
+from kubestow.models.documents.doctor import Examined
+from kubestow.report.documents.output import some
 
 _ESSENTIAL: Final = ("Pod", "Node")
 #: What `kubestow apply` does beside reading: verb, resource, namespace (None: in all). docs/apply-role.yaml has the same.

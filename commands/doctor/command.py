@@ -7,11 +7,11 @@ from typing import Any
 
 import click
 
-from commands.common import options
-from commands.common.cluster import choice
-from commands.common.exit_codes import DONE, VIOLATED
-from commands.common.help_text import Command
-from commands.common.options import Streams, bundled, positive
+from kubestow.commands.common import options
+from kubestow.commands.common.cluster import choice
+from kubestow.commands.common.exit_codes import DONE, VIOLATED
+from kubestow.commands.common.help_text import Command
+from kubestow.commands.common.options import Streams, bundled, positive
 
 
 @click.command(cls=Command)
@@ -28,13 +28,13 @@ def doctor(streams: Streams, context: str | None, kubeconfig: str | None, kubect
     network. Exits with 4 where something that is needed is missing or does not work; what is optional is a note.
     """
     streams.check()
-    from commands.common import output
-    from commands.doctor import cluster, machine, packages
-    from live.capture import CaptureOptions
-    from models.documents.doctor import Doctor
-    from models.snapshot.snapshot import Snapshot
-    from report.documents import results
-    from report.terminal import doctor as terminal
+    from kubestow.commands.common import output
+    from kubestow.commands.doctor import cluster, machine, packages
+    from kubestow.live.capture import CaptureOptions
+    from kubestow.models.documents.doctor import Doctor
+    from kubestow.models.snapshot.snapshot import Snapshot
+    from kubestow.report.documents import results
+    from kubestow.report.terminal import doctor as terminal
 
     asked = context is not None or kubeconfig is not None or choice.as_plugin(click.get_current_context())
     wanted: dict[str, Any] = {"context": context, "kubeconfig": kubeconfig, "timeout": timeout}

@@ -10,9 +10,9 @@ import tempfile
 from collections.abc import Iterator
 from typing import Final
 
-from models.documents.doctor import Examined
-from models.snapshot.sources import free_memory
-from solver.executors.cores import core_limit, usable_cores
+from kubestow.models.documents.doctor import Examined
+from kubestow.models.snapshot.sources import free_memory
+from kubestow.solver.executors.cores import core_limit, usable_cores
 
 #: Bytes below which not even small clusters get far, and below which large ones do not.
 _TOO_LITTLE: Final = 256 << 20

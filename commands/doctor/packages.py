@@ -1,4 +1,4 @@
-"""Kubestow, Python and the distributions that they use; whether others are in the way, and whether CP-SAT runs."""
+"""Kubestow, Python and the distributions that they use, and whether CP-SAT runs."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from importlib import metadata
 from typing import Final
 
-import kubestow_start
-from commands import VERSION
-from models.documents.doctor import Examined
+import kubestow
+from kubestow.commands import VERSION
+from kubestow.models.documents.doctor import Examined
 
 _NEEDED: Final = ("ortools", "numpy", "protobuf", "msgspec", "PyYAML", "click", "rich", "Jinja2")
 #: Distribution -> what is missing without it, and what brings it.
@@ -38,7 +38,7 @@ _SECONDS: Final = 120
 
 def examine() -> Iterator[Examined]:
     """Yield what is installed."""
-    yield Examined("kubestow", "ok", f"{VERSION}, in {os.path.dirname(os.path.abspath(kubestow_start.__file__))}")
+    yield Examined("kubestow", "ok", f"{VERSION}, in {os.path.dirname(os.path.abspath(kubestow.__file__))}")
     version = f"{platform.python_implementation()} {platform.python_version()}, {sys.executable}"
     old = sys.version_info < _OLDEST
     yield Examined("Python", "failed" if old else "ok", version, "3.11 or newer is needed" if old else "")
@@ -49,7 +49,6 @@ def examine() -> Iterator[Examined]:
     for name, (without, brings) in _OPTIONAL.items():
         found = _version(name)
         yield Examined(name, "ok" if found else "note", found or "not installed", "" if found else f"{without}: pip install {brings}")
-    yield _names()
     yield cp_sat(sys.executable)
 
 
@@ -58,20 +57,6 @@ def _version(name: str) -> str | None:
         return metadata.version(name)
     except metadata.PackageNotFoundError:
         return None
-
-
-def _names() -> Examined:
-    """Look for other distributions with packages that are called as kubestow's."""
-    wrong = kubestow_start.problem()
-    if wrong is not None:
-        return Examined("package names", "failed", "taken by another distribution", wrong)
-    brought = metadata.packages_distributions()
-    others = {name: sorted({*brought.get(name, ())} - {"kubestow"}) for name in kubestow_start.OWN}
-    shared = [f"{name} ({', '.join(found)})" for name, found in others.items() if found]
-    if not shared:
-        return Examined("package names", "ok", "no other distribution has any of them")
-    meaning = "the files of one replace those of the other: install kubestow in a venv of its own, e.g. with pipx"
-    return Examined("package names", "note", "; ".join(shared), meaning)
 
 
 def cp_sat(program: str) -> Examined:

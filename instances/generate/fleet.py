@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from instances.generate.draw import chance, pick
+from kubestow.instances.generate.draw import chance, pick
 
 Object = dict[str, Any]
 Ints = NDArray[np.int64]

@@ -14,11 +14,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from instances.generate import draw, fleet
-from instances.generate.fleet import CPU, GPUS, GPUS_PER_NODE, POOL, RESOURCES, Fleet, Ints
-from instances.generate.planting import Planter, Rule
-from instances.generate.rules import Rules
-from instances.generate.workload import PROXY, Wishes, Workload
+from kubestow.instances.generate import draw, fleet
+from kubestow.instances.generate.fleet import CPU, GPUS, GPUS_PER_NODE, POOL, RESOURCES, Fleet, Ints
+from kubestow.instances.generate.planting import Planter, Rule
+from kubestow.instances.generate.rules import Rules
+from kubestow.instances.generate.workload import PROXY, Wishes, Workload
 
 Object = dict[str, Any]
 

@@ -12,12 +12,12 @@ from typing import Any, Final
 
 import numpy as np
 
-from instances.generate import draw
-from instances.generate.fleet import CPU, HOST, MEMORY, TYPE, ZONE, Fleet, Ints, Kind, zone_name
-from instances.generate.generator import Generated, priority_classes
-from instances.generate.planting import Rule
-from instances.generate.rules import label_in, spread, term
-from instances.generate.workload import Wishes, Workload
+from kubestow.instances.generate import draw
+from kubestow.instances.generate.fleet import CPU, HOST, MEMORY, TYPE, ZONE, Fleet, Ints, Kind, zone_name
+from kubestow.instances.generate.generator import Generated, priority_classes
+from kubestow.instances.generate.planting import Rule
+from kubestow.instances.generate.rules import label_in, spread, term
+from kubestow.instances.generate.workload import Wishes, Workload
 
 Object = dict[str, Any]
 

@@ -11,8 +11,8 @@ from typing import Final
 
 import numpy as np
 
-from instances.generate.fleet import CPU, Bools, Fleet, Ints
-from instances.generate.workload import Wishes
+from kubestow.instances.generate.fleet import CPU, Bools, Fleet, Ints
+from kubestow.instances.generate.workload import Wishes
 
 UNLIMITED: Final = 1 << 40
 #: Pods with hard rules ask for at most this part of the CPUs of the nodes that are left to them.

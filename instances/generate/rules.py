@@ -1,7 +1,7 @@
 """The hard rules and the preferences that synthetic workloads carry.
 
-A rule is drawn only where a sane engineer could have written it; :mod:`instances.generate.planting` then finds out whether it can be met
-beside everything drawn before.
+A rule is drawn only where a sane engineer could have written it; :mod:`kubestow.instances.generate.planting` then finds out whether it can
+be met beside everything drawn before.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ import random
 from collections.abc import Sequence
 from typing import Any, Final
 
-from instances.generate.draw import chance, pick
-from instances.generate.fleet import ARCH, HOST, POOL, TYPE, ZONE, Bools, Fleet, zone_name
-from instances.generate.planting import Planter, Rule
-from instances.generate.workload import Wishes, Workload
+from kubestow.instances.generate.draw import chance, pick
+from kubestow.instances.generate.fleet import ARCH, HOST, POOL, TYPE, ZONE, Bools, Fleet, zone_name
+from kubestow.instances.generate.planting import Planter, Rule
+from kubestow.instances.generate.workload import Wishes, Workload
 
 Object = dict[str, Any]
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from instances.generate.draw import suffix
-from instances.generate.fleet import CPU, GPU, GPUS, MEMORY, STORAGE
+from kubestow.instances.generate.draw import suffix
+from kubestow.instances.generate.fleet import CPU, GPU, GPUS, MEMORY, STORAGE
 
 Object = dict[str, Any]
 
@@ -53,8 +53,8 @@ class Wishes:
 class Workload:
     """A controller and its pods, all alike.
 
-    ``demand``: what a pod requests, in the units of :data:`instances.generate.fleet.RESOURCES`. ``on``: the node of each replica in the
-    planted placement, in a valid bind order, or empty if there is none; the first ``bound`` of them run there.
+    ``demand``: what a pod requests, in the units of :data:`kubestow.instances.generate.fleet.RESOURCES`. ``on``: the node of each replica
+    in the planted placement, in a valid bind order, or empty if there is none; the first ``bound`` of them run there.
     """
 
     name: str

@@ -1,9 +1,9 @@
 """Clusters after some time of life: all pods run, and many that ran beside them have gone, so that nodes are loosely and unevenly filled.
 
-A cluster of :mod:`instances.generate.generator` at its peak, all pods planted by its spreading placement; then whole workloads go, and
-single pods of others, from some nodes more than from others. No pod goes that a hard rule of another needs: a provider stays in each zone
-of those that want to be near it, and a workload that is spread over zones shrinks where it has most. So every hard rule holds as at the
-peak.
+A cluster of :mod:`kubestow.instances.generate.generator` at its peak, all pods planted by its spreading placement; then whole workloads go,
+and single pods of others, from some nodes more than from others. No pod goes that a hard rule of another needs: a provider stays in each
+zone of those that want to be near it, and a workload that is spread over zones shrinks where it has most. So every hard rule holds as at
+the peak.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from instances.generate import draw
-from instances.generate.fleet import ZONE
-from instances.generate.generator import Generated, Parameters, generate
-from instances.generate.workload import Workload
+from kubestow.instances.generate import draw
+from kubestow.instances.generate.fleet import ZONE
+from kubestow.instances.generate.generator import Generated, Parameters, generate
+from kubestow.instances.generate.workload import Workload
 
 Object = dict[str, Any]
 
@@ -35,7 +35,7 @@ _STAYING: Final = 8
 class Worn:
     """What a worn cluster is drawn from; shares in percent. ``pods``: those that are left, all running, DaemonSets' included; ``fill``: use
     of CPU by them, about; ``gone``: share of the pods of the peak that went. ``bare``, ``local``: workloads without a controller, and with
-    an emptyDir on disk. The others are as of :class:`instances.generate.generator.Parameters`."""
+    an emptyDir on disk. The others are as of :class:`kubestow.instances.generate.generator.Parameters`."""
 
     nodes: int
     pods: int

@@ -8,13 +8,13 @@ from contextlib import asynccontextmanager
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
 
-from live.api.answers import Unreachable
-from live.api.exec_plugin import CredentialsError
-from live.api.kubeconfig import resolve
-from models.snapshot.snapshot import InputError
+from kubestow.live.api.answers import Unreachable
+from kubestow.live.api.exec_plugin import CredentialsError
+from kubestow.live.api.kubeconfig import resolve
+from kubestow.models.snapshot.snapshot import InputError
 
 if TYPE_CHECKING:
-    from live.api.connection import Connection, Limits
+    from kubestow.live.api.connection import Connection, Limits
 
 #: Packages of the extra, by the names under which they are imported.
 _LIBRARY: Final = ("kubernetes", "aiohttp", "multidict", "yarl")
@@ -42,8 +42,8 @@ async def connect(kubeconfig: str | None = None, context: str | None = None, *, 
         InputError: the extra is not installed; the kubeconfig, the credentials or the server are of no use, a line that says why.
     """
     try:
-        from live.api.connection import Connection, Limits, host_of
-        from live.api.session import open_session
+        from kubestow.live.api.connection import Connection, Limits, host_of
+        from kubestow.live.api.session import open_session
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in _LIBRARY:
             raise

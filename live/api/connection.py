@@ -15,12 +15,12 @@ import aiohttp
 import msgspec
 from yarl import URL
 
-from live.api import kubeconfig
-from live.api.answers import Answer, Body, Object, Sent, Unauthorized, Unreachable
-from live.api.exec_plugin import CredentialsError
-from live.api.kubeconfig import Target
-from live.api.session import Session, open_session
-from models.snapshot.snapshot import InputError
+from kubestow.live.api import kubeconfig
+from kubestow.live.api.answers import Answer, Body, Object, Sent, Unauthorized, Unreachable
+from kubestow.live.api.exec_plugin import CredentialsError
+from kubestow.live.api.kubeconfig import Target
+from kubestow.live.api.session import Session, open_session
+from kubestow.models.snapshot.snapshot import InputError
 
 #: Statuses after which a request is sent again: the server is busy, or something between here and there is broken.
 _AGAIN: Final = frozenset({429, 500, 502, 503, 504})
@@ -72,8 +72,8 @@ class _Lost(Exception):
 
 
 class Connection:
-    """An :class:`~live.api.answers.Api`, made by :func:`live.api.connect.connect`. ``context``: its name in the kubeconfig, empty in a pod
-    of the cluster. ``version``: of the server, such as ``v1.36.2``, empty where it does not tell."""
+    """An :class:`~kubestow.live.api.answers.Api`, made by :func:`kubestow.live.api.connect.connect`. ``context``: its name in the
+    kubeconfig, empty in a pod of the cluster. ``version``: of the server, such as ``v1.36.2``, empty where it does not tell."""
 
     version = ""
 
@@ -96,7 +96,7 @@ class Connection:
             await session.rest.close()
 
     async def send(self, method: str, path: str, body: Body | None = None, **more: Unpack[Sent]) -> Answer:
-        """Send one request and return the answer, as :meth:`live.api.answers.Api.send` has it.
+        """Send one request and return the answer, as :meth:`kubestow.live.api.answers.Api.send` has it.
 
         Raises:
             Unauthorized: the server refuses the credentials.

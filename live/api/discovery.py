@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from live.api.answers import Api, Object
-from live.capture_kinds import Resource, Served, served
-from models.kube import kinds
+from kubestow.live.api.answers import Api, Object
+from kubestow.live.capture_kinds import Resource, Served, served
+from kubestow.models.kube import kinds
 
 #: Those of all kinds that are read; the core group has no name and a path of its own.
 _GROUPS = sorted({group for kind in kinds.KINDS.values() for group in kind.groups if group})

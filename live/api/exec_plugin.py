@@ -15,7 +15,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from live.api.kubeconfig import Settings
+from kubestow.live.api.kubeconfig import Settings
 
 _VERSIONS: Final = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
 #: Where a cluster of a kubeconfig has what a plugin is to be told.

@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 import yaml
 
-from models.snapshot.snapshot import InputError
+from kubestow.models.snapshot.snapshot import InputError
 
 #: kubectl's own default.
 HOME: Final = "~/.kube/config"

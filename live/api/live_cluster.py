@@ -7,15 +7,15 @@ from collections import ChainMap
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Final, TypeVar
 
-from live.api.answers import Object, Unreachable
-from live.api.connection import Connection
-from live.api.discovery import discover
-from live.api.reflector import NotRead, Reflector
-from live.api.store import Entry, Store
-from live.capture import CLOSING, SEPARATOR, now, opening, sentences
-from live.redact import Keeper
-from models.snapshot.capture_info import Capture
-from models.snapshot.snapshot import InputError, Snapshot, from_json
+from kubestow.live.api.answers import Object, Unreachable
+from kubestow.live.api.connection import Connection
+from kubestow.live.api.discovery import discover
+from kubestow.live.api.reflector import NotRead, Reflector
+from kubestow.live.api.store import Entry, Store
+from kubestow.live.capture import CLOSING, SEPARATOR, now, opening, sentences
+from kubestow.live.redact import Keeper
+from kubestow.models.snapshot.capture_info import Capture
+from kubestow.models.snapshot.snapshot import InputError, Snapshot, from_json
 
 T = TypeVar("T")
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Literal, NamedTuple
 
-from live.api.answers import Api, Object
-from live.api.live_cluster import LiveCluster
+from kubestow.live.api.answers import Api, Object
+from kubestow.live.api.live_cluster import LiveCluster
 
 Role = Literal["autoscaler", "descheduler", "rightsizer", "drainer"]
 

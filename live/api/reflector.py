@@ -9,10 +9,10 @@ from typing import Final, Literal
 
 import msgspec
 
-from live.api.answers import Answer, Unreachable
-from live.api.connection import Connection, Refused
-from live.api.store import Entry, Known, Metadata, Store, entry, known
-from live.capture_kinds import Resource
+from kubestow.live.api.answers import Answer, Unreachable
+from kubestow.live.api.connection import Connection, Refused
+from kubestow.live.api.store import Entry, Known, Metadata, Store, entry, known
+from kubestow.live.capture_kinds import Resource
 
 #: Objects in a page; of metadata alone more fit.
 PAGE: Final = 500

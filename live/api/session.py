@@ -21,9 +21,9 @@ from kubernetes.aio.config import ConfigException
 from kubernetes.aio.config import incluster_config as pods
 from multidict import CIMultiDict
 
-from live.api import exec_plugin, proxies
-from live.api.exec_plugin import CredentialsError
-from live.api.kubeconfig import Settings, Target
+from kubestow.live.api import exec_plugin, proxies
+from kubestow.live.api.exec_plugin import CredentialsError
+from kubestow.live.api.kubeconfig import Settings, Target
 
 
 @dataclass(frozen=True)

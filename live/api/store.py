@@ -7,9 +7,9 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from live.api.answers import Object
-from live.api.versions import compare, is_well_formed
-from live.capture_kinds import Resource
+from kubestow.live.api.answers import Object
+from kubestow.live.api.versions import compare, is_well_formed
+from kubestow.live.capture_kinds import Resource
 
 #: Objects of a resource that are kept decoded: a large cluster's take five times as much as their bytes.
 _DECODED: Final = 20_000
@@ -99,7 +99,7 @@ class Store(Mapping[str, Object]):
     """Objects by uid. What is in them must not be changed. Nothing older ever takes the place of something newer, so that events, lists
     and single objects may come in any order.
 
-    Readings whose versions cannot be compared count in the order in which they arrive (:mod:`live.api.versions`).
+    Readings whose versions cannot be compared count in the order in which they arrive (:mod:`kubestow.live.api.versions`).
 
     Attributes:
         unordered: A version that cannot be compared, if the server has given one.

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from live.api.answers import Object
+from kubestow.live.api.answers import Object
 
 #: A positive integer without leading zeros. ``0`` has a meaning of its own in requests and is no version of an object.
 _WELL_FORMED: Final = re.compile(r"[1-9][0-9]*", re.ASCII)

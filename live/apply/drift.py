@@ -13,16 +13,16 @@ from typing import NamedTuple
 
 import msgspec
 
-from live.apply.differences import owners
-from live.apply.differences.compare import compare
-from live.apply.differences.found import Done, Drift, Now, summed_up
-from live.apply.differences.nodes import opened
-from models.disruption.eviction_requests import described, requested
-from models.documents.placement import Placement
-from models.documents.rebalance_plan import RebalancePlan
-from models.kube import objects
-from models.kube.workload_objects import EvictionRequest
-from models.snapshot.snapshot import Snapshot
+from kubestow.live.apply.differences import owners
+from kubestow.live.apply.differences.compare import compare
+from kubestow.live.apply.differences.found import Done, Drift, Now, summed_up
+from kubestow.live.apply.differences.nodes import opened
+from kubestow.models.disruption.eviction_requests import described, requested
+from kubestow.models.documents.placement import Placement
+from kubestow.models.documents.rebalance_plan import RebalancePlan
+from kubestow.models.kube import objects
+from kubestow.models.kube.workload_objects import EvictionRequest
+from kubestow.models.snapshot.snapshot import Snapshot
 
 __all__ = ["Done", "Drift", "Judge", "Now", "Rejection", "Verdict", "Watch", "check", "compare", "rest", "summed_up"]
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final, Protocol, TypeVar
 
-from live.api.answers import Api, Object, Unauthorized
-from live.apply.journal import JournaledApi, JournalLost
-from live.apply.node_changes import (
+from kubestow.live.api.answers import Api, Object, Unauthorized
+from kubestow.live.apply.journal import JournaledApi, JournalLost
+from kubestow.live.apply.node_changes import (
     Change,
     FenceError,
     Nodes,
@@ -28,12 +28,12 @@ from live.apply.node_changes import (
     whole,
     without,
 )
-from live.apply.room import Room, emptiest_first, more_room, offer, room_of
-from live.apply.waiting import Verdict, looked_at, verdict, waits
-from live.apply.whereabouts import key_of
-from models.documents.journal import What
-from models.kube.closed_nodes import LET_IN, ClosedBy
-from models.snapshot.snapshot import InputError, Snapshot
+from kubestow.live.apply.room import Room, emptiest_first, more_room, offer, room_of
+from kubestow.live.apply.waiting import Verdict, looked_at, verdict, waits
+from kubestow.live.apply.whereabouts import key_of
+from kubestow.models.documents.journal import What
+from kubestow.models.kube.closed_nodes import LET_IN, ClosedBy
+from kubestow.models.snapshot.snapshot import InputError, Snapshot
 
 T = TypeVar("T")
 
@@ -43,7 +43,7 @@ _TRIES: Final = 4
 
 
 class Cluster(Protocol):
-    """What the fence reads, which :class:`live.api.live_cluster.LiveCluster` has."""
+    """What the fence reads, which :class:`kubestow.live.api.live_cluster.LiveCluster` has."""
 
     def objects(self, kind: str) -> Mapping[str, Object]: ...
     def pod(self, uid: str) -> Object | None: ...
@@ -52,7 +52,7 @@ class Cluster(Protocol):
 
 
 class Facts(Protocol):
-    """What the fence writes, which :class:`live.apply.journal.Journal` has."""
+    """What the fence writes, which :class:`kubestow.live.apply.journal.Journal` has."""
 
     async def fact(self, what: What, **fields: Any) -> None: ...
 

@@ -19,12 +19,12 @@ from typing import Any, Self, Unpack
 
 import msgspec
 
-from live.api.answers import Answer, Api, Body, Sent, Unauthorized, Unreachable
-from live.apply.kept_journal import set_aside, unfinished
-from live.apply.progress import Progress, progress_of
-from models.documents import journal as lines
-from models.documents.journal import ENDING, Answered, Fact, Line, Request, Run, What
-from models.snapshot.snapshot import InputError
+from kubestow.live.api.answers import Answer, Api, Body, Sent, Unauthorized, Unreachable
+from kubestow.live.apply.kept_journal import set_aside, unfinished
+from kubestow.live.apply.progress import Progress, progress_of
+from kubestow.models.documents import journal as lines
+from kubestow.models.documents.journal import ENDING, Answered, Fact, Line, Request, Run, What
+from kubestow.models.snapshot.snapshot import InputError
 
 _ENCODER = msgspec.json.Encoder()
 
@@ -139,7 +139,7 @@ class Journal:
         await self._write(Answered(number, self._time(), code, reason, message))
 
     async def fact(self, what: What, **fields: Any) -> None:
-        """Write what the run saw or decided; ``fields`` are those of :class:`models.documents.journal.Fact`.
+        """Write what the run saw or decided; ``fields`` are those of :class:`kubestow.models.documents.journal.Fact`.
 
         Raises:
             JournalLost: it cannot be written.
@@ -222,7 +222,7 @@ class JournaledApi:
         return JournaledApi(self.api, self.journal, step, pod)
 
     async def send(self, method: str, path: str, body: Body | None = None, **more: Unpack[Sent]) -> Answer:
-        """Send a request, as :meth:`live.api.answers.Api.send` does.
+        """Send a request, as :meth:`kubestow.live.api.answers.Api.send` does.
 
         Raises:
             Unauthorized: the server refuses the credentials.

@@ -7,9 +7,9 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-from live.apply.progress import Fate, Progress
-from models.documents.journal import ENDING
-from models.kube.lenient_decode import some
+from kubestow.live.apply.progress import Fate, Progress
+from kubestow.models.documents.journal import ENDING
+from kubestow.models.kube.lenient_decode import some
 
 #: What a run's id may consist of to be part of a file name; journals are files of users, who may have changed them.
 _RUN_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,63}", re.ASCII)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple, Self
 
-from live.api.answers import Answer, Api, Object, Unauthorized, Unreachable
+from kubestow.live.api.answers import Answer, Api, Object, Unauthorized, Unreachable
 
 NAMESPACE: Final = "kube-system"
 NAME: Final = "kubestow-apply"

@@ -6,11 +6,11 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from live.api.answers import Api, Object
-from live.apply.lease import Lease
-from live.apply.node_changes import Nodes, annotation, is_closed, open_nodes, taints, without
-from models.kube.closed_nodes import LET_IN, ClosedBy, by_run
-from models.kube.lenient_decode import some
+from kubestow.live.api.answers import Api, Object
+from kubestow.live.apply.lease import Lease
+from kubestow.live.apply.node_changes import Nodes, annotation, is_closed, open_nodes, taints, without
+from kubestow.models.kube.closed_nodes import LET_IN, ClosedBy, by_run
+from kubestow.models.kube.lenient_decode import some
 
 _LISTED: Final = 5
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 from urllib.parse import quote
 
-from live.api.answers import Answer, Api, Object, Unauthorized, Unreachable
-from live.api.versions import is_well_formed, later, version_of
-from models.kube.closed_nodes import CLOSED_BY, LET_IN, OWN_TAINTS, UNSCHEDULABLE, ClosedBy, closed_by
+from kubestow.live.api.answers import Answer, Api, Object, Unauthorized, Unreachable
+from kubestow.live.api.versions import is_well_formed, later, version_of
+from kubestow.models.kube.closed_nodes import CLOSED_BY, LET_IN, OWN_TAINTS, UNSCHEDULABLE, ClosedBy, closed_by
 
 T = TypeVar("T")
 
@@ -117,7 +117,7 @@ class Nodes:
     """The nodes of a cluster as the server last described them, and the requests that change them.
 
     ``read`` returns the nodes as a watch has them. A watch may lag behind the run's own changes, and answers may overtake one another. The
-    reading with the later resourceVersion counts (:mod:`live.api.versions`).
+    reading with the later resourceVersion counts (:mod:`kubestow.live.api.versions`).
 
     Attributes:
         denied: The refusal of the credentials, if the last changes met one.

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal, Protocol
 
-from live.apply.steps import Step
-from models.snapshot.snapshot import Snapshot
+from kubestow.live.apply.steps import Step
+from kubestow.models.snapshot.snapshot import Snapshot
 
 #: Pods and differences that one message names.
 LISTED: Final = 3

@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-from models.documents.journal import Answered, Fact, Line, Request, Run
-from models.kube.closed_nodes import CLOSED_BY
+from kubestow.models.documents.journal import Answered, Fact, Line, Request, Run
+from kubestow.models.kube.closed_nodes import CLOSED_BY
 
 #: What is known of a request: it was carried out, refused, or nobody knows.
 Fate = Literal["done", "refused", "unknown"]

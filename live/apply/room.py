@@ -6,13 +6,13 @@ from collections import Counter
 from collections.abc import Collection, Mapping
 from fractions import Fraction
 
-from live.api.answers import Object
-from models.kube import quantity
-from models.kube.closed_nodes import OWN_TAINTS
-from models.kube.feature_gates import FeatureGates
-from models.kube.objects import Pod, is_terminal
-from models.kube.pod_requests import pod_request
-from models.snapshot.snapshot import Snapshot
+from kubestow.live.api.answers import Object
+from kubestow.models.kube import quantity
+from kubestow.models.kube.closed_nodes import OWN_TAINTS
+from kubestow.models.kube.feature_gates import FeatureGates
+from kubestow.models.kube.objects import Pod, is_terminal
+from kubestow.models.kube.pod_requests import pod_request
+from kubestow.models.snapshot.snapshot import Snapshot
 
 #: What is in use by node: mCPU, bytes, devices, pods, ports.
 Room = Mapping[str, Counter[str]]

@@ -11,35 +11,35 @@ from typing import Literal, Protocol
 
 import msgspec
 
-from live.api.answers import Api, Object, Unauthorized, Unreachable
-from live.apply import drift
-from live.apply.differences.nodes import opened
-from live.apply.drift import Done, Judge, Now
-from live.apply.fence import Fence, Terms
-from live.apply.journal import Journal, JournaledApi, JournalLost
-from live.apply.lease import LeaseLost
-from live.apply.moving.course import Course
-from live.apply.moving.cut_off import patient
-from live.apply.moving.hold import awaited, first_try, waits_for
-from live.apply.moving.node_watch import NodeWatch
-from live.apply.moving.owner import gone_because
-from live.apply.moving.standing import closing_sentences
-from live.apply.moving.work import Cluster, Ended, Halt, Listener, Options, Work
-from live.apply.node_changes import FenceError, annotation
-from live.apply.outcome import LISTED, EndJudge, Outcome
-from live.apply.steps import Step, targets, waves
-from live.apply.whereabouts import Standing, Whereabouts, is_let_in, node_of
-from models.documents.placement import Assignment, Placement
-from models.documents.rebalance_plan import Move, RebalancePlan
-from models.kube.objects import pod_key
-from models.snapshot.snapshot import InputError, Snapshot
+from kubestow.live.api.answers import Api, Object, Unauthorized, Unreachable
+from kubestow.live.apply import drift
+from kubestow.live.apply.differences.nodes import opened
+from kubestow.live.apply.drift import Done, Judge, Now
+from kubestow.live.apply.fence import Fence, Terms
+from kubestow.live.apply.journal import Journal, JournaledApi, JournalLost
+from kubestow.live.apply.lease import LeaseLost
+from kubestow.live.apply.moving.course import Course
+from kubestow.live.apply.moving.cut_off import patient
+from kubestow.live.apply.moving.hold import awaited, first_try, waits_for
+from kubestow.live.apply.moving.node_watch import NodeWatch
+from kubestow.live.apply.moving.owner import gone_because
+from kubestow.live.apply.moving.standing import closing_sentences
+from kubestow.live.apply.moving.work import Cluster, Ended, Halt, Listener, Options, Work
+from kubestow.live.apply.node_changes import FenceError, annotation
+from kubestow.live.apply.outcome import LISTED, EndJudge, Outcome
+from kubestow.live.apply.steps import Step, targets, waves
+from kubestow.live.apply.whereabouts import Standing, Whereabouts, is_let_in, node_of
+from kubestow.models.documents.placement import Assignment, Placement
+from kubestow.models.documents.rebalance_plan import Move, RebalancePlan
+from kubestow.models.kube.objects import pod_key
+from kubestow.models.snapshot.snapshot import InputError, Snapshot
 
 #: What ends a run when it goes on no longer.
 FAULTS = (Ended, FenceError, JournalLost, LeaseLost, Unreachable, InputError)
 
 
 class Lease(Protocol):
-    """What keeps two runs apart, which :class:`live.apply.lease.Lease` is."""
+    """What keeps two runs apart, which :class:`kubestow.live.apply.lease.Lease` is."""
 
     lost: asyncio.Event
     denied: Unauthorized | None

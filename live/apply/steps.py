@@ -6,11 +6,11 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
-from models.documents.placement import Placement
-from models.documents.rebalance_plan import Eviction, Move, RebalancePlan
-from models.execution.scheduler_needed import devices_wanted
-from models.kube.objects import Pod, controller_of, pod_key
-from models.snapshot.snapshot import InputError, Snapshot
+from kubestow.models.documents.placement import Placement
+from kubestow.models.documents.rebalance_plan import Eviction, Move, RebalancePlan
+from kubestow.models.execution.scheduler_needed import devices_wanted
+from kubestow.models.kube.objects import Pod, controller_of, pod_key
+from kubestow.models.snapshot.snapshot import InputError, Snapshot
 
 #: ``move``: evicted, and its replacement bound; ``recreate``: the same for a pod that no controller creates again; ``evict``: evicted for
 #: good; ``bind``: a pending pod is bound.

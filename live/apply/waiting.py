@@ -6,13 +6,13 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-from live.api.answers import Object
-from models.kube import kinds
-from models.kube.closed_nodes import UNSCHEDULABLE
-from models.kube.lenient_decode import some
-from models.kube.objects import Taint, Toleration, controller_of, is_terminal, pod_key
-from models.kube.selectors import tolerates
-from models.snapshot.snapshot import Snapshot
+from kubestow.live.api.answers import Object
+from kubestow.models.kube import kinds
+from kubestow.models.kube.closed_nodes import UNSCHEDULABLE
+from kubestow.models.kube.lenient_decode import some
+from kubestow.models.kube.objects import Taint, Toleration, controller_of, is_terminal, pod_key
+from kubestow.models.kube.selectors import tolerates
+from kubestow.models.snapshot.snapshot import Snapshot
 
 _CORDON: Final = Taint(key=UNSCHEDULABLE, effect="NoSchedule")
 #: Message, reason and time of a condition, or nothing.

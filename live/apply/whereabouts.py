@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from live.api.answers import Object
-from live.apply.steps import COMPLETION_INDEX, Origin, Step
-from models.kube.closed_nodes import LET_IN
+from kubestow.live.api.answers import Object
+from kubestow.live.apply.steps import COMPLETION_INDEX, Origin, Step
+from kubestow.models.kube.closed_nodes import LET_IN
 
 
 def key_of(pod: Object) -> str:

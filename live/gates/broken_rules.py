@@ -9,11 +9,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from live.api.answers import Object
-from live.gates.crews import Cluster
-from models.execution.execution_grace import Rule, stated
-from models.kube.objects import pod_key
-from models.snapshot.snapshot import InputError
+from kubestow.live.api.answers import Object
+from kubestow.live.gates.crews import Cluster
+from kubestow.models.execution.execution_grace import Rule, stated
+from kubestow.models.kube.objects import pod_key
+from kubestow.models.snapshot.snapshot import InputError
 
 _FIELD: Final = "requiredDuringSchedulingRequiredDuringExecution"
 _PARTS: Final = ("nodeAffinity", "podAffinity", "podAntiAffinity")
@@ -52,7 +52,7 @@ class BrokenRules:
         self._next = now + self.pause
         if not self._since and not any(_has_rule(pod) for pod in self.cluster.objects("Pod").values()):
             return
-        from solver.rebalance.problem.execution_violators import Enforced
+        from kubestow.solver.rebalance.problem.execution_violators import Enforced
 
         try:
             snapshot = await self.cluster.read_snapshot()

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from live.api.answers import Object
-from live.gates.crews import Crew
-from live.gates.fitting import Fitting, Release
-from live.gates.holding import Holding, Reason
-from live.gates.ready import Ready
+from kubestow.live.api.answers import Object
+from kubestow.live.gates.crews import Crew
+from kubestow.live.gates.fitting import Fitting, Release
+from kubestow.live.gates.holding import Holding, Reason
+from kubestow.live.gates.ready import Ready
 
 
 @dataclass(frozen=True)
@@ -41,8 +41,8 @@ class Choice:
         return [self.ready.gangs[gang] for gang in dict.fromkeys(release.group for release in self.ready.together) if gang not in left]
 
     def reasons(self, holding: Holding, refused: Mapping[str, str], free_after: float | None) -> dict[str, Reason]:
-        """Return by uid why pods are held. ``refused``: by uid what the server said; ``free_after``: as :meth:`live.gates.gates.Gates.look`
-        has it."""
+        """Return by uid why pods are held. ``refused``: by uid what the server said; ``free_after``: as
+        :meth:`kubestow.live.gates.gates.Gates.look` has it."""
         found = dict(self._absent())
         why = self.fitting.why if self.fitting is not None else {}
         behind = {group[0].group: group for group in self.behind}

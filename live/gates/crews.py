@@ -7,10 +7,10 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, TypeVar
 
-from live.api.answers import Object
-from live.gates.held import controller_uid, is_held, is_living, is_over, key_of, node_of
-from models.execution.template_nodes import TemplateNodes
-from models.snapshot.snapshot import Snapshot
+from kubestow.live.api.answers import Object
+from kubestow.live.gates.held import controller_uid, is_held, is_living, is_over, key_of, node_of
+from kubestow.models.execution.template_nodes import TemplateNodes
+from kubestow.models.snapshot.snapshot import Snapshot
 
 T = TypeVar("T")
 #: What a workload makes that then makes the pods.
@@ -19,7 +19,7 @@ _REVISION: Final = "deployment.kubernetes.io/revision"
 
 
 class Cluster(Protocol):
-    """What is read of a cluster, which :class:`live.api.live_cluster.LiveCluster` has."""
+    """What is read of a cluster, which :class:`kubestow.live.api.live_cluster.LiveCluster` has."""
 
     def objects(self, kind: str) -> Mapping[str, Object]: ...
     def named(self, kind: str, name: str, namespace: str | None = None) -> Object | None: ...

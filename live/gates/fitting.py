@@ -8,18 +8,18 @@ from typing import Self
 
 import msgspec
 
-from live.api.answers import Object
-from live.apply.drift import Rejection
-from live.gates.crews import Cluster, asked_for, crews
-from live.gates.held import is_held, is_waiting, key_of, node_of
-from models.documents.placement import Assignment, Placement
-from models.execution.scheduler_needed import devices_wanted, scheduler_needed
-from models.execution.template_nodes import TemplateNodes
-from models.gangs.gangs import GANG, MIN_MEMBER
-from models.gangs.markers import marker
-from models.kube.closed_nodes import CLOSED_BY
-from models.kube.objects import Pod, pod_key
-from models.snapshot.snapshot import Snapshot
+from kubestow.live.api.answers import Object
+from kubestow.live.apply.drift import Rejection
+from kubestow.live.gates.crews import Cluster, asked_for, crews
+from kubestow.live.gates.held import is_held, is_waiting, key_of, node_of
+from kubestow.models.documents.placement import Assignment, Placement
+from kubestow.models.execution.scheduler_needed import devices_wanted, scheduler_needed
+from kubestow.models.execution.template_nodes import TemplateNodes
+from kubestow.models.gangs.gangs import GANG, MIN_MEMBER
+from kubestow.models.gangs.markers import marker
+from kubestow.models.kube.closed_nodes import CLOSED_BY
+from kubestow.models.kube.objects import Pod, pod_key
+from kubestow.models.snapshot.snapshot import Snapshot
 
 #: Replays what is left of a placement on a snapshot.
 Judge = Callable[[Snapshot, Placement], Sequence[Rejection]]

@@ -7,19 +7,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
-from live.api.answers import Api, Object
-from live.gates.broken_rules import BrokenRules
-from live.gates.choice import Choice
-from live.gates.crews import Cluster, asked_for, crews, scaled_down
-from live.gates.fitting import Fitting, Judge, Release
-from live.gates.held import is_held, is_waiting, key_of, letting_go, node_of, path_of
-from live.gates.holding import Holding
-from live.gates.places import Places
-from live.gates.ready import ready
-from live.gates.undo import undo
-from models.documents.placement import Placement
-from models.documents.policy import DEFAULT
-from models.execution.template_nodes import TemplateNodes
+from kubestow.live.api.answers import Api, Object
+from kubestow.live.gates.broken_rules import BrokenRules
+from kubestow.live.gates.choice import Choice
+from kubestow.live.gates.crews import Cluster, asked_for, crews, scaled_down
+from kubestow.live.gates.fitting import Fitting, Judge, Release
+from kubestow.live.gates.held import is_held, is_waiting, key_of, letting_go, node_of, path_of
+from kubestow.live.gates.holding import Holding
+from kubestow.live.gates.places import Places
+from kubestow.live.gates.ready import ready
+from kubestow.live.gates.undo import undo
+from kubestow.models.documents.placement import Placement
+from kubestow.models.documents.policy import DEFAULT
+from kubestow.models.execution.template_nodes import TemplateNodes
 
 #: Workloads whose pods do not come when the workload does.
 _LATER: Final = ("CronJob", "PodTemplate")
@@ -63,9 +63,9 @@ class Outcome:
 
 @dataclass
 class Gates:
-    """Carries out a placement of manifests. ``templates``: :func:`models.execution.template_nodes.template_nodes` of it. ``ending``: when
-    it is set, what is begun is finished, a gang whole, and nothing more is begun. ``places``: keeps in a journal which pods stand for those
-    of the placement. ``holding``: remembers who is held."""
+    """Carries out a placement of manifests. ``templates``: :func:`kubestow.models.execution.template_nodes.template_nodes` of it.
+    ``ending``: when it is set, what is begun is finished, a gang whole, and nothing more is begun. ``places``: keeps in a journal which
+    pods stand for those of the placement. ``holding``: remembers who is held."""
 
     api: Api
     cluster: Cluster

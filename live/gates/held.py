@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final
 
-from live.api.answers import Object
-from models.execution.template_nodes import GATE, by_name
+from kubestow.live.api.answers import Object
+from kubestow.models.execution.template_nodes import GATE, by_name
 
 #: On a pod that was let go: the node that it was given.
 PLACED_ON: Final = "kubestow.dev/placed-on"

@@ -7,12 +7,12 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field
 from typing import Final
 
-from live.api.answers import Object
-from live.gates.crews import Cluster, Crew, crews, workload_of
-from live.gates.held import is_held, is_living, key_of
-from live.gates.ready import Ready, is_there
-from models.execution.template_nodes import GATE, TemplateNodes
-from models.kube.lenient_decode import some
+from kubestow.live.api.answers import Object
+from kubestow.live.gates.crews import Cluster, Crew, crews, workload_of
+from kubestow.live.gates.held import is_held, is_living, key_of
+from kubestow.live.gates.ready import Ready, is_there
+from kubestow.models.execution.template_nodes import GATE, TemplateNodes
+from kubestow.models.kube.lenient_decode import some
 
 #: Kinds of objects by which a gang is known again. Bare pods are not: their successors are other pods of the user's.
 _KNOWN_BY: Final = ("Deployment", "ReplicaSet", "StatefulSet", "ReplicationController", "Job")
@@ -47,7 +47,7 @@ class Holding:
         interval: Seconds between two reminders.
         clock: Returns seconds; it never goes back.
         whole: Uids of workloads (of CronJobs: of their Jobs) whose gangs were let go whole. A server that takes over gets them by the
-            Lease, see :class:`live.gates.leading.ServeLease`.
+            Lease, see :class:`kubestow.live.gates.leading.ServeLease`.
     """
 
     interval: float = 60.0

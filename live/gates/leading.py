@@ -9,10 +9,10 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Final, Unpack
 
-from live.api.answers import Answer, Api, Body, Object, Sent, Unauthorized, Unreachable
-from live.apply.journal import JournaledApi
-from live.apply.lease import Lease, LeaseLost, LeaseTaken, Place, Times
-from live.gates.gates import Gates
+from kubestow.live.api.answers import Answer, Api, Body, Object, Sent, Unauthorized, Unreachable
+from kubestow.live.apply.journal import JournaledApi
+from kubestow.live.apply.lease import Lease, LeaseLost, LeaseTaken, Place, Times
+from kubestow.live.gates.gates import Gates
 
 SERVE: Final = Place("kube-system", "kubestow-serve")
 
@@ -27,7 +27,7 @@ class ServeLease(Lease):
     """The Lease of a server, which also says which gangs were let go whole: by then no pod of theirs may be left that tells.
 
     Attributes:
-        whole: Returns the uids of their workloads, as :attr:`live.gates.holding.Holding.whole` has them.
+        whole: Returns the uids of their workloads, as :attr:`kubestow.live.gates.holding.Holding.whole` has them.
         learn: Takes the uids that an earlier server has left in the Lease.
     """
 
@@ -72,7 +72,7 @@ class LeasedApi:
         return replace(self, api=self.api.of(step, pod)) if isinstance(self.api, JournaledApi) else self
 
     async def send(self, method: str, path: str, body: Body | None = None, **more: Unpack[Sent]) -> Answer:
-        """Send a request, as :meth:`live.api.answers.Api.send` does.
+        """Send a request, as :meth:`kubestow.live.api.answers.Api.send` does.
 
         Raises:
             Unreachable: no answer came.

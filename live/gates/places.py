@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from live.api.answers import Answer, Api, Object
-from live.apply.journal import Journal
-from live.gates.crews import Cluster, Crew, crews
-from live.gates.fitting import Release
-from live.gates.held import as_read, controller_uid, is_held, is_living, key_of, letting_go, node_of, path_of
-from models.execution.template_nodes import TemplateNodes
+from kubestow.live.api.answers import Answer, Api, Object
+from kubestow.live.apply.journal import Journal
+from kubestow.live.gates.crews import Cluster, Crew, crews
+from kubestow.live.gates.fitting import Release
+from kubestow.live.gates.held import as_read, controller_uid, is_held, is_living, key_of, letting_go, node_of, path_of
+from kubestow.models.execution.template_nodes import TemplateNodes
 
 #: Answers that a request meets which is sent again after an error, and was carried out the first time.
 _OWN: Final = (404, 409)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 
-from live.api.answers import Object
-from live.gates.crews import Cluster, Crew, asked_for, crews
-from live.gates.fitting import Release
-from models.execution.template_nodes import TemplateNodes
+from kubestow.live.api.answers import Object
+from kubestow.live.gates.crews import Cluster, Crew, asked_for, crews
+from kubestow.live.gates.fitting import Release
+from kubestow.models.execution.template_nodes import TemplateNodes
 
 
 @dataclass

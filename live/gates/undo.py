@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
 
-from live.api.answers import Api, Object
-from live.gates.crews import Cluster, workload_of
-from models.execution.template_nodes import GATE, TemplateNodes
+from kubestow.live.api.answers import Api, Object
+from kubestow.live.gates.crews import Cluster, workload_of
+from kubestow.models.execution.template_nodes import GATE, TemplateNodes
 
 _RESOURCES: Final = {
     "Deployment": "/apis/apps/v1/namespaces/{}/deployments/{}",

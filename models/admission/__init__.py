@@ -1,4 +1,4 @@
 """What the API server does to new pods or warns about: annotations of namespaces, labels that were replaced.
 
-It may import ``models.kube`` and ``models.snapshot``.
+It may import ``kubestow.models.kube`` and ``kubestow.models.snapshot``.
 """

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from models.kube.objects import Node, Pod
-from models.kube.pod_spec import required_terms
+from kubestow.models.kube.objects import Node, Pod
+from kubestow.models.kube.pod_spec import required_terms
 
 #: Old label -> the label in its place, and the release that deprecated the old one.
 REPLACED: Final = {

@@ -14,10 +14,10 @@ from typing import Final
 
 import msgspec
 
-from models.kube import objects
-from models.kube.lenient_decode import shorten
-from models.kube.pod_spec import BEST_EFFORT, qos_class
-from models.snapshot.snapshot import Snapshot
+from kubestow.models.kube import objects
+from kubestow.models.kube.lenient_decode import shorten
+from kubestow.models.kube.pod_spec import BEST_EFFORT, qos_class
+from kubestow.models.snapshot.snapshot import Snapshot
 
 SELECTOR_PLUGIN: Final = "PodNodeSelector"
 TOLERATIONS_PLUGIN: Final = "PodTolerationRestriction"

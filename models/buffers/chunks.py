@@ -11,11 +11,11 @@ from typing import Final
 
 import msgspec
 
-from models.buffers.demand import Demand, demands
-from models.gangs.markers import GANG
-from models.kube import objects
-from models.snapshot import interning
-from models.snapshot.snapshot import Snapshot
+from kubestow.models.buffers.demand import Demand, demands
+from kubestow.models.gangs.markers import GANG
+from kubestow.models.kube import objects
+from kubestow.models.snapshot import interning
+from kubestow.models.snapshot.snapshot import Snapshot
 
 #: The lowest priority that a real pod can have (int32).
 LOWEST: Final = -(2**31)

@@ -10,12 +10,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from models.kube import kinds, objects, pod_requests, quantity
-from models.kube.lenient_decode import shorten
-from models.kube.workload_objects import CapacityBuffer, CapacityBufferSpec, Job, PodTemplateSpec
-from models.snapshot.snapshot import Snapshot
-from models.workloads.ownership import named
-from models.workloads.pods import NotAdmitted, admitted
+from kubestow.models.kube import kinds, objects, pod_requests, quantity
+from kubestow.models.kube.lenient_decode import shorten
+from kubestow.models.kube.workload_objects import CapacityBuffer, CapacityBufferSpec, Job, PodTemplateSpec
+from kubestow.models.snapshot.snapshot import Snapshot
+from kubestow.models.workloads.ownership import named
+from kubestow.models.workloads.pods import NotAdmitted, admitted
 
 #: The one strategy of cluster-autoscaler, and its default.
 ACTIVE: Final = "buffer.x-k8s.io/active-capacity"

@@ -11,13 +11,13 @@ from typing import Any, Final, get_type_hints
 
 import msgspec
 
-from models.catalogue import checks, karpenter, money
-from models.documents import catalogue as documents
-from models.documents.catalogue import Shape
-from models.kube import quantity
-from models.kube.lenient_decode import did_you_mean, plain, shorten
-from models.snapshot import sources, yaml_reader
-from models.snapshot.snapshot import InputError
+from kubestow.models.catalogue import checks, karpenter, money
+from kubestow.models.documents import catalogue as documents
+from kubestow.models.documents.catalogue import Shape
+from kubestow.models.kube import quantity
+from kubestow.models.kube.lenient_decode import did_you_mean, plain, shorten
+from kubestow.models.snapshot import sources, yaml_reader
+from kubestow.models.snapshot.snapshot import InputError
 
 _HINTS: Final[dict[type[msgspec.Struct], dict[str, Any]]] = {
     kind: get_type_hints(kind, include_extras=True) for kind in (documents.Catalogue, Shape)

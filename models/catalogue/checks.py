@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from models.catalogue import money
-from models.documents.catalogue import Price, Quantity, Shape
-from models.kube import pod_requests, quantity
-from models.kube.lenient_decode import did_you_mean, shorten
-from models.kube.selectors import is_label_key, is_label_value
+from kubestow.models.catalogue import money
+from kubestow.models.documents.catalogue import Price, Quantity, Shape
+from kubestow.models.kube import pod_requests, quantity
+from kubestow.models.kube.lenient_decode import did_you_mean, shorten
+from kubestow.models.kube.selectors import is_label_key, is_label_value
 
 HOSTNAME: Final = "kubernetes.io/hostname"
 ZONE: Final = "topology.kubernetes.io/zone"

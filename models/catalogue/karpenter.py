@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Final
 
-from models.catalogue import money
-from models.catalogue.checks import ZONE
-from models.documents.catalogue import Quantity, Shape
-from models.kube import quantity
-from models.kube.lenient_decode import plain, shorten
+from kubestow.models.catalogue import money
+from kubestow.models.catalogue.checks import ZONE
+from kubestow.models.documents.catalogue import Quantity, Shape
+from kubestow.models.kube import quantity
+from kubestow.models.kube.lenient_decode import plain, shorten
 
 CAPACITY_TYPE: Final = "karpenter.sh/capacity-type"
 _TYPE: Final = "node.kubernetes.io/instance-type"

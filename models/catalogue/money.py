@@ -7,8 +7,8 @@ import re
 from fractions import Fraction
 from typing import Final
 
-from models.documents.catalogue import Price
-from models.kube.lenient_decode import shorten
+from kubestow.models.documents.catalogue import Price
+from kubestow.models.kube.lenient_decode import shorten
 
 #: What one unit of the currency is counted in.
 UNIT: Final = 1_000_000

@@ -14,15 +14,15 @@ from typing import Final
 
 import msgspec
 
-from models.catalogue.checks import HOSTNAME, ZONE
-from models.catalogue.places import places
-from models.catalogue.residents import Residents
-from models.cluster.storage import migrated_volumes
-from models.documents.catalogue import Shape
-from models.kube import objects, pod_requests, pod_spec, storage_objects
-from models.kube.feature_gates import FeatureGates
-from models.kube.lenient_decode import some
-from models.snapshot.snapshot import Snapshot
+from kubestow.models.catalogue.checks import HOSTNAME, ZONE
+from kubestow.models.catalogue.places import places
+from kubestow.models.catalogue.residents import Residents
+from kubestow.models.cluster.storage import migrated_volumes
+from kubestow.models.documents.catalogue import Shape
+from kubestow.models.kube import objects, pod_requests, pod_spec, storage_objects
+from kubestow.models.kube.feature_gates import FeatureGates
+from kubestow.models.kube.lenient_decode import some
+from kubestow.models.snapshot.snapshot import Snapshot
 
 INSTANCE_TYPE: Final = "node.kubernetes.io/instance-type"
 #: The annotation of a node that is there by a what-if only: SHAPE@ZONE.

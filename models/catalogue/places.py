@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from models.catalogue.checks import HOSTNAME, ZONE
-from models.snapshot.snapshot import Snapshot
+from kubestow.models.catalogue.checks import HOSTNAME, ZONE
+from kubestow.models.snapshot.snapshot import Snapshot
 
 _BETA: Final = "failure-domain.beta.kubernetes.io"
 _REGION: Final = "topology.kubernetes.io/region"

@@ -8,18 +8,18 @@ from typing import Final
 
 import msgspec
 
-from models.kube import objects
-from models.kube.selectors import NodeTable
-from models.snapshot.scope import is_mirror
-from models.snapshot.snapshot import InputError, Snapshot
-from models.workloads.daemon_sets import eligible, settled, target
-from models.workloads.daemon_sets import resident as is_resident
-from models.workloads.ownership import named
-from models.workloads.pods import Maker, NotAdmitted
-from models.workloads.replicas import Slot
-from models.workloads.revisions import reference
-from models.workloads.template import Names
-from models.workloads.view import selector, view
+from kubestow.models.kube import objects
+from kubestow.models.kube.selectors import NodeTable
+from kubestow.models.snapshot.scope import is_mirror
+from kubestow.models.snapshot.snapshot import InputError, Snapshot
+from kubestow.models.workloads.daemon_sets import eligible, settled, target
+from kubestow.models.workloads.daemon_sets import resident as is_resident
+from kubestow.models.workloads.ownership import named
+from kubestow.models.workloads.pods import Maker, NotAdmitted
+from kubestow.models.workloads.replicas import Slot
+from kubestow.models.workloads.revisions import reference
+from kubestow.models.workloads.template import Names
+from kubestow.models.workloads.view import selector, view
 
 _CONTROL_PLANE: Final = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")
 #: Stands for the node of a pod that is on none yet; no name of a node.

@@ -1,4 +1,4 @@
-"""Selectors of devices in CEL, evaluated by a library with Kubernetes' own functions added. Enter at :mod:`models.cel.selectors`.
+"""Selectors of devices in CEL, evaluated by a library with Kubernetes' own functions added. Enter at :mod:`kubestow.models.cel.selectors`.
 
-It may import ``models.kube``. An expression is part of reading: the checker asks this package, too.
+It may import ``kubestow.models.kube``. An expression is part of reading: the checker asks this package, too.
 """

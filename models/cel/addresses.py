@@ -12,8 +12,8 @@ from functools import partial
 from ipaddress import IPv4Address, IPv6Address
 from typing import Any, Final
 
-from models.cel import values
-from models.cel.condition import Fault, accepts, no_overload
+from kubestow.models.cel import values
+from kubestow.models.cel.condition import Fault, accepts, no_overload
 
 _PREFIX: Final = re.compile(r"0|[1-9][0-9]{0,2}\Z")
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-from models.cel import checked_expression, environment, regular_expressions
-from models.cel.checked_expression import Message, type_name
-from models.cel.condition import CelError, Fault, UnsupportedExpression
-from models.cel.dialect import Dialect
-from models.cel.rewrite import rewrite
+from kubestow.models.cel import checked_expression, environment, regular_expressions
+from kubestow.models.cel.checked_expression import Message, type_name
+from kubestow.models.cel.condition import CelError, Fault, UnsupportedExpression
+from kubestow.models.cel.dialect import Dialect
+from kubestow.models.cel.rewrite import rewrite
 
 _CONVERSIONS: Final = ("int", "uint", "double", "duration", "timestamp")
 #: CELSelectorExpressionMaxCost; a step costs 1 or more, and what costs more than this fails.

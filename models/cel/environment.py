@@ -1,7 +1,7 @@
 """What device selectors may use: variables, types and functions, for the library's checker and for its evaluation.
 
-An expression is checked with the declarations that Kubernetes has, then rewritten (:mod:`models.cel.rewrite`), and evaluated where every
-function that the library lacks is one callback.
+An expression is checked with the declarations that Kubernetes has, then rewritten (:mod:`kubestow.models.cel.rewrite`), and evaluated where
+every function that the library lacks is one callback.
 
 Source: https://github.com/kubernetes/kubernetes/blob/v1.36.2/staging/src/k8s.io/apiserver/pkg/cel/environment/base.go and
 https://github.com/kubernetes/kubernetes/blob/v1.36.2/staging/src/k8s.io/dynamic-resource-allocation/cel/compile.go
@@ -15,11 +15,11 @@ from collections import defaultdict
 from functools import lru_cache
 from typing import Any, Final
 
-from models.cel import formats, values
-from models.cel.dialect import Dialect
-from models.cel.functions import FUNCTIONS
+from kubestow.models.cel import formats, values
+from kubestow.models.cel.dialect import Dialect
+from kubestow.models.cel.functions import FUNCTIONS
 
-#: The callback that runs a function of :data:`models.cel.functions.FUNCTIONS`: its name, and a list of its arguments.
+#: The callback that runs a function of :data:`kubestow.models.cel.functions.FUNCTIONS`: its name, and a list of its arguments.
 CALLBACK: Final = "@kubernetes"
 #: Overloads that the callback runs have identifiers that begin so; ``m`` or ``g`` (member or global) and the function's name follow.
 OWN: Final = "kubernetes__"

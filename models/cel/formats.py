@@ -11,8 +11,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
-from models.cel import urls, values
-from models.cel.condition import accepts, no_overload, outside
+from kubestow.models.cel import urls, values
+from kubestow.models.cel.condition import accepts, no_overload, outside
 
 _LABEL: Final = r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?"
 _DNS_1035: Final = r"[a-z](?:[-a-z0-9]*[a-z0-9])?"

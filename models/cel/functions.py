@@ -12,11 +12,11 @@ from functools import partial
 from itertools import pairwise
 from typing import Any, Final
 
-from models.cel import addresses, formats, regular_expressions, semantic_versions, urls, values
-from models.cel.condition import Fault, accepts, no_overload, outside
-from models.cel.semantic_versions import SemanticVersion
-from models.kube import quantity
-from models.kube.quantity import QuantityError
+from kubestow.models.cel import addresses, formats, regular_expressions, semantic_versions, urls, values
+from kubestow.models.cel.condition import Fault, accepts, no_overload, outside
+from kubestow.models.cel.semantic_versions import SemanticVersion
+from kubestow.models.kube import quantity
+from kubestow.models.kube.quantity import QuantityError
 
 _INT64: Final = range(-(2**63), 2**63)
 
@@ -113,7 +113,7 @@ def equal(left: Any, right: Any) -> bool:
     """Return whether two values are equal, as ``==`` has it.
 
     Raises:
-        Fault: values of the kinds of :data:`models.cel.values.OPAQUE` with anything else.
+        Fault: values of the kinds of :data:`kubestow.models.cel.values.OPAQUE` with anything else.
     """
     if left is None or right is None:
         return left is right

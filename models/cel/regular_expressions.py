@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, Final
 
-from models.cel.condition import Fault, no_overload, outside
+from kubestow.models.cel.condition import Fault, no_overload, outside
 
 _CONFIG: Final = "name: regex\nextensions:\n  - name: regex\n  - name: optional\n"
 #: What may stand before a group's parenthesis, so that groups can be told from escaped parentheses and those of character classes.

@@ -13,10 +13,10 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from models.cel import formats, values
-from models.cel.checked_expression import Message, children, expr, type_name
-from models.cel.condition import UnsupportedExpression
-from models.cel.environment import CALLBACK, OWN
+from kubestow.models.cel import formats, values
+from kubestow.models.cel.checked_expression import Message, children, expr, type_name
+from kubestow.models.cel.condition import UnsupportedExpression
+from kubestow.models.cel.environment import CALLBACK, OWN
 
 _DEVICE: Final = "device"
 _DOMAINS: Final = "domains"

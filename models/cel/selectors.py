@@ -8,10 +8,10 @@ from typing import Any, Final
 
 import msgspec
 
-from models.cel.condition import CelError, UnsupportedExpression, take_outside
-from models.cel.dialect import Dialect
-from models.kube.device_objects import Device
-from models.kube.feature_gates import FeatureGates
+from kubestow.models.cel.condition import CelError, UnsupportedExpression, take_outside
+from kubestow.models.cel.dialect import Dialect
+from kubestow.models.kube.device_objects import Device
+from kubestow.models.kube.feature_gates import FeatureGates
 
 __all__ = ["CelError", "DeviceSelector", "UnsupportedExpression", "available", "compile_selector", "evaluated"]
 
@@ -42,7 +42,7 @@ class DeviceSelector:
         content = _encode((driver, device.attributes, device.capacity, device.allowMultipleAllocations))
         answer = self._answers.get(content)
         if answer is None:
-            from models.cel.subjects import subject  # values take longer to import than many a snapshot to solve
+            from kubestow.models.cel.subjects import subject  # values take longer to import than many a snapshot to solve
 
             if len(self._answers) >= _REMEMBERED:
                 self._answers.clear()
@@ -114,7 +114,7 @@ def evaluated(expressions: Iterable[str], gates: FeatureGates) -> bool:
 
 @lru_cache(maxsize=4096)
 def _compiled(expression: str, dialect: Dialect) -> DeviceSelector | CelError | UnsupportedExpression:
-    from models.cel import compiler
+    from kubestow.models.cel import compiler
 
     if len(expression.encode()) > MAX_LENGTH:
         return CelError(f"too long: {len(expression.encode())} bytes, at most {MAX_LENGTH}")

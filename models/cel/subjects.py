@@ -5,11 +5,11 @@ from __future__ import annotations
 import threading
 from typing import Any, Final
 
-from models.cel import environment, semantic_versions, values
-from models.cel.condition import CelError
-from models.kube import quantity
-from models.kube.device_objects import Device, DeviceAttribute
-from models.kube.quantity import QuantityError
+from kubestow.models.cel import environment, semantic_versions, values
+from kubestow.models.cel.condition import CelError
+from kubestow.models.kube import quantity
+from kubestow.models.kube.device_objects import Device, DeviceAttribute
+from kubestow.models.kube.quantity import QuantityError
 
 #: Beyond this many devices of different content what is remembered is forgotten.
 _REMEMBERED: Final = 200_000

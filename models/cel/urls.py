@@ -11,8 +11,8 @@ from functools import partial
 from typing import Any, Final
 from urllib.parse import parse_qs, urlsplit
 
-from models.cel import values
-from models.cel.condition import Fault, accepts, no_overload, outside
+from kubestow.models.cel import values
+from kubestow.models.cel.condition import Fault, accepts, no_overload, outside
 
 #: The URLs about which Go and Python agree: a scheme with an authority, or a path, in characters that need no escape.
 _PLAIN: Final = re.compile(

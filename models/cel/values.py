@@ -10,8 +10,8 @@ from typing import Any, Final, TypeAlias
 
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, struct_pb2
 
-from models.cel.condition import no_overload
-from models.cel.semantic_versions import SemanticVersion
+from kubestow.models.cel.condition import no_overload
+from kubestow.models.cel.semantic_versions import SemanticVersion
 
 #: An instance of one of the classes below.
 Opaque: TypeAlias = Any

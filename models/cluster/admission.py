@@ -17,16 +17,16 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
 
-from models.admission import namespace_annotations as namespace_admission
-from models.cluster.anti_affinity.opportunity_cost import OpportunityCosts
-from models.documents.policy import DEFAULT as DEFAULT_POLICY
-from models.documents.policy import Policy
-from models.kube import objects, quantity
-from models.kube.feature_gates import DEFAULT
-from models.kube.namespace_limits import LimitRangeItem, ResourceQuota
-from models.kube.pod_requests import add, at_once, pod_level_resource, pod_request
-from models.kube.pod_spec import BEST_EFFORT, qos_class
-from models.snapshot.snapshot import Snapshot
+from kubestow.models.admission import namespace_annotations as namespace_admission
+from kubestow.models.cluster.anti_affinity.opportunity_cost import OpportunityCosts
+from kubestow.models.documents.policy import DEFAULT as DEFAULT_POLICY
+from kubestow.models.documents.policy import Policy
+from kubestow.models.kube import objects, quantity
+from kubestow.models.kube.feature_gates import DEFAULT
+from kubestow.models.kube.namespace_limits import LimitRangeItem, ResourceQuota
+from kubestow.models.kube.pod_requests import add, at_once, pod_level_resource, pod_request
+from kubestow.models.kube.pod_spec import BEST_EFFORT, qos_class
+from kubestow.models.snapshot.snapshot import Snapshot
 
 LIMITS: Final = "LimitRanger"
 QUOTA: Final = "ResourceQuota"

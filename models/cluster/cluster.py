@@ -14,20 +14,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from models.cluster.volumes import VolumeTable
-from models.documents.policy import Policy
-from models.kube.objects import Pod
-from models.kube.pod_spec import Port
-from models.kube.selectors import Bools, NodeTable, Requirement, Selector, Tolerations
-from models.numa.containers import ContainerClass, FixedContainers
-from models.snapshot.scope import Scope
-from models.snapshot.snapshot import Snapshot
+from kubestow.models.cluster.volumes import VolumeTable
+from kubestow.models.documents.policy import Policy
+from kubestow.models.kube.objects import Pod
+from kubestow.models.kube.pod_spec import Port
+from kubestow.models.kube.selectors import Bools, NodeTable, Requirement, Selector, Tolerations
+from kubestow.models.numa.containers import ContainerClass, FixedContainers
+from kubestow.models.snapshot.scope import Scope
+from kubestow.models.snapshot.snapshot import Snapshot
 
 if TYPE_CHECKING:
-    from models.devices.demand import Demand
-    from models.devices.table import DeviceTable
-    from models.gangs.gangs import Gang
-    from models.numa.node_topology import NumaTree
+    from kubestow.models.devices.demand import Demand
+    from kubestow.models.devices.table import DeviceTable
+    from kubestow.models.gangs.gangs import Gang
+    from kubestow.models.numa.node_topology import NumaTree
 
 Ints = NDArray[np.int64]
 Ids = NDArray[np.int32]

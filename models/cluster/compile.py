@@ -7,26 +7,26 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from models.cluster import fixed_pods
-from models.cluster.cluster import Affinity, Cluster, GangGroup, Ints, PodClass, SoftSpread, Spread, signature
-from models.cluster.image_scores import ImageScores
-from models.cluster.node_rules import NodeRules
-from models.cluster.templates import Template, TemplateReader
-from models.cluster.volumes import VolumeTable
-from models.documents.policy import DEFAULT, Policy, node_topologies
-from models.gangs.gangs import Gang
-from models.kube import pod_requests
-from models.kube.pod_spec import claim_keys, host_ports, required_features
-from models.kube.selectors import Bools, NodeTable
-from models.snapshot.scope import Scope, is_mirror
-from models.snapshot.snapshot import InputError, Snapshot
+from kubestow.models.cluster import fixed_pods
+from kubestow.models.cluster.cluster import Affinity, Cluster, GangGroup, Ints, PodClass, SoftSpread, Spread, signature
+from kubestow.models.cluster.image_scores import ImageScores
+from kubestow.models.cluster.node_rules import NodeRules
+from kubestow.models.cluster.templates import Template, TemplateReader
+from kubestow.models.cluster.volumes import VolumeTable
+from kubestow.models.documents.policy import DEFAULT, Policy, node_topologies
+from kubestow.models.gangs.gangs import Gang
+from kubestow.models.kube import pod_requests
+from kubestow.models.kube.pod_spec import claim_keys, host_ports, required_features
+from kubestow.models.kube.selectors import Bools, NodeTable
+from kubestow.models.snapshot.scope import Scope, is_mirror
+from kubestow.models.snapshot.snapshot import InputError, Snapshot
 
 if TYPE_CHECKING:
-    from models.devices.table import DeviceTable
-    from models.kube.objects import Pod
-    from models.numa.balloons import Balloons
-    from models.numa.isolated_cpus import IsolatedCPUs
-    from models.numa.node_topology import NumaTree
+    from kubestow.models.devices.table import DeviceTable
+    from kubestow.models.kube.objects import Pod
+    from kubestow.models.numa.balloons import Balloons
+    from kubestow.models.numa.isolated_cpus import IsolatedCPUs
+    from kubestow.models.numa.node_topology import NumaTree
 
 
 def compile_cluster(
@@ -115,7 +115,7 @@ def _devices(snapshot: Snapshot, scope: Scope, nodes: NodeTable, running: Mappin
     """
     if not (snapshot.device_classes or snapshot.resource_claims or any(snapshot.pods[i].spec.resourceClaims for i in scope.pending)):
         return None
-    from models.devices.table import device_table
+    from kubestow.models.devices.table import device_table
 
     try:
         return device_table(snapshot, scope, nodes, running)
@@ -283,7 +283,7 @@ def _trees(snapshot: Snapshot, policy: Policy) -> dict[str, NumaTree]:
     listed = node_topologies(policy, snapshot)
     if not listed:
         return {}
-    from models.numa import node_topology
+    from kubestow.models.numa import node_topology
 
     trees, problems = {}, []
     for name, found in listed.items():

@@ -6,9 +6,9 @@ Source: pkg/scheduler/framework/plugins/podtopologyspread/common.go (buildDefaul
 
 from __future__ import annotations
 
-from models.documents.policy import SYSTEM_CONSTRAINTS, Policy
-from models.kube import objects
-from models.snapshot.snapshot import Snapshot
+from kubestow.models.documents.policy import SYSTEM_CONSTRAINTS, Policy
+from kubestow.models.kube import objects
+from kubestow.models.snapshot.snapshot import Snapshot
 
 _OWNERS = ("ReplicaSet", "ReplicationController", "StatefulSet")
 _Key = tuple[object, ...]

@@ -7,12 +7,12 @@ from typing import Final
 
 import numpy as np
 
-from models.cluster.cluster import AffinityTerm, FixedTerm, Ids, Ints, PlacedPods, Pull
-from models.cluster.templates import Template
-from models.kube import objects, quantity
-from models.kube.pod_spec import Port, claim_keys, host_ports
-from models.snapshot.scope import Scope
-from models.snapshot.snapshot import Snapshot
+from kubestow.models.cluster.cluster import AffinityTerm, FixedTerm, Ids, Ints, PlacedPods, Pull
+from kubestow.models.cluster.templates import Template
+from kubestow.models.kube import objects, quantity
+from kubestow.models.kube.pod_spec import Port, claim_keys, host_ports
+from kubestow.models.snapshot.scope import Scope
+from kubestow.models.snapshot.snapshot import Snapshot
 
 #: What a node holds is cut off here: no quantity is larger, so a node that holds as much has nothing left either way, and differences
 #: stay within int64.

@@ -12,9 +12,9 @@ from typing import Final
 
 import numpy as np
 
-from models.cluster.cluster import Ints
-from models.kube.objects import Node, Pod
-from models.kube.pod_spec import image_names
+from kubestow.models.cluster.cluster import Ints
+from kubestow.models.kube.objects import Node, Pod
+from kubestow.models.kube.pod_spec import image_names
 
 _MIB: Final = 1024 * 1024
 #: Bytes up to which images on a node are worth nothing, and the bytes a container from which on they are worth all points.

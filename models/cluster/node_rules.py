@@ -7,11 +7,11 @@ from collections.abc import Iterable
 import msgspec
 import numpy as np
 
-from models.cluster.cluster import HARD_EFFECTS
-from models.kube import objects
-from models.kube.feature_gates import FeatureGates
-from models.kube.objects import Pod
-from models.kube.selectors import Bools, NodeTable, Tolerations
+from kubestow.models.cluster.cluster import HARD_EFFECTS
+from kubestow.models.kube import objects
+from kubestow.models.kube.feature_gates import FeatureGates
+from kubestow.models.kube.objects import Pod
+from kubestow.models.kube.selectors import Bools, NodeTable, Tolerations
 
 _encoder = msgspec.json.Encoder(order="deterministic")
 

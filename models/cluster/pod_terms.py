@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from models.kube.objects import Pod, PodAffinityTerm
-from models.kube.selectors import canonical, label_key_requirements, selector_matches
-from models.snapshot.snapshot import Snapshot
+from kubestow.models.kube.objects import Pod, PodAffinityTerm
+from kubestow.models.kube.selectors import canonical, label_key_requirements, selector_matches
+from kubestow.models.snapshot.snapshot import Snapshot
 
 #: The label that every namespace has, with its name.
 NAME_LABEL: Final = "kubernetes.io/metadata.name"

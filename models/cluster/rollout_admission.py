@@ -19,11 +19,11 @@ from typing import Final
 
 import msgspec
 
-from models.cluster.admission import QUOTA, Admission, Amounts, Ledger, Refusal, Shortage, amount, exceeded, may_refuse
-from models.kube import objects
-from models.kube.namespace_limits import ResourceQuota
-from models.kube.pod_requests import add
-from models.snapshot.snapshot import Snapshot
+from kubestow.models.cluster.admission import QUOTA, Admission, Amounts, Ledger, Refusal, Shortage, amount, exceeded, may_refuse
+from kubestow.models.kube import objects
+from kubestow.models.kube.namespace_limits import ResourceQuota
+from kubestow.models.kube.pod_requests import add
+from kubestow.models.snapshot.snapshot import Snapshot
 
 #: More pods than any workload has.
 UNLIMITED: Final = 10**9

@@ -10,28 +10,28 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 import numpy as np
 
-from models.cluster.admission import Refusal, refusals
-from models.cluster.cluster import AffinityTerm, Ids, Matchers, Pull
-from models.cluster.default_spread import DefaultSpread
-from models.cluster.pod_terms import namespace_labels_of
-from models.documents.policy import Policy
-from models.gangs import gangs
-from models.kube import objects, pod_requests
-from models.kube.objects import Pod, PodAffinityTerm
-from models.kube.pod_spec import affinity_terms, claim_keys, image_names, named_claims, preferred_terms, required_terms
-from models.kube.selectors import Requirement, Selector, canonical, label_key_requirements, selector_matches
-from models.numa.annotations import has_hints
-from models.numa.colocation import switched
-from models.numa.containers import ContainerClass, NoContainers
-from models.snapshot.scope import Scope, is_mirror
-from models.snapshot.snapshot import InputError, Snapshot
+from kubestow.models.cluster.admission import Refusal, refusals
+from kubestow.models.cluster.cluster import AffinityTerm, Ids, Matchers, Pull
+from kubestow.models.cluster.default_spread import DefaultSpread
+from kubestow.models.cluster.pod_terms import namespace_labels_of
+from kubestow.models.documents.policy import Policy
+from kubestow.models.gangs import gangs
+from kubestow.models.kube import objects, pod_requests
+from kubestow.models.kube.objects import Pod, PodAffinityTerm
+from kubestow.models.kube.pod_spec import affinity_terms, claim_keys, image_names, named_claims, preferred_terms, required_terms
+from kubestow.models.kube.selectors import Requirement, Selector, canonical, label_key_requirements, selector_matches
+from kubestow.models.numa.annotations import has_hints
+from kubestow.models.numa.colocation import switched
+from kubestow.models.numa.containers import ContainerClass, NoContainers
+from kubestow.models.snapshot.scope import Scope, is_mirror
+from kubestow.models.snapshot.snapshot import InputError, Snapshot
 
 if TYPE_CHECKING:
-    from models.devices.demand import Demand
-    from models.devices.table import DeviceTable
-    from models.numa.balloons import Balloons
-    from models.numa.isolated_cpus import IsolatedCPUs
-    from models.numa.node_topology import NumaTree
+    from kubestow.models.devices.demand import Demand
+    from kubestow.models.devices.table import DeviceTable
+    from kubestow.models.numa.balloons import Balloons
+    from kubestow.models.numa.isolated_cpus import IsolatedCPUs
+    from kubestow.models.numa.node_topology import NumaTree
 
 _encoder = msgspec.json.Encoder(order="deterministic")
 #: Pseudo label of the members of a gang: no label key holds a NUL.
@@ -316,7 +316,7 @@ def _balloons(snapshot: Snapshot) -> Balloons | None:
     """Return the BalloonsPolicies of the nodes; None without any, so that what reads them is not loaded."""
     if not snapshot.balloons_policies:
         return None
-    from models.numa.balloons import Balloons
+    from kubestow.models.numa.balloons import Balloons
 
     return Balloons(snapshot.nodes, snapshot.balloons_policies, snapshot.node_topologies)
 
@@ -325,7 +325,7 @@ def _isolated(snapshot: Snapshot) -> IsolatedCPUs | None:
     """Return the TopologyAwarePolicies of the nodes; None without any, so that what reads them is not loaded."""
     if not snapshot.topology_aware_policies:
         return None
-    from models.numa.isolated_cpus import IsolatedCPUs
+    from kubestow.models.numa.isolated_cpus import IsolatedCPUs
 
     return IsolatedCPUs(snapshot.nodes, snapshot.topology_aware_policies, snapshot.node_topologies, snapshot.pods)
 
@@ -336,6 +336,6 @@ def _containers(snapshot: Snapshot, scope: Scope, policy: Policy, *, rejecting: 
     hinted = on and (policy.colocatePods or policy.colocateNamespaces or any(has_hints(pod) for pod in snapshot.pods))
     if not (rejecting or hinted):
         return NoContainers()
-    from models.numa.container_classes import ContainerTable
+    from kubestow.models.numa.container_classes import ContainerTable
 
     return ContainerTable(snapshot, scope, policy, rejecting=rejecting)

@@ -10,11 +10,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from models.cluster.pod_terms import NAME_LABEL
-from models.kube.objects import Pod, PodAffinityTerm, is_terminal, pod_key
-from models.kube.pod_spec import affinity_terms
-from models.kube.selectors import Selector, canonical, requirement_holds, selector_matches
-from models.snapshot.snapshot import Snapshot
+from kubestow.models.cluster.pod_terms import NAME_LABEL
+from kubestow.models.kube.objects import Pod, PodAffinityTerm, is_terminal, pod_key
+from kubestow.models.kube.pod_spec import affinity_terms
+from kubestow.models.kube.selectors import Selector, canonical, requirement_holds, selector_matches
+from kubestow.models.snapshot.snapshot import Snapshot
 
 _PARTS: Final = ("podAffinity", "podAntiAffinity")
 #: How the sentence about them begins.

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from models.admission import namespace_annotations as namespace_admission
-from models.cluster.unmodelled_devices import DeviceNotes
-from models.cluster.unmodelled_nodes import NodePlugins, of_nodes
-from models.documents.placement import Unmodelled
-from models.gangs import markers
-from models.gangs.declarations import OF_GANGS, Groups, Note
-from models.kube.objects import Pod, PodSecurityContext, pod_key
-from models.kube.pod_spec import NO_PROVISIONER, OS_LABEL, claim_keys
-from models.numa import nri_annotations
-from models.snapshot.snapshot import Snapshot
+from kubestow.models.admission import namespace_annotations as namespace_admission
+from kubestow.models.cluster.unmodelled_devices import DeviceNotes
+from kubestow.models.cluster.unmodelled_nodes import NodePlugins, of_nodes
+from kubestow.models.documents.placement import Unmodelled
+from kubestow.models.gangs import markers
+from kubestow.models.gangs.declarations import OF_GANGS, Groups, Note
+from kubestow.models.kube.objects import Pod, PodSecurityContext, pod_key
+from kubestow.models.kube.pod_spec import NO_PROVISIONER, OS_LABEL, claim_keys
+from kubestow.models.numa import nri_annotations
+from kubestow.models.snapshot.snapshot import Snapshot
 
 _IN_TREE = ("gcePersistentDisk", "awsElasticBlockStore", "azureDisk", "cinder", "iscsi", "rbd")
 
@@ -93,7 +93,7 @@ def _unread(snapshot: Snapshot, pods: Sequence[Pod]) -> list[Pod]:
     """Return the pods that ask for devices by selectors that cannot be evaluated."""
     if not (snapshot.device_classes or snapshot.resource_claims):
         return []
-    from models.devices.table import not_evaluated
+    from kubestow.models.devices.table import not_evaluated
 
     try:
         return not_evaluated(snapshot, pods)

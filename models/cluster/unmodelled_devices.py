@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from models.kube import device_objects as api
-from models.kube.objects import Pod
-from models.snapshot.snapshot import Snapshot
+from kubestow.models.kube import device_objects as api
+from kubestow.models.kube.objects import Pod
+from kubestow.models.snapshot.snapshot import Snapshot
 
 #: KEP-5963.
 _GROUPS: Final = "compatibilityGroups of devices are ignored"
@@ -78,6 +78,6 @@ def _derives(spec: api.ResourceClaimSpec | None) -> bool:
 
 def _backed(snapshot: Snapshot) -> dict[str, str]:
     """Return the class behind each extended resource. Snapshots without devices do not load this module."""
-    from models.devices import extended_resources
+    from kubestow.models.devices import extended_resources
 
     return extended_resources.backed(snapshot.device_classes)

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import Final
 
-from models.documents.placement import Unmodelled
-from models.kube.topology_objects import NodeResourceTopology, TopologyZone
-from models.numa import node_topology
-from models.numa.colocation import saying
-from models.numa.isolated_cpus import IsolatedCPUs
-from models.numa.node_policies import BALLOONS, TOPOLOGY_AWARE, governed, running
-from models.snapshot.snapshot import Snapshot
+from kubestow.models.documents.placement import Unmodelled
+from kubestow.models.kube.topology_objects import NodeResourceTopology, TopologyZone
+from kubestow.models.numa import node_topology
+from kubestow.models.numa.colocation import saying
+from kubestow.models.numa.isolated_cpus import IsolatedCPUs
+from kubestow.models.numa.node_policies import BALLOONS, TOPOLOGY_AWARE, governed, running
+from kubestow.models.snapshot.snapshot import Snapshot
 
 _BALLOONS: Final = "the CPUs that balloons have left, and types that matchExpressions or preserve decide, are not checked"
 _COLOCATE: Final = "turned on for {} of {} nodes only: the policy file alone decides"
@@ -27,7 +27,7 @@ _ZONES: Final = {
 
 
 class NodePlugins:
-    """What a snapshot tells of the plugins of nri-plugins on its nodes: see :class:`models.numa.nri_annotations.Plugins`."""
+    """What a snapshot tells of the plugins of nri-plugins on its nodes: see :class:`kubestow.models.numa.nri_annotations.Plugins`."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
@@ -88,7 +88,7 @@ def of_nodes(snapshot: Snapshot) -> Iterator[Unmodelled]:
                 effect = _ZONES.get(kind, f"zones of type {kind[:60]} are not read")
                 yield Unmodelled(f"Node/{name}", "NodeResourceTopology", effect)
     if snapshot.balloons_policies:
-        from models.numa.balloons import Balloons
+        from kubestow.models.numa.balloons import Balloons
 
         governed = Balloons(snapshot.nodes, snapshot.balloons_policies, snapshot.node_topologies).governed
         yield from (Unmodelled(f"Node/{names[n]}", "BalloonsPolicy", _BALLOONS) for n in governed)

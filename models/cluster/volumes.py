@@ -1,7 +1,7 @@
 """What a pod's persistent volume claims mean for its nodes.
 
 Sources: pkg/scheduler/framework/plugins/{volumebinding,volumezone,volumerestrictions,nodevolumelimits};
-:mod:`models.cluster.storage.migrated_volumes`.
+:mod:`kubestow.models.cluster.storage.migrated_volumes`.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from typing import Final
 
 import numpy as np
 
-from models.cluster.storage import migrated_volumes
-from models.kube import quantity
-from models.kube.objects import PersistentVolumeClaimSpec
-from models.kube.pod_spec import NO_PROVISIONER, SELECTED_NODE
-from models.kube.selectors import Bools, NodeTable, canonical, selector_matches
-from models.kube.storage_objects import ObjectReference, PersistentVolume, PersistentVolumeClaim, StorageClass
-from models.snapshot.snapshot import Snapshot
+from kubestow.models.cluster.storage import migrated_volumes
+from kubestow.models.kube import quantity
+from kubestow.models.kube.objects import PersistentVolumeClaimSpec
+from kubestow.models.kube.pod_spec import NO_PROVISIONER, SELECTED_NODE
+from kubestow.models.kube.selectors import Bools, NodeTable, canonical, selector_matches
+from kubestow.models.kube.storage_objects import ObjectReference, PersistentVolume, PersistentVolumeClaim, StorageClass
+from kubestow.models.snapshot.snapshot import Snapshot
 
 _ZONE_KEYS: Final = {
     "topology.kubernetes.io/zone": "topology.kubernetes.io/zone",

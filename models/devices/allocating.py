@@ -6,12 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from models.devices.inventory import Pick
-from models.devices.table import DeviceTable
-from models.kube import device_objects as api
-from models.kube import quantity
-from models.kube.objects import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, ObjectMeta, Pod
-from models.snapshot.snapshot import Snapshot
+from kubestow.models.devices.inventory import Pick
+from kubestow.models.devices.table import DeviceTable
+from kubestow.models.kube import device_objects as api
+from kubestow.models.kube import quantity
+from kubestow.models.kube.objects import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, ObjectMeta, Pod
+from kubestow.models.snapshot.snapshot import Snapshot
 
 Claims = dict[str, api.ResourceClaim]
 

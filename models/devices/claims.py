@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import Final
 
-from models.devices import extended_resources
-from models.devices.demand import Claim, Constraint, Demand, Extended, Request
-from models.kube import device_objects, pod_requests, quantity
-from models.kube.objects import Pod
-from models.snapshot.snapshot import Snapshot
+from kubestow.models.devices import extended_resources
+from kubestow.models.devices.demand import Claim, Constraint, Demand, Extended, Request
+from kubestow.models.kube import device_objects, pod_requests, quantity
+from kubestow.models.kube.objects import Pod
+from kubestow.models.snapshot.snapshot import Snapshot
 
 #: A claim gets no more devices than this (AllocationResultsMaxSize).
 MOST: Final = 32

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from models.devices.demand import Request
-from models.kube import pod_requests, quantity
-from models.kube.device_objects import DeviceClass
-from models.kube.objects import Container, PodSpec
+from kubestow.models.devices.demand import Request
+from kubestow.models.kube import pod_requests, quantity
+from kubestow.models.kube.device_objects import DeviceClass
+from kubestow.models.kube.objects import Container, PodSpec
 
 #: Each class backs the resource of this prefix and its name, whatever else it backs.
 IMPLICIT: Final = "deviceclass.resource.kubernetes.io/"

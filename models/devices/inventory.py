@@ -10,9 +10,9 @@ from math import ceil
 import numpy as np
 from numpy.typing import NDArray
 
-from models.devices.demand import Toleration
-from models.kube import device_objects
-from models.kube.selectors import Bools
+from kubestow.models.devices.demand import Toleration
+from kubestow.models.kube import device_objects
+from kubestow.models.kube.selectors import Bools
 
 Ids = NDArray[np.int32]
 

@@ -7,10 +7,10 @@ from typing import Final
 
 import msgspec
 
-from models.devices.inventory import Attribute, Capacity, Kind
-from models.devices.selecting import Read
-from models.kube import device_objects, quantity
-from models.kube.feature_gates import FeatureGates
+from kubestow.models.devices.inventory import Attribute, Capacity, Kind
+from kubestow.models.devices.selecting import Read
+from kubestow.models.kube import device_objects, quantity
+from kubestow.models.kube.feature_gates import FeatureGates
 
 _encoder = msgspec.json.Encoder(order="deterministic")
 _BLOCKING: Final = frozenset(("NoSchedule", "NoExecute"))

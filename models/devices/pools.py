@@ -11,10 +11,10 @@ from functools import partial
 
 import numpy as np
 
-from models.kube import device_objects
-from models.kube.feature_gates import FeatureGates
-from models.kube.objects import NodeSelector
-from models.kube.selectors import Bools, NodeTable
+from kubestow.models.kube import device_objects
+from kubestow.models.kube.feature_gates import FeatureGates
+from kubestow.models.kube.objects import NodeSelector
+from kubestow.models.kube.selectors import Bools, NodeTable
 
 #: A slice of a pool by position, and a device of it, or -1 for all of them.
 _Part = tuple[int, int]

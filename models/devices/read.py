@@ -7,15 +7,15 @@ from fractions import Fraction
 
 import numpy as np
 
-from models.devices.inventory import Books, Device, Inventory, Site, View
-from models.devices.kinds import KindTable
-from models.devices.pools import Pool, PoolView
-from models.devices.selecting import Read
-from models.kube import device_objects, quantity
-from models.kube.feature_gates import FeatureGates
-from models.kube.objects import NodeSelector
-from models.kube.selectors import NodeTable
-from models.snapshot.snapshot import Snapshot
+from kubestow.models.devices.inventory import Books, Device, Inventory, Site, View
+from kubestow.models.devices.kinds import KindTable
+from kubestow.models.devices.pools import Pool, PoolView
+from kubestow.models.devices.selecting import Read
+from kubestow.models.kube import device_objects, quantity
+from kubestow.models.kube.feature_gates import FeatureGates
+from kubestow.models.kube.objects import NodeSelector
+from kubestow.models.kube.selectors import NodeTable
+from kubestow.models.snapshot.snapshot import Snapshot
 
 
 def inventory(

@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-from models.cel import selectors
-from models.devices.inventory import Kind
-from models.kube.feature_gates import FeatureGates
-from models.kube.lenient_decode import shorten
+from kubestow.models.cel import selectors
+from kubestow.models.devices.inventory import Kind
+from kubestow.models.kube.feature_gates import FeatureGates
+from kubestow.models.kube.lenient_decode import shorten
 
 #: ("attributes" or "capacity", domain, name).
 Read = tuple[str, str, str]

@@ -9,19 +9,19 @@ from typing import Final, TypeVar, cast
 
 import numpy as np
 
-from models.cel.selectors import evaluated
-from models.devices.claims import DemandReader
-from models.devices.demand import Claim, Demand, Extended, Request
-from models.devices.extended_resources import ANNOTATION
-from models.devices.inventory import Inventory, Pick
-from models.devices.read import inventory
-from models.devices.selecting import Selecting, reads
-from models.kube import pod_requests, quantity
-from models.kube.device_objects import AllocationResult, DeviceSelector, ResourceClaim, made_for
-from models.kube.objects import Node, Pod
-from models.kube.selectors import Bools, NodeTable
-from models.snapshot.scope import Scope
-from models.snapshot.snapshot import Snapshot
+from kubestow.models.cel.selectors import evaluated
+from kubestow.models.devices.claims import DemandReader
+from kubestow.models.devices.demand import Claim, Demand, Extended, Request
+from kubestow.models.devices.extended_resources import ANNOTATION
+from kubestow.models.devices.inventory import Inventory, Pick
+from kubestow.models.devices.read import inventory
+from kubestow.models.devices.selecting import Selecting, reads
+from kubestow.models.kube import pod_requests, quantity
+from kubestow.models.kube.device_objects import AllocationResult, DeviceSelector, ResourceClaim, made_for
+from kubestow.models.kube.objects import Node, Pod
+from kubestow.models.kube.selectors import Bools, NodeTable
+from kubestow.models.snapshot.scope import Scope
+from kubestow.models.snapshot.snapshot import Snapshot
 
 _Kept = TypeVar("_Kept")
 

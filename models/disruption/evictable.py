@@ -6,14 +6,14 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from models.disruption.eviction_requests import requested
-from models.disruption.pod_disruption_budgets import budgets, ignores_budgets
-from models.documents.rebalance_plan import Exclusion
-from models.gangs.declarations import Groups
-from models.gangs.markers import members, names
-from models.kube import objects
-from models.snapshot.scope import REPLICATING, SAFE_TO_EVICT_ANNOTATION, is_mirror
-from models.snapshot.snapshot import Snapshot
+from kubestow.models.disruption.eviction_requests import requested
+from kubestow.models.disruption.pod_disruption_budgets import budgets, ignores_budgets
+from kubestow.models.documents.rebalance_plan import Exclusion
+from kubestow.models.gangs.declarations import Groups
+from kubestow.models.gangs.markers import members, names
+from kubestow.models.kube import objects
+from kubestow.models.snapshot.scope import REPLICATING, SAFE_TO_EVICT_ANNOTATION, is_mirror
+from kubestow.models.snapshot.snapshot import Snapshot
 
 #: Annotations of Karpenter and the descheduler; those of the latter count whatever their value.
 DO_NOT_DISRUPT: Final = "karpenter.sh/do-not-disrupt"
@@ -26,7 +26,7 @@ _FIRST: Final = ("terminating", "mirror", "daemonset")
 
 def exclusions(snapshot: Snapshot, also_move: Collection[str] = (), *, tiers: Sequence[str] = ()) -> dict[int, Exclusion]:
     """Return why running pods (on a node of the snapshot, not over) must not move: by index into ``snapshot.pods`` the first reason that
-    holds, in the order of :data:`models.documents.rebalance_plan.Exclusion`; pods that may move are absent.
+    holds, in the order of :data:`kubestow.models.documents.rebalance_plan.Exclusion`; pods that may move are absent.
 
     ``also_move``: ``bare`` and ``local-storage`` lift these two. ``tiers``: the policy's ``networkTiers``. Annotations of a gang that
     cannot be read are no error here: what remains of its declaration counts, and at the least all of its members belong together.

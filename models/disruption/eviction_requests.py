@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from models.kube.objects import Pod, pod_key
-from models.kube.workload_objects import EvictionRequest
-from models.snapshot.snapshot import Snapshot
+from kubestow.models.kube.objects import Pod, pod_key
+from kubestow.models.kube.workload_objects import EvictionRequest
+from kubestow.models.snapshot.snapshot import Snapshot
 
 _WANTED: Final = "Eviction"
 _OVER: Final = ("TargetEvicted", "Failed")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from models.documents.policy import Policy
-from models.kube.objects import pod_key
-from models.snapshot.capture_info import moment
-from models.snapshot.snapshot import InputError, Snapshot
+from kubestow.models.documents.policy import Policy
+from kubestow.models.kube.objects import pod_key
+from kubestow.models.snapshot.capture_info import moment
+from kubestow.models.snapshot.snapshot import InputError, Snapshot
 
 #: Costs stay below this, so that sums over all pods of a cluster fit 64 bits and CP-SAT.
 DEAREST = 1_000_000

@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-from models.kube.lenient_decode import shorten
-from models.kube.objects import LabelSelector, LabelSelectorRequirement
-from models.kube.selectors import canonical, selector_matches
-from models.snapshot.snapshot import InputError, Snapshot
+from kubestow.models.kube.lenient_decode import shorten
+from kubestow.models.kube.objects import LabelSelector, LabelSelectorRequirement
+from kubestow.models.kube.selectors import canonical, selector_matches
+from kubestow.models.snapshot.snapshot import InputError, Snapshot
 
 _KEY: Final = r"(?:[A-Za-z0-9][-A-Za-z0-9.]*/)?[A-Za-z0-9](?:[-A-Za-z0-9_.]*[A-Za-z0-9])?"
 _VALUE: Final = r"(?:[A-Za-z0-9](?:[-A-Za-z0-9_.]*[A-Za-z0-9])?)?"

@@ -11,10 +11,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from models.kube import objects, workload_objects
-from models.kube.selectors import Selector, canonical, selector_matches
-from models.snapshot.snapshot import Snapshot
-from models.workloads.ownership import deployment_by_hash
+from kubestow.models.kube import objects, workload_objects
+from kubestow.models.kube.selectors import Selector, canonical, selector_matches
+from kubestow.models.snapshot.snapshot import Snapshot
+from kubestow.models.workloads.ownership import deployment_by_hash
 
 #: Controllers with a scale; a budget that needs the scale of any other one allows nothing.
 _SCALED: Final = ("Deployment", "ReplicaSet", "StatefulSet", "ReplicationController")
@@ -200,7 +200,7 @@ class _Selection:
         self._all: dict[str, list[_Labelled]] = {}
         self._by_key: dict[tuple[str, str], list[_Labelled]] = {}
         self._by_value: dict[tuple[str, str, str], list[_Labelled]] = {}
-        shared: dict[tuple[str, int], _Labelled] = {}  # equal labels are mostly one object (models.snapshot.interning)
+        shared: dict[tuple[str, int], _Labelled] = {}  # equal labels are mostly one object (kubestow.models.snapshot.interning)
         if not snapshot.pod_disruption_budgets:
             return
         for i, pod in enumerate(snapshot.pods):

@@ -1,2 +1,2 @@
 """The documents that kubestow prints and reads, as msgspec Structs with a description of every field. Enter at the module of the kind:
-placement, rebalance_plan, audit, answers or policy. May import ``models.kube`` and ``models.snapshot``."""
+placement, rebalance_plan, audit, answers or policy. May import ``kubestow.models.kube`` and ``kubestow.models.snapshot``."""

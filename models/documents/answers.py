@@ -1,7 +1,7 @@
 """The documents that ``kubestow verify`` and ``kubestow explain`` print as JSON or YAML.
 
 They answer one question about one snapshot and nothing reads them back, so they carry neither ``kind`` nor ``apiVersion``; their version
-is that of their schema (:mod:`report.documents.schemas`).
+is that of their schema (:mod:`kubestow.report.documents.schemas`).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from models.documents.placement import Cause, Doc
+from kubestow.models.documents.placement import Cause, Doc
 
 
 class Violation(Doc):

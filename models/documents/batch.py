@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from models.documents.placement import API_VERSION, Doc
+from kubestow.models.documents.placement import API_VERSION, Doc
 
 #: Commands whose results can be put side by side.
 Batched = Literal["audit", "solve", "explain", "rebalance", "fit", "size", "survive", "upgrade"]

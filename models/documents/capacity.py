@@ -6,13 +6,13 @@ from typing import Any, Final
 
 import msgspec
 
-from models.documents import placement as placements
-from models.documents.fit import Fit
-from models.documents.placement import API_VERSION
-from models.documents.sizing import Sizing
-from models.documents.survival import Survival
-from models.documents.upgrade import Upgrade
-from models.kube.lenient_decode import shorten
+from kubestow.models.documents import placement as placements
+from kubestow.models.documents.fit import Fit
+from kubestow.models.documents.placement import API_VERSION
+from kubestow.models.documents.sizing import Sizing
+from kubestow.models.documents.survival import Survival
+from kubestow.models.documents.upgrade import Upgrade
+from kubestow.models.kube.lenient_decode import shorten
 
 Capacity = Fit | Sizing | Survival | Upgrade
 

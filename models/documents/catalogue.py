@@ -1,6 +1,6 @@
 """The catalogue of nodes that can be had: what ``--catalogue`` reads, and what documents carry of it.
 
-Prices are decimal numbers of at most six places; :mod:`models.catalogue` counts them in millionths.
+Prices are decimal numbers of at most six places; :mod:`kubestow.models.catalogue` counts them in millionths.
 """
 
 from __future__ import annotations

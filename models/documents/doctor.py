@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from models.documents.placement import Doc
+from kubestow.models.documents.placement import Doc
 
 
 class Examined(Doc, omit_defaults=True):

@@ -6,9 +6,9 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from models.documents.headroom import Headroom
-from models.documents.placement import API_VERSION, Cause, Doc, Placement, Seconds, SnapshotRef, Unmodelled
-from models.documents.policy import Policy
+from kubestow.models.documents.headroom import Headroom
+from kubestow.models.documents.placement import API_VERSION, Cause, Doc, Placement, Seconds, SnapshotRef, Unmodelled
+from kubestow.models.documents.policy import Policy
 
 
 class TemplateFit(Doc, omit_defaults=True):

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from models.documents.placement import Assignment, Doc
+from kubestow.models.documents.placement import Assignment, Doc
 
 
 class BufferRoom(Doc, omit_defaults=True):

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 from msgspec import Meta
 
-from models.snapshot.snapshot import InputError
+from kubestow.models.snapshot.snapshot import InputError
 
 #: What a fact says: a wave begins; the manifest from which a pod without a controller is created again; an eviction's pod is gone; the pod
 #: that replaces it, or that stands for one of a placement of manifests, is there; a step is done; nodes were closed or opened; drift that

@@ -12,10 +12,10 @@ from uuid import NAMESPACE_OID, uuid5
 import msgspec
 from msgspec import Meta
 
-from models.documents.catalogue import Shape
-from models.documents.policy import Policy
-from models.kube.lenient_decode import shorten
-from models.snapshot.gc_pause import no_gc
+from kubestow.models.documents.catalogue import Shape
+from kubestow.models.documents.policy import Policy
+from kubestow.models.kube.lenient_decode import shorten
+from kubestow.models.snapshot.gc_pause import no_gc
 
 API_VERSION: Final = "kubestow.dev/v1alpha1"
 

@@ -10,10 +10,10 @@ from typing import Annotated, Final, Literal
 import msgspec
 from msgspec import Meta
 
-from models.documents import settings_file
-from models.kube import objects, quantity, topology_objects
-from models.snapshot.interning import ANNOTATIONS
-from models.snapshot.snapshot import Snapshot
+from kubestow.models.documents import settings_file
+from kubestow.models.kube import objects, quantity, topology_objects
+from kubestow.models.snapshot.interning import ANNOTATIONS
+from kubestow.models.snapshot.snapshot import Snapshot
 
 Strategy = Literal["spread", "pack", "none"]
 Shorthand = Literal["directed", "symmetric"]

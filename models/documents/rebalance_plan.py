@@ -10,8 +10,8 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 from msgspec import Meta
 
-from models.documents.placement import API_VERSION, Doc, FamilyResult, SearchPoint, Seconds, SnapshotRef, TierResult, Unmodelled
-from models.documents.policy import Policy
+from kubestow.models.documents.placement import API_VERSION, Doc, FamilyResult, SearchPoint, Seconds, SnapshotRef, TierResult, Unmodelled
+from kubestow.models.documents.policy import Policy
 
 Goal = Literal["repair", "improve", "consolidate", "admit"]
 PlanStatus = Literal["optimal", "feasible"]

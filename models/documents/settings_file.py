@@ -7,8 +7,8 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from models.snapshot import sources, yaml_reader
-from models.snapshot.snapshot import InputError
+from kubestow.models.snapshot import sources, yaml_reader
+from kubestow.models.snapshot.snapshot import InputError
 
 _T = TypeVar("_T", bound=msgspec.Struct)
 #: A step of msgspec's paths: a field, a place in a list, or any key of a mapping.

@@ -9,10 +9,10 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from models.documents.headroom import BufferRoom
-from models.documents.placement import API_VERSION, Cause, Doc, Placement, Seconds, SnapshotRef, TierResult, Unmodelled
-from models.documents.policy import Policy
-from models.documents.survival import Survival
+from kubestow.models.documents.headroom import BufferRoom
+from kubestow.models.documents.placement import API_VERSION, Cause, Doc, Placement, Seconds, SnapshotRef, TierResult, Unmodelled
+from kubestow.models.documents.policy import Policy
+from kubestow.models.documents.survival import Survival
 
 Mode = Literal["add", "replace", "from-scratch"]
 

@@ -6,10 +6,10 @@ from typing import Annotated, Final, Literal
 
 from msgspec import Meta
 
-from models.documents.catalogue import Shape
-from models.documents.headroom import Headroom
-from models.documents.placement import API_VERSION, Assignment, Cause, Doc, Placement, Seconds, SnapshotRef, Unmodelled
-from models.documents.policy import Policy
+from kubestow.models.documents.catalogue import Shape
+from kubestow.models.documents.headroom import Headroom
+from kubestow.models.documents.placement import API_VERSION, Assignment, Cause, Doc, Placement, Seconds, SnapshotRef, Unmodelled
+from kubestow.models.documents.policy import Policy
 
 _BY: Final = (
     "What decided it. nothing: no pod had to come back, or it is unknown; bound: more pods than there can be places; composition: the "

@@ -6,10 +6,10 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
-from models.documents.headroom import Headroom
-from models.documents.placement import API_VERSION, Doc, Seconds, SnapshotRef, Unmodelled
-from models.documents.policy import Policy
-from models.documents.rebalance_plan import Move
+from kubestow.models.documents.headroom import Headroom
+from kubestow.models.documents.placement import API_VERSION, Doc, Seconds, SnapshotRef, Unmodelled
+from kubestow.models.documents.policy import Policy
+from kubestow.models.documents.rebalance_plan import Move
 
 
 class NewNode(Doc):

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import msgspec
 
-from models.documents.placement import Placement
-from models.kube.objects import pod_key
-from models.snapshot.snapshot import Snapshot
+from kubestow.models.documents.placement import Placement
+from kubestow.models.kube.objects import pod_key
+from kubestow.models.snapshot.snapshot import Snapshot
 
 
 def bound_as(snapshot: Snapshot, nodes: Iterable[tuple[int, str]]) -> Snapshot:

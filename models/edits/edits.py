@@ -11,19 +11,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from models.buffers.chunks import with_chunks
-from models.catalogue.catalogue import of_shapes
-from models.catalogue.nodes import Newcomers
-from models.documents.catalogue import Shape
-from models.documents.placement import Edits
-from models.edits import nodes as edits_nodes
-from models.edits.requests import resize
-from models.kube import objects
-from models.kube.lenient_decode import did_you_mean, shorten
-from models.snapshot.snapshot import InputError, Snapshot
-from models.workloads.expand import Expansion, expand, owned, top_up
-from models.workloads.ownership import named
-from models.workloads.view import find
+from kubestow.models.buffers.chunks import with_chunks
+from kubestow.models.catalogue.catalogue import of_shapes
+from kubestow.models.catalogue.nodes import Newcomers
+from kubestow.models.documents.catalogue import Shape
+from kubestow.models.documents.placement import Edits
+from kubestow.models.edits import nodes as edits_nodes
+from kubestow.models.edits.requests import resize
+from kubestow.models.kube import objects
+from kubestow.models.kube.lenient_decode import did_you_mean, shorten
+from kubestow.models.snapshot.snapshot import InputError, Snapshot
+from kubestow.models.workloads.expand import Expansion, expand, owned, top_up
+from kubestow.models.workloads.ownership import named
+from kubestow.models.workloads.view import find
 
 #: More nodes than this are a slip of the pen, ...
 _MOST: Final = 100_000

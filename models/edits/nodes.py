@@ -8,13 +8,13 @@ from typing import Final
 
 import msgspec
 
-from models.kube import device_objects, objects, topology_objects
-from models.kube.lenient_decode import some
-from models.kube.pod_spec import SELECTED_NODE
-from models.snapshot.scope import is_mirror, is_replicated
-from models.snapshot.snapshot import Snapshot
-from models.workloads.daemon_sets import resident, settled, target
-from models.workloads.template import Names
+from kubestow.models.kube import device_objects, objects, topology_objects
+from kubestow.models.kube.lenient_decode import some
+from kubestow.models.kube.pod_spec import SELECTED_NODE
+from kubestow.models.snapshot.scope import is_mirror, is_replicated
+from kubestow.models.snapshot.snapshot import Snapshot
+from kubestow.models.workloads.daemon_sets import resident, settled, target
+from kubestow.models.workloads.template import Names
 
 HOSTNAME: Final = "kubernetes.io/hostname"
 #: Taints that the control plane or an autoscaler puts on a node for the state it is in, not for what it is.

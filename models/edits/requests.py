@@ -7,12 +7,12 @@ from typing import Any
 
 import msgspec
 
-from models.documents.placement import ContainerRequests
-from models.kube import kinds, objects, quantity
-from models.kube.lenient_decode import some
-from models.snapshot.snapshot import Snapshot
-from models.workloads.ownership import Owners
-from models.workloads.view import listed
+from kubestow.models.documents.placement import ContainerRequests
+from kubestow.models.kube import kinds, objects, quantity
+from kubestow.models.kube.lenient_decode import some
+from kubestow.models.snapshot.snapshot import Snapshot
+from kubestow.models.workloads.ownership import Owners
+from kubestow.models.workloads.view import listed
 
 _Wanted = dict[tuple[str, str], dict[str, str]]
 _change = msgspec.structs.replace

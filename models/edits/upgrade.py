@@ -13,19 +13,19 @@ from typing import Any, Final, TypeVar, get_args
 
 import msgspec
 
-from models.catalogue.residents import Residents
-from models.documents import settings_file
-from models.documents.placement import SnapshotRef
-from models.documents.policy import Policy
-from models.documents.rebalance_plan import Limits, RebalancePlan, Summary
-from models.documents.upgrade import NewNode, UpgradeWave
-from models.edits import nodes as edits_nodes
-from models.kube import objects
-from models.kube.lenient_decode import shorten
-from models.kube.validation.pods import EFFECTS, Problems, check_choice, check_resources
-from models.snapshot.scope import is_mirror
-from models.snapshot.snapshot import InputError, Snapshot
-from models.workloads.daemon_sets import is_daemon
+from kubestow.models.catalogue.residents import Residents
+from kubestow.models.documents import settings_file
+from kubestow.models.documents.placement import SnapshotRef
+from kubestow.models.documents.policy import Policy
+from kubestow.models.documents.rebalance_plan import Limits, RebalancePlan, Summary
+from kubestow.models.documents.upgrade import NewNode, UpgradeWave
+from kubestow.models.edits import nodes as edits_nodes
+from kubestow.models.kube import objects
+from kubestow.models.kube.lenient_decode import shorten
+from kubestow.models.kube.validation.pods import EFFECTS, Problems, check_choice, check_resources
+from kubestow.models.snapshot.scope import is_mirror
+from kubestow.models.snapshot.snapshot import InputError, Snapshot
+from kubestow.models.workloads.daemon_sets import is_daemon
 
 #: What rebalancing leaves alone and drains do not: `kubectl drain --delete-emptydir-data`, as node pools are upgraded.
 LIFTED: Final = ("local-storage",)

@@ -13,10 +13,10 @@ from typing import Final
 
 import msgspec
 
-from models.kube import objects
-from models.kube.objects import Pod, pod_key
-from models.snapshot.capture_info import instant
-from models.snapshot.snapshot import InputError, Snapshot
+from kubestow.models.kube import objects
+from kubestow.models.kube.objects import Pod, pod_key
+from kubestow.models.snapshot.capture_info import instant
+from kubestow.models.snapshot.snapshot import InputError, Snapshot
 
 ANNOTATION: Final = "kubestow.dev/execution-grace-seconds"
 #: Seconds. About 31 years; a longer grace is a typing error.

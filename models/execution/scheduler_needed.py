@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from models.kube.objects import Pod
-from models.snapshot.snapshot import Snapshot
+from kubestow.models.kube.objects import Pod
+from kubestow.models.snapshot.snapshot import Snapshot
 
 #: The name of every DeviceClass as an extended resource begins so (KEP-5004).
 IMPLICIT: Final = "deviceclass.resource.kubernetes.io/"

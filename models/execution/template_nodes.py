@@ -8,12 +8,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from models.documents.placement import Assignment, Placement
-from models.kube.objects import pod_key
-from models.kube.workload_objects import StatefulSet
-from models.snapshot.snapshot import Snapshot
-from models.workloads.ownership import OwnedPods, named
-from models.workloads.view import selector
+from kubestow.models.documents.placement import Assignment, Placement
+from kubestow.models.kube.objects import pod_key
+from kubestow.models.kube.workload_objects import StatefulSet
+from kubestow.models.snapshot.snapshot import Snapshot
+from kubestow.models.workloads.ownership import OwnedPods, named
+from kubestow.models.workloads.view import selector
 
 #: Kinds whose pods keep their names.
 _KEEP_NAMES: Final = ("StatefulSet", "Pod")
@@ -78,7 +78,7 @@ def template_nodes(before: Snapshot, expanded: Snapshot, refs: Sequence[str], pl
     """Return the nodes of each workload of the manifests but for DaemonSets, whose pods have theirs anyway, in the order of ``refs``.
 
     ``before``: the snapshot of the cluster. ``expanded``: with the manifests' pods, of which ``refs`` names the workloads
-    (:class:`models.workloads.expand.Expansion`). Both are those that ``placement`` was made of.
+    (:class:`kubestow.models.workloads.expand.Expansion`). Both are those that ``placement`` was made of.
     """
     assigned = {assignment.pod: assignment for assignment in placement.assignments}
     index = {pod_key(pod): i for i, pod in enumerate(expanded.pods)}

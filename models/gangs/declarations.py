@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from models.gangs.markers import (
+from kubestow.models.gangs.markers import (
     COSCHEDULING,
     GANG,
     KUEUE,
@@ -25,11 +25,11 @@ from models.gangs.markers import (
     WORKLOAD_REF,
     Marker,
 )
-from models.kube import workload_objects
-from models.kube.lenient_decode import shorten
-from models.kube.objects import Pod, pod_key
-from models.kube.selectors import is_label_key
-from models.snapshot.snapshot import Snapshot
+from kubestow.models.kube import workload_objects
+from kubestow.models.kube.lenient_decode import shorten
+from kubestow.models.kube.objects import Pod, pod_key
+from kubestow.models.kube.selectors import is_label_key
+from kubestow.models.snapshot.snapshot import Snapshot
 
 #: Annotations of this project, on pods and PodTemplates.
 MIN_MEMBER: Final = "kubestow.dev/min-member"

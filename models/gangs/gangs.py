@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from models.gangs.declarations import MIN_MEMBER as MIN_MEMBER
-from models.gangs.declarations import PREFERRED_TOPOLOGY as PREFERRED_TOPOLOGY
-from models.gangs.declarations import REQUIRED_TOPOLOGY as REQUIRED_TOPOLOGY
-from models.gangs.declarations import Groups
-from models.gangs.markers import GANG as GANG
-from models.gangs.markers import members, names
-from models.kube import objects
-from models.snapshot.snapshot import InputError, Snapshot
+from kubestow.models.gangs.declarations import MIN_MEMBER as MIN_MEMBER
+from kubestow.models.gangs.declarations import PREFERRED_TOPOLOGY as PREFERRED_TOPOLOGY
+from kubestow.models.gangs.declarations import REQUIRED_TOPOLOGY as REQUIRED_TOPOLOGY
+from kubestow.models.gangs.declarations import Groups
+from kubestow.models.gangs.markers import GANG as GANG
+from kubestow.models.gangs.markers import members, names
+from kubestow.models.kube import objects
+from kubestow.models.snapshot.snapshot import InputError, Snapshot
 
 #: Points of each ordered pair of members in one domain of a preferred topology: the most that preferred pod affinity can give.
 TOGETHER: Final = 100
@@ -50,7 +50,7 @@ class Gang:
 
 class Scope(Protocol):
     """Indices into ``snapshot.pods``: those to be placed, those that run, those that wait for their scheduling gates, and those on nodes
-    that the snapshot lacks (:class:`models.snapshot.scope.Scope` and the checker's own reading have them)."""
+    that the snapshot lacks (:class:`kubestow.models.snapshot.scope.Scope` and the checker's own reading have them)."""
 
     @property
     def pending(self) -> Sequence[int]: ...

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
-from models.kube.objects import Pod
+from kubestow.models.kube.objects import Pod
 
 #: The annotation of this project, on pods and PodTemplates.
 GANG: Final = "kubestow.dev/gang"

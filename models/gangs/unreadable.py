@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import msgspec
 
-from models.gangs.declarations import MIN_MEMBER, PREFERRED_TOPOLOGY, REQUIRED_TOPOLOGY, Groups
-from models.gangs.markers import GANG, members
-from models.kube.objects import is_waiting
-from models.snapshot.snapshot import Snapshot
+from kubestow.models.gangs.declarations import MIN_MEMBER, PREFERRED_TOPOLOGY, REQUIRED_TOPOLOGY, Groups
+from kubestow.models.gangs.markers import GANG, members
+from kubestow.models.kube.objects import is_waiting
+from kubestow.models.snapshot.snapshot import Snapshot
 
 _OWN = (GANG, MIN_MEMBER, REQUIRED_TOPOLOGY, PREFERRED_TOPOLOGY)
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, Literal, NamedTuple
 
-from models.kube.lenient_decode import plain
+from kubestow.models.kube.lenient_decode import plain
 
 #: When a hook runs, seen from an installation or an upgrade.
 Time = Literal["before", "after"]

@@ -8,8 +8,8 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from models.kube.lenient_decode import some
-from models.kube.objects import Node
+from kubestow.models.kube.lenient_decode import some
+from kubestow.models.kube.objects import Node
 
 #: The annotation of such a node: the run's id and the time, RFC 3339 in UTC.
 CLOSED_BY: Final = "kubestow.dev/closed-by"

@@ -13,12 +13,12 @@ from typing import Final
 
 import msgspec
 
-from models.kube import device_objects, kinds, objects, quantity
-from models.kube.lenient_decode import shorten
-from models.kube.namespace_limits import RuntimeClass
-from models.kube.pod_requests import Part, at_once, pod_level_resource
-from models.kube.storage_objects import PersistentVolume, PersistentVolumeClaim, PersistentVolumeSpec, StorageClass
-from models.kube.workload_objects import CronJob, Deployment, Job, JobSpec, ReplicaSet, ReplicationController, StatefulSet
+from kubestow.models.kube import device_objects, kinds, objects, quantity
+from kubestow.models.kube.lenient_decode import shorten
+from kubestow.models.kube.namespace_limits import RuntimeClass
+from kubestow.models.kube.pod_requests import Part, at_once, pod_level_resource
+from kubestow.models.kube.storage_objects import PersistentVolume, PersistentVolumeClaim, PersistentVolumeSpec, StorageClass
+from kubestow.models.kube.workload_objects import CronJob, Deployment, Job, JobSpec, ReplicaSet, ReplicationController, StatefulSet
 
 #: The preemption policy of pods whose PriorityClass states none.
 PREEMPT_LOWER_PRIORITY: Final = "PreemptLowerPriority"

@@ -1,4 +1,5 @@
-"""Objects of dynamic resource allocation (resource.k8s.io): slices, classes, claims and their templates. See :mod:`models.kube.objects`.
+"""Objects of dynamic resource allocation (resource.k8s.io): slices, classes, claims and their templates. See
+:mod:`kubestow.models.kube.objects`.
 
 Field names and shapes are those of resource.k8s.io/v1.
 """
@@ -8,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, TypeAlias
 
-from models.kube.objects import NodeSelector, ObjectMeta, Pod, RawQuantity, Struct
+from kubestow.models.kube.objects import NodeSelector, ObjectMeta, Pod, RawQuantity, Struct
 
 #: Versions of resource.k8s.io whose shapes are older: see :func:`as_v1`.
 OLDER: Final = ("resource.k8s.io/v1alpha3", "resource.k8s.io/v1beta1")

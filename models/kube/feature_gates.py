@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from models.kube.lenient_decode import did_you_mean, shorten
+from kubestow.models.kube.lenient_decode import did_you_mean, shorten
 
 #: The versions whose rules are known, oldest first.
 VERSIONS: Final = ("1.34", "1.35", "1.36", "1.37")

@@ -6,9 +6,9 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from models.kube import device_objects, namespace_limits, objects, topology_objects, workload_objects
-from models.kube.storage_objects import CSIDriver, CSINode, PersistentVolume, PersistentVolumeClaim, StorageClass
-from models.kube.workload_objects import (
+from kubestow.models.kube import device_objects, namespace_limits, objects, topology_objects, workload_objects
+from kubestow.models.kube.storage_objects import CSIDriver, CSINode, PersistentVolume, PersistentVolumeClaim, StorageClass
+from kubestow.models.kube.workload_objects import (
     CronJob,
     DaemonSet,
     Deployment,

@@ -6,7 +6,7 @@ RuntimeClass adds an overhead, a node selector and tolerations to the pods that 
 
 from __future__ import annotations
 
-from models.kube.objects import ObjectMeta, ResourceList, Struct, Toleration
+from kubestow.models.kube.objects import ObjectMeta, ResourceList, Struct, Toleration
 
 
 class ScopedResourceSelectorRequirement(Struct):

@@ -1,7 +1,7 @@
 """The part of the Kubernetes API that decides placement, as msgspec Structs with the API's own field names.
 
 Unknown fields are skipped while decoding. Every optional field is ``None`` when absent *or* explicitly null, as the API server treats both
-alike; readers write ``x.labels or {}``. Quantities stay as they were written (text or number), for :mod:`models.kube.quantity`.
+alike; readers write ``x.labels or {}``. Quantities stay as they were written (text or number), for :mod:`kubestow.models.kube.quantity`.
 Source: the OpenAPI types of k8s.io/api (core/v1, scheduling/v1).
 """
 
@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-#: A quantity as written: ``"500m"``, ``2``, ``0.5``. :func:`models.kube.quantity.parse` gives its exact value.
+#: A quantity as written: ``"500m"``, ``2``, ``0.5``. :func:`kubestow.models.kube.quantity.parse` gives its exact value.
 RawQuantity = str | int | float
 ResourceList = dict[str, RawQuantity]
 

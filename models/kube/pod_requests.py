@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final, Literal
 
-from models.kube import quantity
-from models.kube.feature_gates import FeatureGates
-from models.kube.objects import Container, ContainerStatus, Pod, PodSpec, ResourceList
+from kubestow.models.kube import quantity
+from kubestow.models.kube.feature_gates import FeatureGates
+from kubestow.models.kube.objects import Container, ContainerStatus, Pod, PodSpec, ResourceList
 
 _Exact = dict[str, Fraction]
 #: What a container is in its pod.

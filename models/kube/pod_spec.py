@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from fractions import Fraction
 from typing import Final
 
-from models.kube import quantity
-from models.kube.objects import Node, Pod, PodAffinityTerm, PodSpec, ResourceList, WeightedPodAffinityTerm
+from kubestow.models.kube import quantity
+from kubestow.models.kube.objects import Node, Pod, PodAffinityTerm, PodSpec, ResourceList, WeightedPodAffinityTerm
 
 Port = tuple[str, str, int]  # hostIP ("" and 0.0.0.0 are "*"), protocol, port
 

@@ -12,7 +12,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Final
 
-from models.kube.objects import RawQuantity
+from kubestow.models.kube.objects import RawQuantity
 
 INT64_MAX: Final = 2**63 - 1
 

@@ -15,8 +15,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from models.kube.feature_gates import FeatureGates
-from models.kube.objects import LabelSelector, Node, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, Taint, Toleration
+from kubestow.models.kube.feature_gates import FeatureGates
+from kubestow.models.kube.objects import LabelSelector, Node, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, Taint, Toleration
 
 Bools = NDArray[np.bool_]
 Codes = NDArray[np.int32]

@@ -1,8 +1,8 @@
-"""Objects of storage: volumes, claims, storage classes and CSI drivers (core/v1, storage/v1). See :mod:`models.kube.objects`."""
+"""Objects of storage: volumes, claims, storage classes and CSI drivers (core/v1, storage/v1). See :mod:`kubestow.models.kube.objects`."""
 
 from __future__ import annotations
 
-from models.kube.objects import Anything, NodeSelector, ObjectMeta, PersistentVolumeClaimSpec, ResourceList, Struct
+from kubestow.models.kube.objects import Anything, NodeSelector, ObjectMeta, PersistentVolumeClaimSpec, ResourceList, Struct
 
 
 class PersistentVolumeClaimStatus(Struct):

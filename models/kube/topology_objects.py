@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from models.kube.objects import ObjectMeta, RawQuantity, Struct
+from kubestow.models.kube.objects import ObjectMeta, RawQuantity, Struct
 
 
 class TopologyResource(Struct):

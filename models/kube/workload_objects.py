@@ -1,8 +1,9 @@
-"""Objects that make pods and group them: controllers, pod groups, budgets (core, apps, batch, policy). See :mod:`models.kube.objects`."""
+"""Objects that make pods and group them: controllers, pod groups, budgets (core, apps, batch, policy). See
+:mod:`kubestow.models.kube.objects`."""
 
 from __future__ import annotations
 
-from models.kube.objects import (
+from kubestow.models.kube.objects import (
     Anything,
     LabelSelector,
     ObjectMeta,

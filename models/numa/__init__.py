@@ -1,5 +1,5 @@
 """Containers and NUMA zones: annotations of container affinity, node topologies, what the kubelet aligns.
 
-Enter at :mod:`models.numa.container_affinity` (``parse``) and :mod:`models.numa.node_topology` (``tree``). It may import ``models.kube``,
-``snapshot`` and ``documents``.
+Enter at :mod:`kubestow.models.numa.container_affinity` (``parse``) and :mod:`kubestow.models.numa.node_topology` (``tree``). It may import
+``kubestow.models.kube``, ``snapshot`` and ``documents``.
 """

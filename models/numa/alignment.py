@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
 
-from models.kube import objects, quantity
-from models.kube.pod_requests import at_once, counts_as_resource, pod_level_resource
-from models.kube.pod_spec import qos_class
-from models.numa.node_topology import NumaTree
+from kubestow.models.kube import objects, quantity
+from kubestow.models.kube.pod_requests import at_once, counts_as_resource, pod_level_resource
+from kubestow.models.kube.pod_spec import qos_class
+from kubestow.models.numa.node_topology import NumaTree
 
 Kind = Literal["init", "app", "sidecar", "pod"]
 Amounts = tuple[tuple[str, int], ...]

@@ -10,8 +10,8 @@ from typing import Any, Final, NamedTuple, NoReturn
 
 import yaml
 
-from models.kube.lenient_decode import plain, shorten
-from models.snapshot.yaml_reader import problem_of
+from kubestow.models.kube.lenient_decode import plain, shorten
+from kubestow.models.snapshot.yaml_reader import problem_of
 
 
 class AnnotationProblem(ValueError):

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from models.kube import objects
+from kubestow.models.kube import objects
 
 #: The two names of the annotations; the current one first.
 PREFIXES: Final = ("resource-policy.nri.io/", "cri-resource-manager.intel.com/")

@@ -17,14 +17,14 @@ from functools import cache
 
 import numpy as np
 
-from models.kube import quantity
-from models.kube.lenient_decode import shorten
-from models.kube.objects import Container, Node, Pod
-from models.kube.selectors import Bools
-from models.kube.topology_objects import BalloonsPolicy, BalloonType, NodeResourceTopology
-from models.numa.container_expressions import glob
-from models.numa.node_policies import BALLOONS, governed
-from models.numa.nri_annotations import BALLOON, PRESERVE, effective
+from kubestow.models.kube import quantity
+from kubestow.models.kube.lenient_decode import shorten
+from kubestow.models.kube.objects import Container, Node, Pod
+from kubestow.models.kube.selectors import Bools
+from kubestow.models.kube.topology_objects import BalloonsPolicy, BalloonType, NodeResourceTopology
+from kubestow.models.numa.container_expressions import glob
+from kubestow.models.numa.node_policies import BALLOONS, governed
+from kubestow.models.numa.nri_annotations import BALLOON, PRESERVE, effective
 
 #: Types that every policy has, and the namespaces of the first.
 _RESERVED, _DEFAULT, _SYSTEM = "reserved", "default", "kube-system"

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from models.documents.policy import Policy
-from models.numa.node_policies import TOPOLOGY_AWARE, governed
-from models.snapshot.snapshot import Snapshot
+from kubestow.models.documents.policy import Policy
+from kubestow.models.numa.node_policies import TOPOLOGY_AWARE, governed
+from kubestow.models.snapshot.snapshot import Snapshot
 
 _SWITCHES = ("colocatePods", "colocateNamespaces")
 

@@ -1,7 +1,7 @@
 """Container affinity annotations, and the affinity A(C1, C2) between containers that they amount to.
 
 Source: docs/sources.md#container-affinity; the reference implementations cri-resource-manager and nri-plugins. An annotation is read
-with all scalars as raw text (:mod:`models.numa.annotation_yaml`).
+with all scalars as raw text (:mod:`kubestow.models.numa.annotation_yaml`).
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Final
 
-from models.kube import objects
-from models.kube.lenient_decode import did_you_mean, plain, shorten
-from models.kube.pod_spec import qos_class
-from models.numa.annotation_yaml import KINDS, AnnotationProblem, YamlMap, YamlNode, YamlScalar, is_null, kind_of, load
-from models.numa.annotations import AFFINITY, ANTI_AFFINITY, PREFIXES, TAGS
-from models.numa.container_expressions import ContainerView, Expression, ExpressionError, clean
+from kubestow.models.kube import objects
+from kubestow.models.kube.lenient_decode import did_you_mean, plain, shorten
+from kubestow.models.kube.pod_spec import qos_class
+from kubestow.models.numa.annotation_yaml import KINDS, AnnotationProblem, YamlMap, YamlNode, YamlScalar, is_null, kind_of, load
+from kubestow.models.numa.annotations import AFFINITY, ANTI_AFFINITY, PREFIXES, TAGS
+from kubestow.models.numa.container_expressions import ContainerView, Expression, ExpressionError, clean
 
 MAX_WEIGHT: Final = 1000
 #: Points of the policy switches colocate-pods and colocate-namespaces.

@@ -6,16 +6,16 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from models.documents.policy import Policy
-from models.kube.lenient_decode import some
-from models.kube.objects import Container, ObjectMeta, Pod, is_waiting, pod_key
-from models.numa import alignment
-from models.numa.annotations import TAGS, has_hints
-from models.numa.container_affinity import COLOCATE, AnnotationError, Entry, Hints, parse, views
-from models.numa.container_expressions import ContainerView, Expression
-from models.numa.containers import INIT, WHOLE, ContainerClass, FixedContainers, Ints, NoContainers, ZoneAsk, request, running
-from models.snapshot.scope import Scope
-from models.snapshot.snapshot import Snapshot
+from kubestow.models.documents.policy import Policy
+from kubestow.models.kube.lenient_decode import some
+from kubestow.models.kube.objects import Container, ObjectMeta, Pod, is_waiting, pod_key
+from kubestow.models.numa import alignment
+from kubestow.models.numa.annotations import TAGS, has_hints
+from kubestow.models.numa.container_affinity import COLOCATE, AnnotationError, Entry, Hints, parse, views
+from kubestow.models.numa.container_expressions import ContainerView, Expression
+from kubestow.models.numa.containers import INIT, WHOLE, ContainerClass, FixedContainers, Ints, NoContainers, ZoneAsk, request, running
+from kubestow.models.snapshot.scope import Scope
+from kubestow.models.snapshot.snapshot import Snapshot
 
 #: Pods named in one sentence.
 _LISTED = 5

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
-from models.kube.lenient_decode import shorten
+from kubestow.models.kube.lenient_decode import shorten
 
 
 class ExpressionError(ValueError):

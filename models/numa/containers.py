@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from models.kube import quantity
-from models.kube.objects import Container, Pod
-from models.kube.pod_requests import counts_as_resource
+from kubestow.models.kube import quantity
+from kubestow.models.kube.objects import Container, Pod
+from kubestow.models.kube.pod_requests import counts_as_resource
 
 Ints = NDArray[np.int64]
 Amounts = tuple[tuple[str, int], ...]  # (resource, mCPU or units), sorted

@@ -17,15 +17,15 @@ from typing import Final
 
 import numpy as np
 
-from models.kube import quantity
-from models.kube.objects import Container, Node, Pod, is_terminal
-from models.kube.pod_requests import at_once
-from models.kube.pod_spec import GUARANTEED, qos_class
-from models.kube.selectors import Bools
-from models.kube.topology_objects import NodeResourceTopology, TopologyAwarePolicy, TopologyAwarePolicySpec
-from models.numa.container_expressions import glob
-from models.numa.node_policies import TOPOLOGY_AWARE, governed, running
-from models.numa.nri_annotations import FALSE, POLICY, PRESERVE, TRUE, UNSCOPED, effective, scope
+from kubestow.models.kube import quantity
+from kubestow.models.kube.objects import Container, Node, Pod, is_terminal
+from kubestow.models.kube.pod_requests import at_once
+from kubestow.models.kube.pod_spec import GUARANTEED, qos_class
+from kubestow.models.kube.selectors import Bools
+from kubestow.models.kube.topology_objects import NodeResourceTopology, TopologyAwarePolicy, TopologyAwarePolicySpec
+from kubestow.models.numa.container_expressions import glob
+from kubestow.models.numa.node_policies import TOPOLOGY_AWARE, governed, running
+from kubestow.models.numa.nri_annotations import FALSE, POLICY, PRESERVE, TRUE, UNSCOPED, effective, scope
 
 RULE: Final = "TopologyAwarePolicy"
 REQUIRE: Final = f"require-isolated-cpus.{POLICY}"

@@ -15,9 +15,9 @@ from typing import Final, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from models.kube.objects import Node
-from models.kube.topology_objects import NodeResourceTopology
-from models.numa.nri_annotations import POLICY
+from kubestow.models.kube.objects import Node
+from kubestow.models.kube.topology_objects import NodeResourceTopology
+from kubestow.models.numa.nri_annotations import POLICY
 
 T = TypeVar("T")
 

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from models.kube import objects, quantity, topology_objects
+from kubestow.models.kube import objects, quantity, topology_objects
 
 POLICIES: Final = ("none", "best-effort", "restricted", "single-numa-node")
 SCOPES: Final = ("container", "pod")
@@ -54,7 +54,7 @@ class NumaTree:
     scope: str
     #: The NUMA zone of each zone; the zones are L3 caches where several of them share one. Empty: each is a NUMA zone of its own.
     numa: tuple[int, ...] = ()
-    #: Memo of :func:`solver.numa.zone_pools.width`, by amounts.
+    #: Memo of :func:`kubestow.solver.numa.zone_pools.width`, by amounts.
     widths: dict[tuple[tuple[str, int], ...], int] = field(default_factory=dict, compare=False, repr=False)
 
     @property

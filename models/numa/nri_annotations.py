@@ -1,7 +1,7 @@
 """Annotations of nri-plugins and its predecessor: which there are, and what not honouring each of them means.
 
 A key is ``NAME.DOMAIN``, with a scope behind it: ``/pod``, ``/container.C`` or none. Container affinity is read elsewhere
-(:mod:`models.numa.container_affinity`), and so is the type of balloon where the policy is in the snapshot.
+(:mod:`kubestow.models.numa.container_affinity`), and so is the type of balloon where the policy is in the snapshot.
 
 Source: nri-plugins pkg/resmgr/cache/cache.go, cmd/plugins/*/ (docs/sources.md#container-affinity).
 """
@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, Protocol
 
-from models.kube import quantity
-from models.kube.lenient_decode import did_you_mean, shorten
-from models.kube.objects import Container, Pod
-from models.kube.pod_spec import GUARANTEED, qos_class
-from models.numa.annotations import AFFINITY, ANTI_AFFINITY
-from models.snapshot.interning import is_of_node_policy
+from kubestow.models.kube import quantity
+from kubestow.models.kube.lenient_decode import did_you_mean, shorten
+from kubestow.models.kube.objects import Container, Pod
+from kubestow.models.kube.pod_spec import GUARANTEED, qos_class
+from kubestow.models.numa.annotations import AFFINITY, ANTI_AFFINITY
+from kubestow.models.snapshot.interning import is_of_node_policy
 
 POLICY: Final = "resource-policy.nri.io"
 _OLD_POLICY: Final = "cri-resource-manager.intel.com"

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 
-from models.snapshot import sources
-from models.snapshot.snapshot import InputError
-from models.snapshot.yaml_reader import YamlError, documents
+from kubestow.models.snapshot import sources
+from kubestow.models.snapshot.snapshot import InputError
+from kubestow.models.snapshot.yaml_reader import YamlError, documents
 
 
 def folders(charts: Sequence[str]) -> dict[str, str]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import islice
 from typing import Final
 
-from models.positions.nodes import Node
+from kubestow.models.positions.nodes import Node
 
 _STEP: Final = re.compile(r"\[([^\]]*)\]|([^.\[]+)")
 

@@ -7,14 +7,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from models.documents.findings.check import Position
-from models.kube import kinds
-from models.positions import json_nodes, yaml_nodes
-from models.positions.field_path import place
-from models.positions.nodes import Lines, Node
-from models.snapshot import sources
-from models.snapshot.bundles import reads_as_json
-from models.snapshot.decode import MAX_LIST_DEPTH, is_list
+from kubestow.models.documents.findings.check import Position
+from kubestow.models.kube import kinds
+from kubestow.models.positions import json_nodes, yaml_nodes
+from kubestow.models.positions.field_path import place
+from kubestow.models.positions.nodes import Lines, Node
+from kubestow.models.snapshot import sources
+from kubestow.models.snapshot.bundles import reads_as_json
+from kubestow.models.snapshot.decode import MAX_LIST_DEPTH, is_list
 
 #: What Helm writes above each object that it renders.
 _TEMPLATE: Final = re.compile(r"^# Source: (\S.*?)[ \t\r]*$", re.MULTILINE)
@@ -91,7 +91,8 @@ def read(
     What cannot be read has no positions: the reader says what is wrong.
 
     Args:
-        kept: what was read before, by path, as :func:`models.snapshot.sources.keeping` has it: standard input can be read but once.
+        kept: what was read before, by path, as :func:`kubestow.models.snapshot.sources.keeping` has it: standard input can be read but
+            once.
         namespace: that of objects which name none.
         charts: folders of charts by their names, in which the templates are that what Helm rendered names.
     """
@@ -134,7 +135,7 @@ def _roots(file: _File, text: str) -> Iterator[tuple[Node, str | None]]:
 
 
 def _unfold(node: Node, inherited: str | None, depth: int) -> Iterator[tuple[str, Node]]:
-    """Yield the objects of a document with their kinds, those of lists one by one, as :mod:`models.snapshot.decode` reads them."""
+    """Yield the objects of a document with their kinds, those of lists one by one, as :mod:`kubestow.models.snapshot.decode` reads them."""
     kind = _text(node, "kind") or inherited
     items = node.member("items")
     if kind is None or is_list(kind, items is not None):

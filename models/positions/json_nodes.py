@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from models.positions.nodes import Node
+from kubestow.models.positions.nodes import Node
 
 #: Numbers are passed over, however long they are.
 _DECODER: Final = json.JSONDecoder(parse_int=len, parse_float=len, strict=False)

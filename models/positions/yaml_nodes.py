@@ -1,4 +1,4 @@
-"""YAML as nodes with positions, from the events that :mod:`models.snapshot.yaml_reader` reads, too."""
+"""YAML as nodes with positions, from the events that :mod:`kubestow.models.snapshot.yaml_reader` reads, too."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any, Final, NamedTuple
 
 import yaml
 
-from models.positions.nodes import Node
-from models.snapshot.yaml_reader import LOADER
+from kubestow.models.positions.nodes import Node
+from kubestow.models.snapshot.yaml_reader import LOADER
 
 _MERGE: Final = "<<"
 #: Longer scalars name nothing that is looked for, and only their place is kept.

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from models.documents.placement import ContainerRequests
-from models.kube.kinds import WORKLOADS
-from models.right_sizing.quantities import RESOURCES, number, text
+from kubestow.models.documents.placement import ContainerRequests
+from kubestow.models.kube.kinds import WORKLOADS
+from kubestow.models.right_sizing.quantities import RESOURCES, number, text
 
 #: What krr writes where it does not know.
 _UNKNOWN: Final = (None, "?", "NaN")

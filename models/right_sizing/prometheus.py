@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Final
 
-from models.documents.placement import ContainerRequests
-from models.right_sizing.quantities import RESOURCES, number, text
+from kubestow.models.documents.placement import ContainerRequests
+from kubestow.models.right_sizing.quantities import RESOURCES, number, text
 
 _SPEC: Final = re.compile(r"(?P<resource>cpu|memory)(?::(?:p(?P<rank>[0-9]{1,2}(?:\.[0-9]{1,3})?|100)|max))?(?:\+(?P<more>[0-9]{1,3})%)?\Z")
 EXPECTED: Final = "expected cpu or memory, then nothing, :p0 to :p100 or :max, then nothing or +0% to +999%"

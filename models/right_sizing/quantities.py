@@ -6,8 +6,8 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Final
 
-from models.kube import quantity
-from models.kube.quantity import QuantityError
+from kubestow.models.kube import quantity
+from kubestow.models.kube.quantity import QuantityError
 
 #: What is recommended for: the smallest part of each that is kept.
 RESOURCES: Final = {"cpu": 1000, "memory": 1}

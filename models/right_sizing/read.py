@@ -11,11 +11,11 @@ from typing import Any
 
 import yaml
 
-from models.documents.placement import ContainerRequests
-from models.kube.lenient_decode import shorten
-from models.right_sizing import krr, prometheus, vertical_pod_autoscaler
-from models.right_sizing.quantities import RESOURCES
-from models.snapshot.snapshot import InputError
+from kubestow.models.documents.placement import ContainerRequests
+from kubestow.models.kube.lenient_decode import shorten
+from kubestow.models.right_sizing import krr, prometheus, vertical_pod_autoscaler
+from kubestow.models.right_sizing.quantities import RESOURCES
+from kubestow.models.snapshot.snapshot import InputError
 
 _EXPECTED = "expected krr's JSON, VerticalPodAutoscaler objects, or RESOURCE=FILE with the answer of Prometheus to a range query"
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from models.documents.placement import ContainerRequests
-from models.right_sizing.quantities import RESOURCES, canonical
+from kubestow.models.documents.placement import ContainerRequests
+from kubestow.models.right_sizing.quantities import RESOURCES, canonical
 
 _KIND: Final = "VerticalPodAutoscaler"
 

@@ -1,4 +1,5 @@
 """Reads a cluster from files and sorts its pods into fixed and pending ones.
 
-Enter at :mod:`models.snapshot.snapshot` (``load``) and :mod:`models.snapshot.scope` (``select``). It may import ``models.kube``.
+Enter at :mod:`kubestow.models.snapshot.snapshot` (``load``) and :mod:`kubestow.models.snapshot.scope` (``select``). It may import
+``kubestow.models.kube``.
 """

@@ -12,8 +12,8 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from models.kube import kinds
-from models.kube.lenient_decode import did_you_mean, shorten
+from kubestow.models.kube import kinds
+from kubestow.models.kube.lenient_decode import did_you_mean, shorten
 
 
 class _Table(msgspec.Struct):

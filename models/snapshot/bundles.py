@@ -12,10 +12,10 @@ from typing import Any, Final
 
 import msgspec
 
-from models.kube import kinds
-from models.kube.lenient_decode import some
-from models.snapshot.decode import JSON_ERRORS, head_of, is_json
-from models.snapshot.yaml_reader import YamlError, documents
+from kubestow.models.kube import kinds
+from kubestow.models.kube.lenient_decode import some
+from kubestow.models.snapshot.decode import JSON_ERRORS, head_of, is_json
+from kubestow.models.snapshot.yaml_reader import YamlError, documents
 
 #: apiVersion and kind.
 _Type = tuple[str | None, str | None]

@@ -12,11 +12,11 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
-from models.kube import device_objects, kinds, lenient_decode
-from models.kube.objects import ObjectMeta, Pod, PodSpec, PodStatus
-from models.snapshot import api_types
-from models.snapshot.interning import Specs
-from models.snapshot.unknown_fields import FieldCheck
+from kubestow.models.kube import device_objects, kinds, lenient_decode
+from kubestow.models.kube.objects import ObjectMeta, Pod, PodSpec, PodStatus
+from kubestow.models.snapshot import api_types
+from kubestow.models.snapshot.interning import Specs
+from kubestow.models.snapshot.unknown_fields import FieldCheck
 
 Buffer = bytes | memoryview | msgspec.Raw
 

@@ -18,8 +18,8 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from models.snapshot import sources
-from models.snapshot.decode import JSON_ERRORS, MAX_LIST_DEPTH, Buffer, documents_of, head_of, identity, is_list
+from kubestow.models.snapshot import sources
+from kubestow.models.snapshot.decode import JSON_ERRORS, MAX_LIST_DEPTH, Buffer, documents_of, head_of, identity, is_list
 
 _Ints = npt.NDArray[np.int64]
 _Bytes = npt.NDArray[np.uint8]

@@ -11,9 +11,9 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from models.kube import defaults, objects
-from models.kube.feature_gates import FeatureGates
-from models.kube.validation import pods as validation
+from kubestow.models.kube import defaults, objects
+from kubestow.models.kube.feature_gates import FeatureGates
+from kubestow.models.kube.validation import pods as validation
 
 _T = TypeVar("_T")
 

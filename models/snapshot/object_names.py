@@ -9,8 +9,8 @@ import re
 from collections.abc import Iterator
 from typing import Any, Final
 
-from models.kube import kinds, objects, workload_objects
-from models.kube.lenient_decode import shorten
+from kubestow.models.kube import kinds, objects, workload_objects
+from kubestow.models.kube.lenient_decode import shorten
 
 #: Names of most kinds, such as those of pods and nodes. Most have no dot, and are one run of characters to the first pattern.
 _PLAIN: Final = re.compile(r"[a-z0-9][-a-z0-9]*+(?<!-)\Z", re.ASCII)

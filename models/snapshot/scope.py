@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from models.kube.objects import Pod, controller_of, is_terminal, is_terminating, pod_key
-from models.snapshot.snapshot import Snapshot
+from kubestow.models.kube.objects import Pod, controller_of, is_terminal, is_terminating, pod_key
+from kubestow.models.snapshot.snapshot import Snapshot
 
 #: Controllers that make a new pod elsewhere when one goes; other owners (DaemonSet, Node, operators) do not, or may not.
 REPLICATING = frozenset({"ReplicaSet", "ReplicationController", "StatefulSet", "Job"})

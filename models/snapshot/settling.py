@@ -10,13 +10,13 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from models.kube import defaults, objects
-from models.kube.feature_gates import DEFAULT_VERSION, FeatureGates, GateError, feature_gates, nearest, newest
-from models.kube.lenient_decode import plain, shorten, some
-from models.kube.namespace_limits import RuntimeClass
-from models.kube.storage_objects import PersistentVolumeClaim, StorageClass
-from models.snapshot.api_types import Unread
-from models.snapshot.capture_info import Capture
+from kubestow.models.kube import defaults, objects
+from kubestow.models.kube.feature_gates import DEFAULT_VERSION, FeatureGates, GateError, feature_gates, nearest, newest
+from kubestow.models.kube.lenient_decode import plain, shorten, some
+from kubestow.models.kube.namespace_limits import RuntimeClass
+from kubestow.models.kube.storage_objects import PersistentVolumeClaim, StorageClass
+from kubestow.models.snapshot.api_types import Unread
+from kubestow.models.snapshot.capture_info import Capture
 
 #: Lists of containers in a pod spec; ``steps``: those of Tekton's tasks.
 _CONTAINER_LISTS: Final = ("containers", "initContainers", "steps")

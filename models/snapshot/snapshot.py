@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from typing import Any, Final
 
-from models.helm import hooks as helm_hooks
-from models.kube import (
+from kubestow.models.helm import hooks as helm_hooks
+from kubestow.models.kube import (
     closed_nodes,
     defaults,
     device_objects,
@@ -22,18 +22,18 @@ from models.kube import (
     topology_objects,
     workload_objects,
 )
-from models.kube.feature_gates import DEFAULT as DEFAULT_GATES
-from models.kube.feature_gates import FeatureGates
-from models.kube.lenient_decode import plain, shorten
-from models.kube.validation import stored
-from models.kube.validation.kinds import problems as validation_problems
-from models.snapshot import api_types, bundles, duplicate_keys, interning, settling, sources, workload_status
-from models.snapshot.capture_info import Capture, capture_info
-from models.snapshot.decode import Reader, identity_of
-from models.snapshot.gc_pause import no_gc
-from models.snapshot.object_names import LABEL_TEXT, NameCheck, is_label, key_of
-from models.snapshot.unknown_fields import FieldCheck, NotUnderstood, field_check
-from models.snapshot.yaml_reader import YamlError, documents
+from kubestow.models.kube.feature_gates import DEFAULT as DEFAULT_GATES
+from kubestow.models.kube.feature_gates import FeatureGates
+from kubestow.models.kube.lenient_decode import plain, shorten
+from kubestow.models.kube.validation import stored
+from kubestow.models.kube.validation.kinds import problems as validation_problems
+from kubestow.models.snapshot import api_types, bundles, duplicate_keys, interning, settling, sources, workload_status
+from kubestow.models.snapshot.capture_info import Capture, capture_info
+from kubestow.models.snapshot.decode import Reader, identity_of
+from kubestow.models.snapshot.gc_pause import no_gc
+from kubestow.models.snapshot.object_names import LABEL_TEXT, NameCheck, is_label, key_of
+from kubestow.models.snapshot.unknown_fields import FieldCheck, NotUnderstood, field_check
+from kubestow.models.snapshot.yaml_reader import YamlError, documents
 
 #: YAML beyond this is worth a hint: it reads about a hundred times slower than JSON.
 _LARGE_YAML: Final = 10_000_000
@@ -137,8 +137,8 @@ def load(
 ) -> Snapshot:
     """Read files, directories (recursively) and ``-`` (standard input), JSON or YAML, gzip or not, into one snapshot.
 
-    ``manifests``: what is read is to be added to a cluster (:func:`models.workloads.expand.expand`), so that what its objects decide
-    (priority by class, default storage class) is left open. Fields and kinds that Kubernetes lacks are bad input there;
+    ``manifests``: what is read is to be added to a cluster (:func:`kubestow.models.workloads.expand.expand`), so that what its objects
+    decide (priority by class, default storage class) is left open. Fields and kinds that Kubernetes lacks are bad input there;
     with ``unknown_fields`` such fields are let through. ``namespace``: that of objects which name none, ``default`` if it is not given.
     ``gates``: of the API server that is to take manifests.
 

@@ -17,7 +17,7 @@ from typing import BinaryIO, Final, NamedTuple
 
 import msgspec
 
-from models.kube.lenient_decode import shorten
+from kubestow.models.kube.lenient_decode import shorten
 
 _SUFFIXES: Final = (".json", ".yaml", ".yml", ".json.gz", ".yaml.gz", ".yml.gz")
 _GZIP_MAGIC: Final = b"\x1f\x8b"

@@ -1,4 +1,5 @@
-"""Fields that Kubernetes' types do not have: misspelt, in the wrong place, or newer than the table of :mod:`models.snapshot.api_types`."""
+"""Fields that Kubernetes' types do not have: misspelt, in the wrong place, or newer than the table of
+:mod:`kubestow.models.snapshot.api_types`."""
 
 from __future__ import annotations
 
@@ -8,13 +9,13 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from typing import Any, Final
 
-from models.kube.feature_gates import FeatureGates
-from models.kube.kinds import Kind
-from models.kube.lenient_decode import did_you_mean
-from models.kube.objects import ObjectMeta
-from models.kube.validation import created
-from models.kube.workload_objects import PodGroup, PodGroupSpec
-from models.snapshot.api_types import TABLE
+from kubestow.models.kube.feature_gates import FeatureGates
+from kubestow.models.kube.kinds import Kind
+from kubestow.models.kube.lenient_decode import did_you_mean
+from kubestow.models.kube.objects import ObjectMeta
+from kubestow.models.kube.validation import created
+from kubestow.models.kube.workload_objects import PodGroup, PodGroupSpec
+from kubestow.models.snapshot.api_types import TABLE
 
 _EXECUTION: Final = "requiredDuringSchedulingRequiredDuringExecution"
 #: What Kubernetes had for one version, or never had (docs/sources.md), and what is read nevertheless.

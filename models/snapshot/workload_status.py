@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from models.kube.workload_objects import WorkloadStatus
+from kubestow.models.kube.workload_objects import WorkloadStatus
 
 
 def trim(obj: Any) -> None:

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any, Final
 
-from models.kube import defaults, device_objects, objects, workload_objects
-from models.kube.feature_gates import FeatureGates
-from models.kube.lenient_decode import did_you_mean, plain, shorten
-from models.kube.selectors import Selector, canonical, selector_matches
-from models.kube.validation.texts import forbidden
-from models.numa.annotations import AFFINITY, ANTI_AFFINITY, PREFIXES, TAGS
-from models.snapshot.snapshot import Snapshot
-from models.workloads.ownership import OwnedPods
-from models.workloads.replicas import REPLICAS, asked
-from models.workloads.view import Workload, listed, priority_of, selector, view
+from kubestow.models.kube import defaults, device_objects, objects, workload_objects
+from kubestow.models.kube.feature_gates import FeatureGates
+from kubestow.models.kube.lenient_decode import did_you_mean, plain, shorten
+from kubestow.models.kube.selectors import Selector, canonical, selector_matches
+from kubestow.models.kube.validation.texts import forbidden
+from kubestow.models.numa.annotations import AFFINITY, ANTI_AFFINITY, PREFIXES, TAGS
+from kubestow.models.snapshot.snapshot import Snapshot
+from kubestow.models.workloads.ownership import OwnedPods
+from kubestow.models.workloads.replicas import REPLICAS, asked
+from kubestow.models.workloads.view import Workload, listed, priority_of, selector, view
 
 _SELECTING: Final = (workload_objects.Deployment, workload_objects.ReplicaSet, workload_objects.StatefulSet, workload_objects.DaemonSet)
 
@@ -58,7 +58,7 @@ def hints(metadata: objects.ObjectMeta | None, spec: objects.PodSpec, path: str)
                 yield f"{path}.annotations: unknown annotation {shorten(key)}{near}"
     if not any(key.startswith((*PREFIXES, TAGS)) for key in pod.metadata.annotations or ()):
         return
-    from models.numa.container_affinity import AnnotationError, parse, views
+    from kubestow.models.numa.container_affinity import AnnotationError, parse, views
 
     for read in (parse, views):
         try:
@@ -99,7 +99,7 @@ def unknown_templates(spec: objects.PodSpec, namespace: str, path: str, snapshot
 
 def unreadable_selectors(obj: Any, gates: FeatureGates) -> Iterator[str]:
     """Return selectors of devices that an API server would not take, of a DeviceClass, a ResourceClaim or a ResourceClaimTemplate."""
-    from models.cel import selectors as device_selectors
+    from kubestow.models.cel import selectors as device_selectors
 
     if not device_selectors.available():
         return

@@ -8,11 +8,11 @@ from typing import Final
 
 import msgspec
 
-from models.documents.placement import Unmodelled
-from models.kube import defaults, device_objects, objects, storage_objects, workload_objects
-from models.kube.lenient_decode import some
-from models.kube.pod_spec import ANYWHERE, NO_PROVISIONER, claim_keys
-from models.snapshot.snapshot import Snapshot
+from kubestow.models.documents.placement import Unmodelled
+from kubestow.models.kube import defaults, device_objects, objects, storage_objects, workload_objects
+from kubestow.models.kube.lenient_decode import some
+from kubestow.models.kube.pod_spec import ANYWHERE, NO_PROVISIONER, claim_keys
+from kubestow.models.snapshot.snapshot import Snapshot
 
 _DELAYED: Final = "WaitForFirstConsumer"
 _TAKEN: Final = "taken as provisioned wherever the pod goes"

@@ -11,12 +11,12 @@ from typing import Final
 
 import msgspec
 
-from models.kube import objects
-from models.kube.feature_gates import FeatureGates
-from models.kube.selectors import NodeTable, Tolerations
-from models.snapshot.scope import is_mirror
-from models.workloads.replicas import Plan, Slot
-from models.workloads.view import Workload
+from kubestow.models.kube import objects
+from kubestow.models.kube.feature_gates import FeatureGates
+from kubestow.models.kube.selectors import NodeTable, Tolerations
+from kubestow.models.snapshot.scope import is_mirror
+from kubestow.models.workloads.replicas import Plan, Slot
+from kubestow.models.workloads.view import Workload
 
 _NAME: Final = "metadata.name"
 _HARD: Final = frozenset({"NoSchedule", "NoExecute"})
@@ -93,7 +93,7 @@ def resident(pod: objects.Pod) -> bool:
 
 def settled(pod: objects.Pod, old: str, node: str, suffixed: Callable[[str, str], str]) -> objects.Pod:
     """Return the pod that runs in a pod's place on a node like its own, without claims: those were the other's. ``suffixed``: of
-    :class:`models.workloads.template.Names`."""
+    :class:`kubestow.models.workloads.template.Names`."""
     namespace = pod.metadata.namespace or "default"
     owner = objects.controller_of(pod)
     if owner is not None and owner.kind == "DaemonSet":

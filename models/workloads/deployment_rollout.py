@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from models.kube import objects
-from models.kube.lenient_decode import shorten
-from models.kube.workload_objects import Deployment, DeploymentStrategy, ReplicaSet, RollingUpdate, WorkloadSpec
-from models.snapshot.snapshot import InputError, Snapshot
+from kubestow.models.kube import objects
+from kubestow.models.kube.lenient_decode import shorten
+from kubestow.models.kube.workload_objects import Deployment, DeploymentStrategy, ReplicaSet, RollingUpdate, WorkloadSpec
+from kubestow.models.snapshot.snapshot import InputError, Snapshot
 
 DELETION_COST: Final = "controller.kubernetes.io/pod-deletion-cost"
 #: What the API server fills in for maxSurge and maxUnavailable.

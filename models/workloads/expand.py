@@ -12,19 +12,19 @@ from typing import Any, Final
 
 import msgspec
 
-from models.documents.placement import Unmodelled
-from models.kube import objects as kube_objects
-from models.kube import workload_objects
-from models.snapshot import sources
-from models.snapshot.snapshot import InputError, Snapshot
-from models.workloads import checks, claims, gang_markers
-from models.workloads import replicas as workloads_replicas
-from models.workloads.merge import located, merge
-from models.workloads.ownership import OwnedPods, named
-from models.workloads.pods import Maker, NotAdmitted, admitted
-from models.workloads.replicas import Plan, Slot
-from models.workloads.revisions import reference, same_template
-from models.workloads.view import Workload, find, labelled, listed, selector, view
+from kubestow.models.documents.placement import Unmodelled
+from kubestow.models.kube import objects as kube_objects
+from kubestow.models.kube import workload_objects
+from kubestow.models.snapshot import sources
+from kubestow.models.snapshot.snapshot import InputError, Snapshot
+from kubestow.models.workloads import checks, claims, gang_markers
+from kubestow.models.workloads import replicas as workloads_replicas
+from kubestow.models.workloads.merge import located, merge
+from kubestow.models.workloads.ownership import OwnedPods, named
+from kubestow.models.workloads.pods import Maker, NotAdmitted, admitted
+from kubestow.models.workloads.replicas import Plan, Slot
+from kubestow.models.workloads.revisions import reference, same_template
+from kubestow.models.workloads.view import Workload, find, labelled, listed, selector, view
 
 #: More pods than this are a slip of the pen.
 MOST_PODS: Final = 1_000_000
@@ -46,8 +46,8 @@ class Expansion:
 def expand(snapshot: Snapshot, manifests: Snapshot, *, partial: bool = False, replicas: Mapping[str, int] | None = None) -> Expansion:
     """Return the cluster with the pods of ``manifests`` (loaded with ``manifests=True``) waiting in it; neither input is changed.
 
-    Each workload's pods, those of the cluster included, carry the annotations of its gang (see :mod:`models.workloads.gang_markers`);
-    ``partial``:
+    Each workload's pods, those of the cluster included, carry the annotations of its gang (see
+    :mod:`kubestow.models.workloads.gang_markers`); ``partial``:
     each gang may be placed in part. ``replicas``: other numbers of pods for workloads of the manifests, by ``[KIND/][NAMESPACE/]NAME``.
 
     Raises:

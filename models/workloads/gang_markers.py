@@ -8,10 +8,10 @@ from typing import Final
 
 import msgspec
 
-from models.gangs.gangs import GANG, MIN_MEMBER, PREFERRED_TOPOLOGY, REQUIRED_TOPOLOGY
-from models.gangs.markers import marker
-from models.kube import objects
-from models.workloads.view import Workload
+from kubestow.models.gangs.gangs import GANG, MIN_MEMBER, PREFERRED_TOPOLOGY, REQUIRED_TOPOLOGY
+from kubestow.models.gangs.markers import marker
+from kubestow.models.kube import objects
+from kubestow.models.workloads.view import Workload
 
 _STATED: Final = (GANG, MIN_MEMBER, REQUIRED_TOPOLOGY, PREFERRED_TOPOLOGY)
 _change = msgspec.structs.replace

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 
 import msgspec
 
-from models.kube import objects
-from models.kube.namespace_limits import LimitRangeItem
-from models.snapshot.snapshot import Snapshot
+from kubestow.models.kube import objects
+from kubestow.models.kube.namespace_limits import LimitRangeItem
+from kubestow.models.snapshot.snapshot import Snapshot
 
 _change = msgspec.structs.replace
 

@@ -6,11 +6,11 @@ from typing import Any, Final
 
 import msgspec
 
-from models.kube import kinds, storage_objects
-from models.kube import objects as kube_objects
-from models.snapshot.decode import identity_of
-from models.snapshot.object_names import key_of
-from models.snapshot.snapshot import Snapshot
+from kubestow.models.kube import kinds, storage_objects
+from kubestow.models.kube import objects as kube_objects
+from kubestow.models.snapshot.decode import identity_of
+from kubestow.models.snapshot.object_names import key_of
+from kubestow.models.snapshot.snapshot import Snapshot
 
 _change = msgspec.structs.replace
 _APART: Final = ("metadata", "spec", "status")

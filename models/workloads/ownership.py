@@ -8,10 +8,10 @@ from typing import Any, Final
 
 import msgspec
 
-from models.kube import objects
-from models.kube.selectors import Selector, selector_matches
-from models.kube.workload_objects import ReplicaSet
-from models.snapshot.snapshot import Snapshot
+from kubestow.models.kube import objects
+from kubestow.models.kube.selectors import Selector, selector_matches
+from kubestow.models.kube.workload_objects import ReplicaSet
+from kubestow.models.snapshot.snapshot import Snapshot
 
 HASH: Final = "pod-template-hash"
 #: The objects between a workload and its pods.

@@ -7,18 +7,18 @@ from typing import Any, Final
 
 import msgspec
 
-from models.admission import namespace_annotations as namespace_admission
-from models.kube import defaults, objects
-from models.kube.lenient_decode import shorten
-from models.kube.workload_objects import Job
-from models.snapshot import interning
-from models.snapshot.snapshot import Snapshot
-from models.workloads import claims, daemon_sets, limit_ranges, replicas
-from models.workloads.ownership import OwnedPods, named
-from models.workloads.replicas import Plan, Slot
-from models.workloads.revisions import Revisions, reference
-from models.workloads.template import Names, minute
-from models.workloads.view import Workload, priority_of
+from kubestow.models.admission import namespace_annotations as namespace_admission
+from kubestow.models.kube import defaults, objects
+from kubestow.models.kube.lenient_decode import shorten
+from kubestow.models.kube.workload_objects import Job
+from kubestow.models.snapshot import interning
+from kubestow.models.snapshot.snapshot import Snapshot
+from kubestow.models.workloads import claims, daemon_sets, limit_ranges, replicas
+from kubestow.models.workloads.ownership import OwnedPods, named
+from kubestow.models.workloads.replicas import Plan, Slot
+from kubestow.models.workloads.revisions import Revisions, reference
+from kubestow.models.workloads.template import Names, minute
+from kubestow.models.workloads.view import Workload, priority_of
 
 #: plugin/pkg/admission/defaulttolerationseconds: every pod outlives a short failure of its node.
 _PATIENT: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")

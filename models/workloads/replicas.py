@@ -13,9 +13,9 @@ from typing import Any, Final
 
 import msgspec
 
-from models.kube import objects
-from models.kube.workload_objects import CronJob, DaemonSet, Job, JobSpec, JobStatus, PodTemplate
-from models.workloads.view import Workload
+from kubestow.models.kube import objects
+from kubestow.models.kube.workload_objects import CronJob, DaemonSet, Job, JobSpec, JobStatus, PodTemplate
+from kubestow.models.workloads.view import Workload
 
 #: How many pods a PodTemplate stands for.
 REPLICAS: Final = "kubestow.dev/replicas"

@@ -10,12 +10,12 @@ from typing import Any, Final
 
 import msgspec
 
-from models.kube import objects
-from models.kube.workload_objects import ReplicaSet, WorkloadSpec
-from models.snapshot.snapshot import Snapshot
-from models.workloads.ownership import HASH, OwnedPods
-from models.workloads.template import fingerprint, template_hash
-from models.workloads.view import Workload
+from kubestow.models.kube import objects
+from kubestow.models.kube.workload_objects import ReplicaSet, WorkloadSpec
+from kubestow.models.snapshot.snapshot import Snapshot
+from kubestow.models.workloads.ownership import HASH, OwnedPods
+from kubestow.models.workloads.template import fingerprint, template_hash
+from kubestow.models.workloads.view import Workload
 
 _REVISION: Final = "controller-revision-hash"
 _API: Final = {"Job": "batch/v1", "CronJob": "batch/v1", "ReplicationController": "v1"}

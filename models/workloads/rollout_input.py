@@ -7,14 +7,14 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from models.documents.placement import Edits, Unmodelled
-from models.kube import objects, workload_objects
-from models.snapshot.snapshot import InputError, Snapshot
-from models.workloads import claims
-from models.workloads.deployment_rollout import Old, Pace, old_pods, pace
-from models.workloads.expand import MOST_PODS, owned, revision_pods
-from models.workloads.merge import merge
-from models.workloads.view import split
+from kubestow.models.documents.placement import Edits, Unmodelled
+from kubestow.models.kube import objects, workload_objects
+from kubestow.models.snapshot.snapshot import InputError, Snapshot
+from kubestow.models.workloads import claims
+from kubestow.models.workloads.deployment_rollout import Old, Pace, old_pods, pace
+from kubestow.models.workloads.expand import MOST_PODS, owned, revision_pods
+from kubestow.models.workloads.merge import merge
+from kubestow.models.workloads.view import split
 
 Kind = Literal["Deployment", "StatefulSet", "DaemonSet"]
 #: Kinds that can be rolled out.

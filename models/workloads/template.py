@@ -9,9 +9,9 @@ from typing import Any, Final
 
 import msgspec
 
-from models.kube import objects, quantity, workload_objects
-from models.snapshot import interning
-from models.workloads.ownership import HASH
+from kubestow.models.kube import objects, quantity, workload_objects
+from kubestow.models.snapshot import interning
+from kubestow.models.workloads.ownership import HASH
 
 #: k8s.io/apimachinery/pkg/util/rand: no vowels, nothing that looks like another character.
 ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"

@@ -8,10 +8,10 @@ from typing import Any, Final
 
 import msgspec
 
-from models.kube import defaults, kinds, objects, workload_objects
-from models.kube.lenient_decode import shorten
-from models.kube.selectors import Requirement, Selector, canonical
-from models.snapshot.snapshot import InputError, Snapshot
+from kubestow.models.kube import defaults, kinds, objects, workload_objects
+from kubestow.models.kube.lenient_decode import shorten
+from kubestow.models.kube.selectors import Requirement, Selector, canonical
+from kubestow.models.snapshot.snapshot import InputError, Snapshot
 
 #: What kubectl takes for a kind besides its name and plural.
 _SHORT: Final = {

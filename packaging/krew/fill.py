@@ -189,7 +189,7 @@ def _bundle(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) 
 
 def _version() -> str:
     sys.path.insert(0, str(ROOT))
-    from commands import VERSION
+    from kubestow.commands import VERSION
 
     return VERSION
 

@@ -7,9 +7,9 @@ from typing import Any, Final
 
 import msgspec
 
-from models.snapshot.snapshot import Snapshot
-from models.workloads.daemon_sets import resident
-from report.documents import yaml_text
+from kubestow.models.snapshot.snapshot import Snapshot
+from kubestow.models.workloads.daemon_sets import resident
+from kubestow.report.documents import yaml_text
 
 _HEAD: Final = """\
 # Nodes that were bought, for a what-if: give this file beside the snapshot, as in `kubestow solve SNAPSHOT nodes.yaml`.

@@ -8,28 +8,28 @@ import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from models.catalogue import money
-from models.documents.answers import NodeTable
-from models.documents.batch import BatchSummary
-from models.documents.findings.audit import Audit
-from models.documents.findings.check import Check, Position
-from models.documents.fit import Fit
-from models.documents.placement import Cause, Placement, Unplaced
-from models.documents.rebalance_plan import Eviction, Move, RebalancePlan
-from models.documents.sizing import Sizing
-from models.documents.survival import Survival
-from models.documents.upgrade import Upgrade
-from models.kube.objects import pod_key
-from models.snapshot.snapshot import Snapshot
-from models.workloads.ownership import Owners
-from report.documents import devices
-from report.documents.node_rows import zone_of
-from report.documents.output import one_line
-from report.documents.results import nodes_per_rule
+from kubestow.models.catalogue import money
+from kubestow.models.documents.answers import NodeTable
+from kubestow.models.documents.batch import BatchSummary
+from kubestow.models.documents.findings.audit import Audit
+from kubestow.models.documents.findings.check import Check, Position
+from kubestow.models.documents.fit import Fit
+from kubestow.models.documents.placement import Cause, Placement, Unplaced
+from kubestow.models.documents.rebalance_plan import Eviction, Move, RebalancePlan
+from kubestow.models.documents.sizing import Sizing
+from kubestow.models.documents.survival import Survival
+from kubestow.models.documents.upgrade import Upgrade
+from kubestow.models.kube.objects import pod_key
+from kubestow.models.snapshot.snapshot import Snapshot
+from kubestow.models.workloads.ownership import Owners
+from kubestow.report.documents import devices
+from kubestow.report.documents.node_rows import zone_of
+from kubestow.report.documents.output import one_line
+from kubestow.report.documents.results import nodes_per_rule
 
 if TYPE_CHECKING:  # numpy takes longer to import than rows to write
-    from solver.explain.affinity_matrix import Matrix
-    from solver.explain.per_node import PodVerdict
+    from kubestow.solver.explain.affinity_matrix import Matrix
+    from kubestow.solver.explain.per_node import PodVerdict
 
 Row = Sequence[object]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from models.documents.placement import DeviceResult
+from kubestow.models.documents.placement import DeviceResult
 
 
 def named(device: DeviceResult) -> str:

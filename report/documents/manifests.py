@@ -10,14 +10,14 @@ from typing import Any, Final
 
 import msgspec
 
-from models.execution.template_nodes import GATE, TemplateNodes, by_name
-from models.kube import kinds
-from models.snapshot import yaml_reader
-from models.snapshot.decode import documents_of, is_json, is_list
-from models.snapshot.snapshot import from_objects
-from report.documents import yaml_text
-from report.documents.output import counted, one_line
-from report.documents.yaml_edits import Change, applied, edited
+from kubestow.models.execution.template_nodes import GATE, TemplateNodes, by_name
+from kubestow.models.kube import kinds
+from kubestow.models.snapshot import yaml_reader
+from kubestow.models.snapshot.decode import documents_of, is_json, is_list
+from kubestow.models.snapshot.snapshot import from_objects
+from kubestow.report.documents import yaml_text
+from kubestow.report.documents.output import counted, one_line
+from kubestow.report.documents.yaml_edits import Change, applied, edited
 
 #: On a workload: how many of the preferred terms of its template are of a placement, and so make way for those of the next one.
 PREFERRED: Final = "kubestow.dev/preferred-nodes"

@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import TypeVar, get_args
 
-from models.documents.findings.audit import SEVERITIES, Audit, ClosedCapacity, OpportunityCost
-from models.documents.findings.check import Check, Fit
-from models.documents.placement import Placement, SnapshotRef, Status, TierResult
-from models.documents.survival import Survival
-from models.snapshot.capture_info import instant
+from kubestow.models.documents.findings.audit import SEVERITIES, Audit, ClosedCapacity, OpportunityCost
+from kubestow.models.documents.findings.check import Check, Fit
+from kubestow.models.documents.placement import Placement, SnapshotRef, Status, TierResult
+from kubestow.models.documents.survival import Survival
+from kubestow.models.snapshot.capture_info import instant
 
 _Labels = Mapping[str, str]
 _Document = TypeVar("_Document", Placement, Audit, Check, Survival)

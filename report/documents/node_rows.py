@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
 from typing import Any, Final, Literal
 
-from models.documents.answers import FittingPod, NodeRow, NodeTable
-from models.kube.feature_gates import FeatureGates
-from models.kube.objects import Node, Pod, Taint, is_terminal
-from models.kube.pod_requests import allocatable, is_resized, pod_limits, pod_request
-from models.snapshot.snapshot import Snapshot
+from kubestow.models.documents.answers import FittingPod, NodeRow, NodeTable
+from kubestow.models.kube.feature_gates import FeatureGates
+from kubestow.models.kube.objects import Node, Pod, Taint, is_terminal
+from kubestow.models.kube.pod_requests import allocatable, is_resized, pod_limits, pod_request
+from kubestow.models.snapshot.snapshot import Snapshot
 
 By = Literal["node", "zone", "namespace"]
 #: What rows can be sorted by: by name, else the fullest, or the one with the most left, first.
@@ -105,8 +105,8 @@ def _finish(row: NodeRow) -> None:
 
 def _add_devices(snapshot: Snapshot, rows: dict[str, NodeRow]) -> None:
     """Count the devices that each node sees, and those that nobody has."""
-    from models.devices.read import inventory  # numpy takes longer to import than rows to make
-    from models.kube.selectors import NodeTable as Nodes
+    from kubestow.models.devices.read import inventory  # numpy takes longer to import than rows to make
+    from kubestow.models.kube.selectors import NodeTable as Nodes
 
     found = inventory(snapshot, Nodes(snapshot.nodes))
     taken = found.books.in_use | (found.books.shares > 0)

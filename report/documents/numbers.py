@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from models.kube import quantity
+from kubestow.models.kube import quantity
 
 _BYTES: Final = frozenset({"memory", "ephemeral-storage", "storage"})
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from models.snapshot.snapshot import Snapshot
-from report.documents.output import one_line
+from kubestow.models.snapshot.snapshot import Snapshot
+from kubestow.report.documents.output import one_line
 
 
 def origin(snapshot: Snapshot) -> str:

@@ -12,24 +12,24 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
 import msgspec
 
-from models.documents import answers, capacity
-from models.documents import placement as placements
-from models.documents import rebalance_plan as plans
-from models.documents.capacity import Capacity
-from models.documents.placement import API_VERSION, Cause, Placement
-from models.documents.rebalance_plan import RebalancePlan
-from models.execution.scheduler_needed import scheduler_needed
-from models.kube.feature_gates import DEFAULT as DEFAULT_GATES
-from models.kube.feature_gates import FeatureGates
-from models.kube.lenient_decode import shorten
-from models.kube.objects import pod_key
-from models.snapshot import duplicate_keys, sources, yaml_reader
-from models.snapshot.snapshot import InputError, Snapshot
-from report.documents import yaml_text
+from kubestow.models.documents import answers, capacity
+from kubestow.models.documents import placement as placements
+from kubestow.models.documents import rebalance_plan as plans
+from kubestow.models.documents.capacity import Capacity
+from kubestow.models.documents.placement import API_VERSION, Cause, Placement
+from kubestow.models.documents.rebalance_plan import RebalancePlan
+from kubestow.models.execution.scheduler_needed import scheduler_needed
+from kubestow.models.kube.feature_gates import DEFAULT as DEFAULT_GATES
+from kubestow.models.kube.feature_gates import FeatureGates
+from kubestow.models.kube.lenient_decode import shorten
+from kubestow.models.kube.objects import pod_key
+from kubestow.models.snapshot import duplicate_keys, sources, yaml_reader
+from kubestow.models.snapshot.snapshot import InputError, Snapshot
+from kubestow.report.documents import yaml_text
 
 if TYPE_CHECKING:  # numpy takes longer to import than a result to read
-    from solver.explain.affinity_matrix import Matrix
-    from solver.explain.per_node import PodVerdict
+    from kubestow.solver.explain.affinity_matrix import Matrix
+    from kubestow.solver.explain.per_node import PodVerdict
 
 Format = Literal["json", "yaml"]
 
@@ -46,7 +46,7 @@ _KINDS: Final = f"{', '.join([*_READERS][:-1])} or {[*_READERS][-1]}"
 
 
 class Violation(Protocol):
-    """A :class:`checker.violation.Violation`: a rule that an assignment breaks, and why."""
+    """A :class:`kubestow.checker.violation.Violation`: a rule that an assignment breaks, and why."""
 
     @property
     def pod(self) -> str: ...

@@ -11,22 +11,22 @@ from typing import Any, Final
 
 import msgspec
 
-from models.documents import answers, journal
-from models.documents.batch import BatchPlan, BatchSummary
-from models.documents.catalogue import Catalogue
-from models.documents.doctor import Doctor
-from models.documents.findings.audit import Audit
-from models.documents.findings.audit_selection import AuditBaseline, AuditConfig
-from models.documents.findings.check import Check
-from models.documents.fit import Fit
-from models.documents.placement import API_VERSION, Placement
-from models.documents.policy import Policy
-from models.documents.rebalance_plan import RebalancePlan
-from models.documents.sizing import Sizing
-from models.documents.survival import Survival
-from models.documents.upgrade import Upgrade
-from models.kube import quantity
-from models.snapshot.interning import ANNOTATIONS
+from kubestow.models.documents import answers, journal
+from kubestow.models.documents.batch import BatchPlan, BatchSummary
+from kubestow.models.documents.catalogue import Catalogue
+from kubestow.models.documents.doctor import Doctor
+from kubestow.models.documents.findings.audit import Audit
+from kubestow.models.documents.findings.audit_selection import AuditBaseline, AuditConfig
+from kubestow.models.documents.findings.check import Check
+from kubestow.models.documents.fit import Fit
+from kubestow.models.documents.placement import API_VERSION, Placement
+from kubestow.models.documents.policy import Policy
+from kubestow.models.documents.rebalance_plan import RebalancePlan
+from kubestow.models.documents.sizing import Sizing
+from kubestow.models.documents.survival import Survival
+from kubestow.models.documents.upgrade import Upgrade
+from kubestow.models.kube import quantity
+from kubestow.models.snapshot.interning import ANNOTATIONS
 
 Schema = dict[str, Any]
 
@@ -123,7 +123,7 @@ def _parts(*kinds: type[msgspec.Struct]) -> dict[str, Schema]:
 def _schema(name: str, kind: type[msgspec.Struct], called: str) -> Schema:
     parts = _parts(kind)
     for part in (part for part, schema in parts.items() if part in _RESULTS and schema["properties"]["kind"].get("type") == "string"):
-        # Of results these are text to msgspec, with a default; reading insists on the value (models.documents.placement.expect).
+        # Of results these are text to msgspec, with a default; reading insists on the value (kubestow.models.documents.placement.expect).
         stated = {"apiVersion": API_VERSION, "kind": part}
         others = {field: schema for field, schema in parts[part]["properties"].items() if field not in stated}
         parts[part]["properties"] = {field: {"const": value} for field, value in stated.items()} | others

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from models.documents.placement import Placement, TierResult
-from models.documents.rebalance_plan import RebalancePlan
-from report.documents.tier_words import gap_text
+from kubestow.models.documents.placement import Placement, TierResult
+from kubestow.models.documents.rebalance_plan import RebalancePlan
+from kubestow.report.documents.tier_words import gap_text
 
 #: Tiers with a gap that a placement with the status `optimal` may have, because nobody asked for them by name.
 _APART: Final = {"topologySpread": "evenness of the domains", "strategy": "evenness of the nodes"}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from models.documents.placement import TierResult
-from models.documents.policy import DEFAULT, Policy
+from kubestow.models.documents.placement import TierResult
+from kubestow.models.documents.policy import DEFAULT, Policy
 
 
 class TierWords(NamedTuple):

@@ -9,8 +9,8 @@ from typing import Any, Final
 import msgspec
 import yaml
 
-from models.snapshot import yaml_reader
-from report.documents import yaml_text
+from kubestow.models.snapshot import yaml_reader
+from kubestow.report.documents import yaml_text
 
 #: The C parser where PyYAML was built with it: an order of magnitude faster.
 _Loader: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache, partial
 
-from report.findings.github import github
-from report.findings.gitlab import gitlab
-from report.findings.junit import junit
-from report.findings.outcomes import Report
-from report.findings.sarif import sarif
+from kubestow.report.findings.github import github
+from kubestow.report.findings.gitlab import gitlab
+from kubestow.report.findings.junit import junit
+from kubestow.report.findings.outcomes import Report
+from kubestow.report.findings.sarif import sarif
 
 
 def formats(make: Callable[[], Report], version: str) -> dict[str, Callable[[], bytes]]:

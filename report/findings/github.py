@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from models.documents.findings.audit import Severity
-from report.documents.output import one_line
-from report.findings.outcomes import STREAM, Outcome, Report
-from report.findings.places import path, place
+from kubestow.models.documents.findings.audit import Severity
+from kubestow.report.documents.output import one_line
+from kubestow.report.findings.outcomes import STREAM, Outcome, Report
+from kubestow.report.findings.places import path, place
 
 _COMMANDS: Final[dict[Severity, str]] = {"error": "error", "warning": "warning", "info": "notice"}
 

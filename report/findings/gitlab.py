@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
-from models.documents.findings.audit import Severity
-from report.findings.outcomes import DOES_NOT_FIT, STREAM, Outcome, Report
-from report.findings.places import path, place
+from kubestow.models.documents.findings.audit import Severity
+from kubestow.report.findings.outcomes import DOES_NOT_FIT, STREAM, Outcome, Report
+from kubestow.report.findings.places import path, place
 
 _SEVERITIES: Final[dict[Severity, str]] = {"error": "critical", "warning": "minor", "info": "info"}
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import xml.etree.ElementTree as ET
 
-from report.documents.output import one_line
-from report.findings.outcomes import Outcome, Report, Rule
-from report.findings.places import path, place
+from kubestow.report.documents.output import one_line
+from kubestow.report.findings.outcomes import Outcome, Report, Rule
+from kubestow.report.findings.places import path, place
 
 
 def junit(report: Report) -> bytes:

@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 
-from models.documents.findings.audit import SEVERITIES, Audit, Severity
-from models.documents.findings.check import Check, Fault, Position
-from models.documents.placement import SnapshotRef, Unmodelled
-from models.snapshot.sources import STDIN
-from report.documents.output import one_line
+from kubestow.models.documents.findings.audit import SEVERITIES, Audit, Severity
+from kubestow.models.documents.findings.check import Check, Fault, Position
+from kubestow.models.documents.placement import SnapshotRef, Unmodelled
+from kubestow.models.snapshot.sources import STDIN
+from kubestow.report.documents.output import one_line
 
 
 class Rule(Protocol):

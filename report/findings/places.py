@@ -6,9 +6,9 @@ from pathlib import PurePath
 from typing import Final
 from urllib.parse import quote
 
-from models.documents.findings.check import Position
-from models.snapshot.sources import STDIN
-from report.findings.outcomes import STREAM, Outcome, Report
+from kubestow.models.documents.findings.check import Position
+from kubestow.models.snapshot.sources import STDIN
+from kubestow.report.findings.outcomes import STREAM, Outcome, Report
 
 #: What a URI may hold as it is beside letters and digits (RFC 3986, pchar and the slash), but for the colon: before the first slash it
 #: would end a scheme.

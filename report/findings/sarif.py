@@ -8,10 +8,10 @@ from typing import Any, Final
 
 import msgspec
 
-from models.documents.findings.audit import Severity
-from report.documents.output import one_line
-from report.findings.outcomes import FitRule, Outcome, Report, Rule
-from report.findings.places import place, uri
+from kubestow.models.documents.findings.audit import Severity
+from kubestow.report.documents.output import one_line
+from kubestow.report.findings.outcomes import FitRule, Outcome, Report, Rule
+from kubestow.report.findings.places import place, uri
 
 #: Where the pages of the documentation are, laid out as in the repository.
 SITE: Final = "https://kubestow.dev/"

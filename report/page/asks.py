@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from models.kube import objects, pod_requests
-from models.kube.feature_gates import FeatureGates
-from models.kube.objects import Pod
-from models.kube.pod_spec import host_ports, required_features
-from report.documents import numbers
-from report.page import words
+from kubestow.models.kube import objects, pod_requests
+from kubestow.models.kube.feature_gates import FeatureGates
+from kubestow.models.kube.objects import Pod
+from kubestow.models.kube.pod_spec import host_ports, required_features
+from kubestow.report.documents import numbers
+from kubestow.report.page import words
 
 #: Resources that a shape shows apart.
 _SHOWN: Final = ("cpu", "memory")

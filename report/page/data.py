@@ -6,23 +6,23 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from models.documents.capacity import Capacity
-from models.documents.findings.audit import Audit
-from models.documents.placement import Cause, Placement, SnapshotRef
-from models.documents.policy import DEFAULT
-from models.documents.rebalance_plan import RebalancePlan
-from models.documents.upgrade import Upgrade
-from models.snapshot import scope
-from models.snapshot.snapshot import Snapshot
-from report.documents.origin import origin
-from report.documents.output import one_line
-from report.documents.results import Violation
-from report.page import devices, nodes, owners, places, pods, summary
-from report.page.shapes import Shapes
-from report.page.unplaced import unplaced
+from kubestow.models.documents.capacity import Capacity
+from kubestow.models.documents.findings.audit import Audit
+from kubestow.models.documents.placement import Cause, Placement, SnapshotRef
+from kubestow.models.documents.policy import DEFAULT
+from kubestow.models.documents.rebalance_plan import RebalancePlan
+from kubestow.models.documents.upgrade import Upgrade
+from kubestow.models.snapshot import scope
+from kubestow.models.snapshot.snapshot import Snapshot
+from kubestow.report.documents.origin import origin
+from kubestow.report.documents.output import one_line
+from kubestow.report.documents.results import Violation
+from kubestow.report.page import devices, nodes, owners, places, pods, summary
+from kubestow.report.page.shapes import Shapes
+from kubestow.report.page.unplaced import unplaced
 
 if TYPE_CHECKING:  # numpy takes longer to import than a page to make
-    from solver.explain.per_node import PodVerdict
+    from kubestow.solver.explain.per_node import PodVerdict
 
 #: Characters of one text. A result document may hold anything, and no sentence is longer.
 LONGEST: Final = 4_000
@@ -42,14 +42,14 @@ def build(
 ) -> dict[str, Any]:
     """Return the data of the page for a snapshot and, where there is one, a result of it.
 
-    ``snapshot``: with the result's what-if edits, manifests and (:func:`report.page.places.with_new_pods`) new pods of its rollout;
-    ``original``: as it was before them, which tells added nodes and pods. ``violations``: what the checker has against the result;
+    ``snapshot``: with the result's what-if edits, manifests and (:func:`kubestow.report.page.places.with_new_pods`) new pods of its
+    rollout; ``original``: as it was before them, which tells added nodes and pods. ``violations``: what the checker has against the result;
     ``verdicts`` and ``causes``: what is judged of pending pods where no result says it; ``audit``: what is found in the snapshot then.
     ``capacity``: the document about capacity that ``result`` stands in for on the map.
 
     Columns (``nodes``, ``pods``, ``groups``, ``usage``) are lists of equal length; amounts are mCPU and bytes. ``place`` and ``usage``
-    have a list for each of ``views``. More than :data:`report.page.pods.SINGLE` pods are ``groups``, of which only those that change or
-    wait are ``named``. ``devices`` is there where nodes or claims have some. All texts are printable and on one line.
+    have a list for each of ``views``. More than :data:`kubestow.report.page.pods.SINGLE` pods are ``groups``, of which only those that
+    change or wait are ``named``. ``devices`` is there where nodes or claims have some. All texts are printable and on one line.
 
     Raises:
         InputError: the result names pods or nodes that the snapshot lacks, or a quantity cannot be read.
@@ -121,7 +121,7 @@ def _of_result(
 
 def _about_capacity(data: dict[str, Any], snapshot: Snapshot, document: Capacity) -> None:
     """Add what a document about capacity says, instead of what does not hold of the result that stands in for it (changed)."""
-    from report.page.capacity.panel import panel
+    from kubestow.report.page.capacity.panel import panel
 
     found = data["capacity"] = panel(snapshot, document)
     said = data["summary"]

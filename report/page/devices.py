@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping
 from math import ceil
 from typing import Any, Final, NamedTuple
 
-from models.documents.placement import Assignment, DeviceResult, Placement, RolloutPod
-from models.kube import objects, quantity
-from models.kube.device_objects import DeviceRequestAllocationResult, ResourceClaim, owning_pod, pod_identity
-from models.kube.selectors import NodeTable
-from models.snapshot.snapshot import InputError, Snapshot
-from report.page.places import Places, Result
+from kubestow.models.documents.placement import Assignment, DeviceResult, Placement, RolloutPod
+from kubestow.models.kube import objects, quantity
+from kubestow.models.kube.device_objects import DeviceRequestAllocationResult, ResourceClaim, owning_pod, pod_identity
+from kubestow.models.kube.selectors import NodeTable
+from kubestow.models.snapshot.snapshot import InputError, Snapshot
+from kubestow.report.page.places import Places, Result
 
 #: When something is taken: without the result, with it.
 BEFORE: Final = 1
@@ -48,7 +48,7 @@ def columns(snapshot: Snapshot, result: Result, places: Places, *, grouped: bool
     rows = _rows(snapshot, result, places)
     if not (snapshot.resource_slices or rows):
         return None
-    from models.devices.read import inventory  # snapshots without devices import nothing of them
+    from kubestow.models.devices.read import inventory  # snapshots without devices import nothing of them
 
     found = inventory(snapshot, NodeTable(snapshot.nodes), reads=())
     ids = dict(found.units)

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from models.documents.policy import Policy, node_topologies
-from models.documents.rebalance_plan import RebalancePlan
-from models.kube import objects, quantity
-from models.kube.pod_requests import allocatable
-from models.numa.node_topology import NumaTree, TopologyError, tree
-from models.snapshot.snapshot import InputError, Snapshot
-from models.workloads import daemon_sets
-from report.documents import numbers
-from report.documents.node_rows import zone_of
-from report.page import words
-from report.page.places import Places, Result
+from kubestow.models.documents.policy import Policy, node_topologies
+from kubestow.models.documents.rebalance_plan import RebalancePlan
+from kubestow.models.kube import objects, quantity
+from kubestow.models.kube.pod_requests import allocatable
+from kubestow.models.numa.node_topology import NumaTree, TopologyError, tree
+from kubestow.models.snapshot.snapshot import InputError, Snapshot
+from kubestow.models.workloads import daemon_sets
+from kubestow.report.documents import numbers
+from kubestow.report.documents.node_rows import zone_of
+from kubestow.report.page import words
+from kubestow.report.page.places import Places, Result
 
 UNSCHEDULABLE: Final = 1
 CONTROL_PLANE: Final = 2

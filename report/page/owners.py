@@ -7,10 +7,10 @@ from typing import Final
 
 import msgspec
 
-from models.kube import objects
-from models.snapshot.scope import is_mirror
-from models.snapshot.snapshot import Snapshot
-from models.workloads.ownership import Owners
+from kubestow.models.kube import objects
+from kubestow.models.snapshot.scope import is_mirror
+from kubestow.models.snapshot.snapshot import Snapshot
+from kubestow.models.workloads.ownership import Owners
 
 _encoder: Final = msgspec.json.Encoder(order="deterministic")
 
@@ -18,8 +18,8 @@ _encoder: Final = msgspec.json.Encoder(order="deterministic")
 def of_pods(snapshot: Snapshot, pods: Sequence[objects.Pod]) -> tuple[list[tuple[str, str]], list[int]]:
     """Return the workloads as (``Kind namespace/name``, namespace), by first pod, and the place in that list of each pod's workload.
 
-    A ReplicaSet stands for its Deployment (:class:`models.workloads.ownership.Owners`). Static pods are one workload over all nodes; bare
-    pods of equal labels and spec are one.
+    A ReplicaSet stands for its Deployment (:class:`kubestow.models.workloads.ownership.Owners`). Static pods are one workload over all
+    nodes; bare pods of equal labels and spec are one.
     """
     owners = Owners(snapshot)
     names: list[tuple[str, str]] = []

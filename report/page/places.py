@@ -6,14 +6,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-from models.documents.placement import Placement
-from models.documents.rebalance_plan import Eviction, Move, RebalancePlan
-from models.kube import objects
-from models.kube.lenient_decode import shorten
-from models.snapshot.snapshot import InputError, Snapshot
-from models.workloads.rollout_input import kind_of, read
-from models.workloads.updates.update_input import read_update
-from report.page.owners import of_pods
+from kubestow.models.documents.placement import Placement
+from kubestow.models.documents.rebalance_plan import Eviction, Move, RebalancePlan
+from kubestow.models.kube import objects
+from kubestow.models.kube.lenient_decode import shorten
+from kubestow.models.snapshot.snapshot import InputError, Snapshot
+from kubestow.models.workloads.rollout_input import kind_of, read
+from kubestow.models.workloads.updates.update_input import read_update
+from kubestow.report.page.owners import of_pods
 
 PLAIN: Final = 0
 PLACED: Final = 1

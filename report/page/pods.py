@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from models.kube import objects
-from report.page.places import EVICTED, MOVED, PENDING, Places
-from report.page.shapes import Shapes
+from kubestow.models.kube import objects
+from kubestow.report.page.places import EVICTED, MOVED, PENDING, Places
+from kubestow.report.page.shapes import Shapes
 
 #: More pods than this are shown in groups, and about so many of those that matter most one by one.
 SINGLE: Final = 20_000

@@ -12,7 +12,7 @@ from typing import Any, Final
 from jinja2 import DictLoader, Environment, StrictUndefined
 from markupsafe import Markup
 
-from report.documents.output import one_line
+from kubestow.report.documents.output import one_line
 
 _TEMPLATE: Final = "page.html.j2"
 _STYLE: Final = "style.css"
@@ -65,7 +65,7 @@ def script() -> str:
 
 
 def _folder() -> Any:
-    return resources.files("report.page") / "assets"
+    return resources.files("kubestow.report.page") / "assets"
 
 
 @cache

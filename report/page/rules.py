@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
-from models.cluster.default_spread import DefaultSpread
-from models.documents.policy import Policy
-from models.kube import objects
-from models.kube.objects import Pod
-from models.kube.pod_spec import preferred_terms, required_terms
-from models.kube.selectors import UNSCHEDULABLE_TAINT, Selector, Tolerations, canonical, label_key_requirements, selector_matches
-from models.numa.annotations import has_hints
-from models.numa.container_affinity import AnnotationError, Entry, parse
-from models.numa.container_expressions import Expression
-from models.snapshot.snapshot import Snapshot
-from report.page import asks, words
-from report.page.asks import Rule
-from report.page.ties import SelectorTerm, Ties
+from kubestow.models.cluster.default_spread import DefaultSpread
+from kubestow.models.documents.policy import Policy
+from kubestow.models.kube import objects
+from kubestow.models.kube.objects import Pod
+from kubestow.models.kube.pod_spec import preferred_terms, required_terms
+from kubestow.models.kube.selectors import UNSCHEDULABLE_TAINT, Selector, Tolerations, canonical, label_key_requirements, selector_matches
+from kubestow.models.numa.annotations import has_hints
+from kubestow.models.numa.container_affinity import AnnotationError, Entry, parse
+from kubestow.models.numa.container_expressions import Expression
+from kubestow.models.snapshot.snapshot import Snapshot
+from kubestow.report.page import asks, words
+from kubestow.report.page.asks import Rule
+from kubestow.report.page.ties import SelectorTerm, Ties
 
 #: Tolerations that the API server gives every pod.
 _ALWAYS: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
@@ -34,7 +34,7 @@ class Rules:
 
     def of(self, pod: Pod, request: dict[str, int]) -> list[Rule]:
         """Yield all of them but volumes, gangs, budgets and what other pods' rules say. ``request``: of
-        :func:`models.kube.pod_requests.pod_request`."""
+        :func:`kubestow.models.kube.pod_requests.pod_request`."""
         spec, labels, namespace = pod.spec, pod.metadata.labels, pod.metadata.namespace
         return [
             *asks.priority(spec),

@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from models.disruption.pod_disruption_budgets import budgets
-from models.documents.policy import Policy
-from models.gangs import gangs
-from models.gangs.markers import members
-from models.kube import objects, pod_requests, workload_objects
-from models.kube.pod_spec import required_terms
-from models.kube.selectors import canonical
-from models.snapshot.scope import Scope
-from models.snapshot.snapshot import InputError, Snapshot
-from report.documents.output import counted
-from report.page import words
-from report.page.asks import Rule
-from report.page.rules import Rules
-from report.page.storage import Storage
-from report.page.ties import MANY, SelectorTerm, Ties
+from kubestow.models.disruption.pod_disruption_budgets import budgets
+from kubestow.models.documents.policy import Policy
+from kubestow.models.gangs import gangs
+from kubestow.models.gangs.markers import members
+from kubestow.models.kube import objects, pod_requests, workload_objects
+from kubestow.models.kube.pod_spec import required_terms
+from kubestow.models.kube.selectors import canonical
+from kubestow.models.snapshot.scope import Scope
+from kubestow.models.snapshot.snapshot import InputError, Snapshot
+from kubestow.report.documents.output import counted
+from kubestow.report.page import words
+from kubestow.report.page.asks import Rule
+from kubestow.report.page.rules import Rules
+from kubestow.report.page.storage import Storage
+from kubestow.report.page.ties import MANY, SelectorTerm, Ties
 
 Request = dict[str, int]
 
@@ -162,7 +162,7 @@ class Shapes:
 
     def _key(self, i: int, pod: objects.Pod) -> tuple[Any, ...]:
         """Return a key that differs for pods that may have different shapes, at little cost: equal parts are one object
-        (models.snapshot.interning)."""
+        (kubestow.models.snapshot.interning)."""
         spec, metadata = pod.spec, pod.metadata
         return (
             self._ties.of_pod[i], id(self.request(pod)), id(spec.containers), id(spec.initContainers), id(spec.affinity),

@@ -1,6 +1,6 @@
 """What a pod's persistent volume claims mean for its node, in words; claims of one kind read alike, so that replicas share a shape.
 
-Source: pkg/scheduler/framework/plugins/{volumebinding,volumezone,volumerestrictions}, as :mod:`models.cluster.volumes` reads them.
+Source: pkg/scheduler/framework/plugins/{volumebinding,volumezone,volumerestrictions}, as :mod:`kubestow.models.cluster.volumes` reads them.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
-from models.kube import objects, storage_objects
-from models.kube.pod_spec import NO_PROVISIONER, SELECTED_NODE, claim_keys, named_claims
-from models.snapshot.snapshot import Snapshot
-from report.page import words
-from report.page.asks import Rule
+from kubestow.models.kube import objects, storage_objects
+from kubestow.models.kube.pod_spec import NO_PROVISIONER, SELECTED_NODE, claim_keys, named_claims
+from kubestow.models.snapshot.snapshot import Snapshot
+from kubestow.report.page import words
+from kubestow.report.page.asks import Rule
 
 #: Labels of a volume that tie it to a place.
 _PLACES: Final = (

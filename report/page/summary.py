@@ -9,24 +9,24 @@ from typing import Any, Final
 
 import msgspec
 
-from models.cluster import unmodelled
-from models.documents.findings.audit import Audit
-from models.documents.placement import FamilyResult, Placement, SearchPoint, TierResult, Unmodelled
-from models.documents.policy import Policy
-from models.documents.rebalance_plan import RebalancePlan
-from models.edits import edits
-from models.kube.objects import pod_key
-from models.snapshot.scope import Scope
-from models.snapshot.snapshot import InputError, Snapshot
-from report.documents.numbers import percent
-from report.documents.output import counted
-from report.documents.results import Violation
-from report.documents.status_words import status_words
-from report.documents.tier_words import gap_text, tier_words
-from report.page import words
-from report.page.nodes import left_to_drain
-from report.page.owners import short
-from report.page.places import GATED, MOVED, PENDING, Places, Result
+from kubestow.models.cluster import unmodelled
+from kubestow.models.documents.findings.audit import Audit
+from kubestow.models.documents.placement import FamilyResult, Placement, SearchPoint, TierResult, Unmodelled
+from kubestow.models.documents.policy import Policy
+from kubestow.models.documents.rebalance_plan import RebalancePlan
+from kubestow.models.edits import edits
+from kubestow.models.kube.objects import pod_key
+from kubestow.models.snapshot.scope import Scope
+from kubestow.models.snapshot.snapshot import InputError, Snapshot
+from kubestow.report.documents.numbers import percent
+from kubestow.report.documents.output import counted
+from kubestow.report.documents.results import Violation
+from kubestow.report.documents.status_words import status_words
+from kubestow.report.documents.tier_words import gap_text, tier_words
+from kubestow.report.page import words
+from kubestow.report.page.nodes import left_to_drain
+from kubestow.report.page.owners import short
+from kubestow.report.page.places import GATED, MOVED, PENDING, Places, Result
 
 #: Entries of a list that are shown one by one.
 _LISTED: Final = 1_000

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from models.kube import objects
-from models.kube.selectors import Requirement, Selector, canonical, label_key_requirements, selector_matches
-from models.snapshot.snapshot import Snapshot
+from kubestow.models.kube import objects
+from kubestow.models.kube.selectors import Requirement, Selector, canonical, label_key_requirements, selector_matches
+from kubestow.models.snapshot.snapshot import Snapshot
 
 #: A rule that matches more workloads than this names none: it would name nearly all.
 MANY: Final = 100

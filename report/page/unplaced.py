@@ -7,13 +7,13 @@ import shlex
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from models.documents.placement import Cause, Placement, Remedy, Unplaced
-from report.documents.output import counted
-from report.documents.results import nodes_per_rule
-from report.page.places import Result
+from kubestow.models.documents.placement import Cause, Placement, Remedy, Unplaced
+from kubestow.report.documents.output import counted
+from kubestow.report.documents.results import nodes_per_rule
+from kubestow.report.page.places import Result
 
 if TYPE_CHECKING:  # numpy takes longer to import than a page to make
-    from solver.explain.per_node import PodVerdict
+    from kubestow.solver.explain.per_node import PodVerdict
 
 #: Pods named in one group; groups told.
 _NAMED: Final = 50

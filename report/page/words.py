@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from models.kube import objects, quantity
-from models.kube.selectors import Requirement, Selector
-from report.documents import numbers
-from report.documents.output import some
+from kubestow.models.kube import objects, quantity
+from kubestow.models.kube.selectors import Requirement, Selector
+from kubestow.report.documents import numbers
+from kubestow.report.documents.output import some
 
 #: Values and names listed in one phrase.
 _LISTED: Final = 8

@@ -1,3 +1,3 @@
-"""Results as tables for people, and progress while a search runs. Enter at :mod:`report.terminal.placement`,
-:mod:`report.terminal.rebalance_plan`, :mod:`report.terminal.answers` or :mod:`report.terminal.findings.audit`. May import
-:mod:`report.documents`, ``models`` and types of ``solver``."""
+"""Results as tables for people, and progress while a search runs. Enter at :mod:`kubestow.report.terminal.placement`,
+:mod:`kubestow.report.terminal.rebalance_plan`, :mod:`kubestow.report.terminal.answers` or :mod:`kubestow.report.terminal.findings.audit`.
+May import :mod:`kubestow.report.documents`, ``models`` and types of ``solver``."""

@@ -9,21 +9,21 @@ from rich.console import RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from models.documents.fit import Fit
-from models.documents.placement import Placement
-from models.documents.rebalance_plan import RebalancePlan
-from models.documents.survival import Survival
-from models.documents.upgrade import Upgrade
-from report.documents.output import counted
-from report.documents.results import Result, Violation, nodes_per_rule
-from report.terminal.canvas import Surface, grid, inset, plain
-from report.terminal.columns import Name
-from report.terminal.placement import examples
-from report.terminal.workloads import pods_and_workloads
+from kubestow.models.documents.fit import Fit
+from kubestow.models.documents.placement import Placement
+from kubestow.models.documents.rebalance_plan import RebalancePlan
+from kubestow.models.documents.survival import Survival
+from kubestow.models.documents.upgrade import Upgrade
+from kubestow.report.documents.output import counted
+from kubestow.report.documents.results import Result, Violation, nodes_per_rule
+from kubestow.report.terminal.canvas import Surface, grid, inset, plain
+from kubestow.report.terminal.columns import Name
+from kubestow.report.terminal.placement import examples
+from kubestow.report.terminal.workloads import pods_and_workloads
 
 if TYPE_CHECKING:  # numpy takes longer to import than an answer to print
-    from solver.explain.affinity_matrix import Matrix
-    from solver.explain.per_node import PodVerdict
+    from kubestow.solver.explain.affinity_matrix import Matrix
+    from kubestow.solver.explain.per_node import PodVerdict
 
 #: A matrix wider than this is listed pair by pair.
 _MATRIX = 8

@@ -14,9 +14,9 @@ from rich.console import Console, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from report.documents.numbers import amount
-from report.documents.output import one_line
-from report.terminal.columns import Bar, Grid, folded
+from kubestow.report.documents.numbers import amount
+from kubestow.report.documents.output import one_line
+from kubestow.report.terminal.columns import Bar, Grid, folded
 
 #: Columns where there is no terminal to ask.
 _WIDTH: Final = 100

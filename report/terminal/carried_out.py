@@ -8,10 +8,10 @@ from typing import Final
 from rich.console import RenderableType
 from rich.text import Text
 
-from models.documents.answers import CarriedOut
-from report.documents.output import counted
-from report.terminal.canvas import Surface, grid, heading, inset, listed, more, plain
-from report.terminal.columns import Name
+from kubestow.models.documents.answers import CarriedOut
+from kubestow.report.documents.output import counted
+from kubestow.report.terminal.canvas import Surface, grid, heading, inset, listed, more, plain
+from kubestow.report.terminal.columns import Name
 
 #: Lines of a list that are shown, unless all are asked for.
 _LINES: Final = 50

@@ -7,14 +7,14 @@ from collections.abc import Iterator
 from rich.console import RenderableType
 from rich.text import Text
 
-from models.documents.placement import Placement
-from models.documents.rebalance_plan import RebalancePlan
-from models.snapshot.snapshot import Snapshot
-from report.documents.output import counted
-from report.terminal.canvas import Surface
-from report.terminal.placement import assignments
-from report.terminal.plan_waves import waves
-from report.terminal.rebalance_plan import verdict
+from kubestow.models.documents.placement import Placement
+from kubestow.models.documents.rebalance_plan import RebalancePlan
+from kubestow.models.snapshot.snapshot import Snapshot
+from kubestow.report.documents.output import counted
+from kubestow.report.terminal.canvas import Surface
+from kubestow.report.terminal.placement import assignments
+from kubestow.report.terminal.plan_waves import waves
+from kubestow.report.terminal.rebalance_plan import verdict
 
 
 def line(result: Placement | RebalancePlan) -> str:

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from rich.console import RenderableType
 from rich.text import Text
 
-from models.documents.placement import Cause, GangResult
-from report.documents.output import counted
-from report.terminal.canvas import grid, heading, inset, plain
-from report.terminal.columns import Name
-from report.terminal.workloads import pods_and_workloads
+from kubestow.models.documents.placement import Cause, GangResult
+from kubestow.report.documents.output import counted
+from kubestow.report.terminal.canvas import grid, heading, inset, plain
+from kubestow.report.terminal.columns import Name
+from kubestow.report.terminal.workloads import pods_and_workloads
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,8 @@ from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
-from report.documents.numbers import percent
-from report.documents.output import one_line
+from kubestow.report.documents.numbers import percent
+from kubestow.report.documents.output import one_line
 
 #: Blanks between columns, and in front of what goes below the first column.
 GAP: Final = 2

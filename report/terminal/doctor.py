@@ -8,9 +8,9 @@ from typing import Final
 from rich.console import RenderableType
 from rich.text import Text
 
-from models.documents.doctor import Doctor
-from report.documents.output import counted
-from report.terminal.canvas import Surface, grid, plain
+from kubestow.models.documents.doctor import Doctor
+from kubestow.report.documents.output import counted
+from kubestow.report.terminal.canvas import Surface, grid, plain
 
 _STYLES: Final = {"ok": "green", "note": "yellow", "failed": "red"}
 

@@ -8,12 +8,12 @@ from functools import partial
 from rich.console import RenderableType
 from rich.text import Text
 
-from models.documents.answers import NodeRow, NodeTable
-from models.kube import quantity
-from report.documents.numbers import amount, percent
-from report.documents.output import counted
-from report.terminal.canvas import Surface, bar, grid, plain
-from report.terminal.columns import Bar, Cell, Grid, Name
+from kubestow.models.documents.answers import NodeRow, NodeTable
+from kubestow.models.kube import quantity
+from kubestow.report.documents.numbers import amount, percent
+from kubestow.report.documents.output import counted
+from kubestow.report.terminal.canvas import Surface, bar, grid, plain
+from kubestow.report.terminal.columns import Bar, Cell, Grid, Name
 
 _SHOWN = ("cpu", "memory", "pods")
 

@@ -10,21 +10,21 @@ from typing import Final, Protocol
 from rich.console import RenderableType
 from rich.text import Text
 
-from models.documents.placement import Assignment, Placement, Preferences, Unmodelled, Unplaced
-from models.documents.rebalance_plan import RebalancePlan
-from models.kube.objects import pod_key
-from models.snapshot.snapshot import Snapshot
-from report.documents import devices
-from report.documents.node_rows import zone_of
-from report.documents.output import counted
-from report.documents.status_words import status_words
-from report.documents.tier_words import gap_text, tier_words
-from report.terminal.canvas import Surface, bar, grid, heading, inset, listed, more, plain
-from report.terminal.causes import causes, gangs
-from report.terminal.columns import Cell, Grid, Name
-from report.terminal.rollout import rollout
-from report.terminal.usage import RESOURCES, Usage, per_node, per_zone
-from report.terminal.workloads import added, added_pods, owners, pods_and_workloads
+from kubestow.models.documents.placement import Assignment, Placement, Preferences, Unmodelled, Unplaced
+from kubestow.models.documents.rebalance_plan import RebalancePlan
+from kubestow.models.kube.objects import pod_key
+from kubestow.models.snapshot.snapshot import Snapshot
+from kubestow.report.documents import devices
+from kubestow.report.documents.node_rows import zone_of
+from kubestow.report.documents.output import counted
+from kubestow.report.documents.status_words import status_words
+from kubestow.report.documents.tier_words import gap_text, tier_words
+from kubestow.report.terminal.canvas import Surface, bar, grid, heading, inset, listed, more, plain
+from kubestow.report.terminal.causes import causes, gangs
+from kubestow.report.terminal.columns import Cell, Grid, Name
+from kubestow.report.terminal.rollout import rollout
+from kubestow.report.terminal.usage import RESOURCES, Usage, per_node, per_zone
+from kubestow.report.terminal.workloads import added, added_pods, owners, pods_and_workloads
 
 #: Above this many nodes they are summed by zone, and only the fullest are listed.
 _MANY_NODES: Final = 40

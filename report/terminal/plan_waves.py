@@ -11,12 +11,12 @@ from typing import Final
 from rich.console import RenderableType
 from rich.text import Text
 
-from models.documents.rebalance_plan import Eviction, Move, RebalancePlan
-from models.kube.objects import controller_of, pod_key
-from models.snapshot.snapshot import Snapshot
-from report.documents.output import counted, some
-from report.terminal.canvas import Surface, grid, heading, inset, more, plain
-from report.terminal.columns import GAP, NOTHING, Common
+from kubestow.models.documents.rebalance_plan import Eviction, Move, RebalancePlan
+from kubestow.models.kube.objects import controller_of, pod_key
+from kubestow.models.snapshot.snapshot import Snapshot
+from kubestow.report.documents.output import counted, some
+from kubestow.report.terminal.canvas import Surface, grid, heading, inset, more, plain
+from kubestow.report.terminal.columns import GAP, NOTHING, Common
 
 #: Lines listed; nodes named that the pods of one line leave.
 _LINES: Final = 300

@@ -9,14 +9,14 @@ from abc import ABC, abstractmethod
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
-from report.documents.output import one_line
-from report.documents.tier_words import gap_text
+from kubestow.report.documents.output import one_line
+from kubestow.report.documents.tier_words import gap_text
 
 if TYPE_CHECKING:
     from rich.live import Live
     from rich.text import Text
 
-    from solver.runtime.options import Progress
+    from kubestow.solver.runtime.options import Progress
 
 #: Seconds between plain lines of one phase.
 _PAUSE: Final = 5.0

@@ -9,15 +9,15 @@ from typing import Final
 from rich.console import RenderableType
 from rich.text import Text
 
-from models.documents.rebalance_plan import Limits, NodeUse, RebalancePlan
-from models.snapshot.snapshot import Snapshot
-from report.documents.numbers import amount, percent
-from report.documents.output import counted, some
-from report.documents.tier_words import gap_text, tier_words
-from report.terminal.canvas import Surface, grid, heading, inset, more, plain
-from report.terminal.columns import Name, Sized, share, usage_style
-from report.terminal.placement import examples, objective_heading, unmodelled_and_notes
-from report.terminal.plan_waves import waves
+from kubestow.models.documents.rebalance_plan import Limits, NodeUse, RebalancePlan
+from kubestow.models.snapshot.snapshot import Snapshot
+from kubestow.report.documents.numbers import amount, percent
+from kubestow.report.documents.output import counted, some
+from kubestow.report.documents.tier_words import gap_text, tier_words
+from kubestow.report.terminal.canvas import Surface, grid, heading, inset, more, plain
+from kubestow.report.terminal.columns import Name, Sized, share, usage_style
+from kubestow.report.terminal.placement import examples, objective_heading, unmodelled_and_notes
+from kubestow.report.terminal.plan_waves import waves
 
 #: Nodes, obstacles and kinds of unmodelled fields listed one by one.
 _LISTED: Final = 20

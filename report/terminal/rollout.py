@@ -8,8 +8,8 @@ from typing import Final
 from rich.console import RenderableType
 from rich.text import Text
 
-from models.documents.placement import Rollout, Wave
-from report.terminal.canvas import Surface, grid, heading, inset, more, plain
+from kubestow.models.documents.placement import Rollout, Wave
+from kubestow.report.terminal.canvas import Surface, grid, heading, inset, more, plain
 
 #: Waves listed, the last of them at the end, and pods named per cell.
 _WAVES: Final = 20

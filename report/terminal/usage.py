@@ -6,12 +6,12 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Final
 
-from models.documents.placement import Placement
-from models.kube.objects import is_terminal, pod_key
-from models.kube.pod_requests import allocatable, pod_request
-from models.snapshot.snapshot import Snapshot
-from report.documents.node_rows import zone_of
-from report.terminal.columns import share
+from kubestow.models.documents.placement import Placement
+from kubestow.models.kube.objects import is_terminal, pod_key
+from kubestow.models.kube.pod_requests import allocatable, pod_request
+from kubestow.models.snapshot.snapshot import Snapshot
+from kubestow.report.documents.node_rows import zone_of
+from kubestow.report.terminal.columns import share
 
 #: What a table shows: mCPU, bytes, pods.
 RESOURCES: Final = ("cpu", "memory", "pods")

@@ -9,14 +9,14 @@ from typing import Final
 from rich.console import RenderableType
 from rich.text import Text
 
-from models.documents.placement import Placement
-from models.kube.objects import is_terminal, pod_key
-from models.snapshot.snapshot import Snapshot
-from models.workloads.ownership import Owners
-from report.documents.node_rows import zone_of
-from report.documents.output import counted, some
-from report.terminal.canvas import Surface, grid, inset, more, plain
-from report.terminal.columns import Name
+from kubestow.models.documents.placement import Placement
+from kubestow.models.kube.objects import is_terminal, pod_key
+from kubestow.models.snapshot.snapshot import Snapshot
+from kubestow.models.workloads.ownership import Owners
+from kubestow.report.documents.node_rows import zone_of
+from kubestow.report.documents.output import counted, some
+from kubestow.report.terminal.canvas import Surface, grid, inset, more, plain
+from kubestow.report.terminal.columns import Name
 
 #: Workloads, and zones or nodes of one, that are listed.
 _LISTED: Final = 40

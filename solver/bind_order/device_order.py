@@ -1,6 +1,7 @@
 """An order in which first-fit serves all pods of a node that take devices: each next pod is one after which the others can still be served.
 
-What the others may get is planned (:mod:`solver.devices.together`), and planned anew where a pod gets something else than its plan says.
+What the others may get is planned (:mod:`kubestow.solver.devices.together`), and planned anew where a pod gets something else than its plan
+says.
 """
 
 from __future__ import annotations
@@ -9,13 +10,13 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
-from models.cluster.cluster import Cluster
-from solver.devices.together import together
-from solver.rules.base import Rule
-from solver.rules.dynamic_resources import DynamicResources
+from kubestow.models.cluster.cluster import Cluster
+from kubestow.solver.devices.together import together
+from kubestow.solver.rules.base import Rule
+from kubestow.solver.rules.dynamic_resources import DynamicResources
 
 if TYPE_CHECKING:
-    from solver.devices.packing import Taken
+    from kubestow.solver.devices.packing import Taken
 
 #: Pods that are tried, for one node.
 WORK = 400

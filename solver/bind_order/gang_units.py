@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 from typing import TypeVar
 
-from models.cluster.cluster import Cluster
-from solver.rules.base import Rule
-from solver.rules.inter_pod_affinity import InterPodAffinity
-from solver.rules.pod_topology_spread import PodTopologySpread
+from kubestow.models.cluster.cluster import Cluster
+from kubestow.solver.rules.base import Rule
+from kubestow.solver.rules.inter_pod_affinity import InterPodAffinity
+from kubestow.solver.rules.pod_topology_spread import PodTopologySpread
 
 Step = tuple[int, int, int]
 S = TypeVar("S")

@@ -15,17 +15,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from models.cluster.cluster import Cluster, Ints
-from solver.bind_order.device_order import DeviceOrder
-from solver.bind_order.gang_units import Binder
-from solver.devices.supply import supply
-from solver.rules.base import Rule
-from solver.rules.dynamic_resources import DynamicResources
-from solver.rules.graph import connected
-from solver.rules.inter_pod_affinity import InterPodAffinity
-from solver.rules.node_resource_topology import NodeResourceTopologyMatch
-from solver.rules.pod_topology_spread import PodTopologySpread
-from solver.rules.volumes import NodeVolumeLimits, VolumeBinding
+from kubestow.models.cluster.cluster import Cluster, Ints
+from kubestow.solver.bind_order.device_order import DeviceOrder
+from kubestow.solver.bind_order.gang_units import Binder
+from kubestow.solver.devices.supply import supply
+from kubestow.solver.rules.base import Rule
+from kubestow.solver.rules.dynamic_resources import DynamicResources
+from kubestow.solver.rules.graph import connected
+from kubestow.solver.rules.inter_pod_affinity import InterPodAffinity
+from kubestow.solver.rules.node_resource_topology import NodeResourceTopologyMatch
+from kubestow.solver.rules.pod_topology_spread import PodTopologySpread
+from kubestow.solver.rules.volumes import NodeVolumeLimits, VolumeBinding
 
 #: Passes in other orders, where classes are not too many.
 RESTARTS = 20

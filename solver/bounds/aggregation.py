@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from models.cluster.cluster import AffinityTerm, Cluster, Ids, Ints, Spread, domain_sum
-from models.kube.selectors import Bools
-from solver.rules.base import PLENTY
-from solver.rules.batch_quota import single
+from kubestow.models.cluster.cluster import AffinityTerm, Cluster, Ids, Ints, Spread, domain_sum
+from kubestow.models.kube.selectors import Bools
+from kubestow.solver.rules.base import PLENTY
+from kubestow.solver.rules.batch_quota import single
 
 
 @dataclass
@@ -115,7 +115,7 @@ def _skews(cluster: Cluster) -> Iterator[Skew]:
 
 
 def kinds(cluster: Cluster, limits: Ints, rules: Rules) -> Kinds:
-    """Merge the classes; ``limits``: int64[G, N], see :func:`solver.rules.eligibility.possible`."""
+    """Merge the classes; ``limits``: int64[G, N], see :func:`kubestow.solver.rules.eligibility.possible`."""
     marks = np.packbits(rules.marks().T, axis=1)
     nodes = np.packbits(limits > 0, axis=1)
     ids: dict[tuple[object, ...], int] = {}

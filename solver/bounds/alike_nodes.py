@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from models.cluster.cluster import Cluster, Ids, Ints
-from models.kube.selectors import Bools
-from solver.objective.preferences import Objective
-from solver.rules.batch_quota import single
+from kubestow.models.cluster.cluster import Cluster, Ids, Ints
+from kubestow.models.kube.selectors import Bools
+from kubestow.solver.objective.preferences import Objective
+from kubestow.solver.rules.batch_quota import single
 
 if TYPE_CHECKING:
-    from solver.cpsat.model import PlacementModel
+    from kubestow.solver.cpsat.model import PlacementModel
 
 
 def alike_nodes(sub: Cluster, objective: Objective, classes: Sequence[int], limits: Ints) -> tuple[list[Ints], Ints]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from solver.objective.preferences import Objective
-from solver.rules.base import Rule
-from solver.rules.dynamic_resources import DynamicResources
-from solver.rules.graph import connected
+from kubestow.solver.objective.preferences import Objective
+from kubestow.solver.rules.base import Rule
+from kubestow.solver.rules.dynamic_resources import DynamicResources
+from kubestow.solver.rules.graph import connected
 
 
 def groups(objective: Objective, active: Sequence[Rule]) -> list[list[int]]:

@@ -10,17 +10,17 @@ from dataclasses import replace
 
 import numpy as np
 
-from models.cluster.cluster import Cluster, GangGroup, Ints, PodClass
-from solver import rules
-from solver.bounds.node_patterns import MergedNodes, NodePatterns
-from solver.cpsat.cells import Cells
-from solver.objective import encoding
-from solver.objective.preferences import Objective
-from solver.rules.batch_quota import single
-from solver.rules.gang_scheduling import GangScheduling
-from solver.rules.inter_pod_affinity import InterPodAffinity
-from solver.rules.placement_model import build_model
-from solver.rules.pod_topology_spread import PodTopologySpread
+from kubestow.models.cluster.cluster import Cluster, GangGroup, Ints, PodClass
+from kubestow.solver import rules
+from kubestow.solver.bounds.node_patterns import MergedNodes, NodePatterns
+from kubestow.solver.cpsat.cells import Cells
+from kubestow.solver.objective import encoding
+from kubestow.solver.objective.preferences import Objective
+from kubestow.solver.rules.batch_quota import single
+from kubestow.solver.rules.gang_scheduling import GangScheduling
+from kubestow.solver.rules.inter_pod_affinity import InterPodAffinity
+from kubestow.solver.rules.placement_model import build_model
+from kubestow.solver.rules.pod_topology_spread import PodTopologySpread
 
 
 class Coarse:

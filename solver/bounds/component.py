@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from models.cluster.cluster import Ints
+from kubestow.models.cluster.cluster import Ints
 
 if TYPE_CHECKING:
-    from solver.bounds.coarse_model import Coarse
-    from solver.cpsat.linear_sum import Points
-    from solver.cpsat.model import PlacementModel
+    from kubestow.solver.bounds.coarse_model import Coarse
+    from kubestow.solver.cpsat.linear_sum import Points
+    from kubestow.solver.cpsat.model import PlacementModel
 
 #: Seconds that a group gets first; each time it comes up again, twice as many.
 GLANCE = 0.25

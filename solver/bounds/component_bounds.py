@@ -14,22 +14,22 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from models.cluster.cluster import Cluster, Ints, domain_sum
-from solver import rules
-from solver.bounds.alike_nodes import alike_nodes, break_symmetry, in_order
-from solver.bounds.class_groups import groups, parts
-from solver.bounds.component import Component
-from solver.bounds.shared_room import GroupBound, RoomPrices, SharedRoom
-from solver.cpsat.cells import Cells
-from solver.objective.preferences import Objective, PreferenceTerm
-from solver.objective.sparse_placement import Placed
-from solver.rules.base import Rule
-from solver.rules.batch_quota import single
+from kubestow.models.cluster.cluster import Cluster, Ints, domain_sum
+from kubestow.solver import rules
+from kubestow.solver.bounds.alike_nodes import alike_nodes, break_symmetry, in_order
+from kubestow.solver.bounds.class_groups import groups, parts
+from kubestow.solver.bounds.component import Component
+from kubestow.solver.bounds.shared_room import GroupBound, RoomPrices, SharedRoom
+from kubestow.solver.cpsat.cells import Cells
+from kubestow.solver.objective.preferences import Objective, PreferenceTerm
+from kubestow.solver.objective.sparse_placement import Placed
+from kubestow.solver.rules.base import Rule
+from kubestow.solver.rules.batch_quota import single
 
 if TYPE_CHECKING:  # ortools takes longer to import than these bounds without any search to find
-    from solver.bounds.coarse_model import Coarse
-    from solver.bounds.move_costs import MoveCosts
-    from solver.cpsat.run import CpSat
+    from kubestow.solver.bounds.coarse_model import Coarse
+    from kubestow.solver.bounds.move_costs import MoveCosts
+    from kubestow.solver.cpsat.run import CpSat
 
 #: Classes of a group for which a linear program comes before models: of few classes these are solved as soon.
 PROGRAM_FROM = 8
@@ -273,8 +273,8 @@ class Components:
         if len(component.classes) < PROGRAM_FROM and not component.split:
             return
         # OR-tools' linear solvers take longer to import than many a snapshot to solve
-        from solver.bounds.domain_program import DomainProgram
-        from solver.bounds.safe_dual_bounds import best_bound
+        from kubestow.solver.bounds.domain_program import DomainProgram
+        from kubestow.solver.bounds.safe_dual_bounds import best_bound
 
         domains = DomainProgram(self.cluster, self.objective, self.limits, self.left, component.classes)
         made = domains.program()
@@ -320,8 +320,8 @@ class Components:
 
     def _coarse(self, component: Component) -> Coarse | None:
         """Make the next coarse model of a group, finer than the last one (None: there is none)."""
-        from solver.bounds.coarse_model import Coarse
-        from solver.bounds.node_patterns import MOST
+        from kubestow.solver.bounds.coarse_model import Coarse
+        from kubestow.solver.bounds.node_patterns import MOST
 
         classes, before = component.classes, component.coarse
         sub = self.cluster.restricted(classes)
@@ -340,7 +340,7 @@ class Components:
 
     def _coarsely(self, component: Component, coarse: Coarse, cpsat: CpSat, seconds: float, hint: Ints) -> None:
         """Bound a group by its coarse model; what it does not see of single nodes counts as well as it can."""
-        from solver.cpsat.run import OPTIMAL
+        from kubestow.solver.cpsat.run import OPTIMAL
 
         coarse.hint(hint)
         answer = cpsat.run(coarse.encoding.model, seconds, quick=True)
@@ -365,8 +365,8 @@ class Components:
 
     def _encode(self, component: Component) -> bool:
         """Make the full model of a group, unless it is too large."""
-        from solver.objective import encoding as objective_encoding
-        from solver.rules.placement_model import build_model
+        from kubestow.solver.objective import encoding as objective_encoding
+        from kubestow.solver.rules.placement_model import build_model
 
         sub = self.cluster.restricted(component.classes)
         active = rules.build(sub)

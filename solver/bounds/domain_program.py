@@ -16,10 +16,10 @@ from functools import lru_cache
 
 import numpy as np
 
-from models.cluster.cluster import Cluster, Ints, Spread
-from solver.bounds.safe_dual_bounds import Program
-from solver.objective.preferences import Objective
-from solver.rules.batch_quota import single
+from kubestow.models.cluster.cluster import Cluster, Ints, Spread
+from kubestow.solver.bounds.safe_dual_bounds import Program
+from kubestow.solver.objective.preferences import Objective
+from kubestow.solver.rules.batch_quota import single
 
 #: Columns of a program at most: larger ones take longer than other ways to bound their classes.
 MOST_COLUMNS = 60_000

@@ -12,10 +12,10 @@ from math import gcd
 
 import numpy as np
 
-from models.cluster.cluster import Cluster, Ids, Ints
-from models.kube.selectors import Bools
-from solver.bounds.aggregation import Exclusion, Kinds, Rules, Skew
-from solver.bounds.safe_dual_bounds import Program
+from kubestow.models.cluster.cluster import Cluster, Ids, Ints
+from kubestow.models.kube.selectors import Bools
+from kubestow.solver.bounds.aggregation import Exclusion, Kinds, Rules, Skew
+from kubestow.solver.bounds.safe_dual_bounds import Program
 
 #: Nodes that take at most 1, 2, … of the larger pods: so many rounded rows per group and resource.
 ROUNDINGS = 4

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from models.cluster.cluster import Ints
-from solver.cpsat.linear_sum import Points
-from solver.cpsat.model import PlacementModel
+from kubestow.models.cluster.cluster import Ints
+from kubestow.solver.cpsat.linear_sum import Points
+from kubestow.solver.cpsat.model import PlacementModel
 
 
 @dataclass(frozen=True)

@@ -17,14 +17,14 @@ from dataclasses import dataclass, field
 import numpy as np
 from ortools.sat.python import cp_model
 
-from models.cluster.cluster import Ids, Ints
-from models.kube.selectors import Bools
-from solver.cpsat.linear_sum import Points
-from solver.cpsat.model import PlacementModel
-from solver.objective.encoding import DomainGraph, DomainSum
-from solver.objective.preferences import Objective
-from solver.rules.batch_quota import single
-from solver.rules.graph import connected
+from kubestow.models.cluster.cluster import Ids, Ints
+from kubestow.models.kube.selectors import Bools
+from kubestow.solver.cpsat.linear_sum import Points
+from kubestow.solver.cpsat.model import PlacementModel
+from kubestow.solver.objective.encoding import DomainGraph, DomainSum
+from kubestow.solver.objective.preferences import Objective
+from kubestow.solver.rules.batch_quota import single
+from kubestow.solver.rules.graph import connected
 
 #: Variables of a part at most, also where its nodes are merged as far as they can be: what single nodes see is most of what attraction is
 #: worth.

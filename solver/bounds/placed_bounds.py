@@ -15,12 +15,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from models.cluster.cluster import Cluster, Ids, Ints
-from solver.bounds.aggregation import Kinds, Rules, groupings, kinds
-from solver.bounds.linear_relaxation import Relaxation, relax
-from solver.bounds.safe_dual_bounds import best_bound
-from solver.devices.supply import supply
-from solver.rules.eligibility import fits
+from kubestow.models.cluster.cluster import Cluster, Ids, Ints
+from kubestow.solver.bounds.aggregation import Kinds, Rules, groupings, kinds
+from kubestow.solver.bounds.linear_relaxation import Relaxation, relax
+from kubestow.solver.bounds.safe_dual_bounds import best_bound
+from kubestow.solver.devices.supply import supply
+from kubestow.solver.rules.eligibility import fits
 
 #: A grouping of nodes is tried if it has at most this many (kind, group) pairs: more would take minutes and gigabytes for the last pod
 #: in a thousand.
@@ -40,11 +40,11 @@ def placed_bounds(
 ) -> dict[int, int]:
     """Return per priority: pods that no placement exceeds among those with at least ``placed[q]`` pods of every higher priority q.
 
-    ``limits``: int64[G, N], see :func:`solver.rules.eligibility.possible`. ``placed``: the incumbent's pods. ``seconds`` (None: no
+    ``limits``: int64[G, N], see :func:`kubestow.solver.rules.eligibility.possible`. ``placed``: the incumbent's pods. ``seconds`` (None: no
     limit): of
     the clock, or their nominal worth in iterations where ``deterministic``. The bounds are proved in integers, whatever the solver's
-    rounding and wherever it was stopped: see :mod:`solver.bounds.safe_dual_bounds`. None of them is above the sum of
-    :func:`solver.rules.eligibility.fits`.
+    rounding and wherever it was stopped: see :mod:`kubestow.solver.bounds.safe_dual_bounds`. None of them is above the sum of
+    :func:`kubestow.solver.rules.eligibility.fits`.
     """
     started = time.monotonic()
     bounds = cluster.per_priority(fits(cluster, limits))

@@ -20,8 +20,8 @@ from ortools.math_opt import model_pb2
 from ortools.math_opt.python import mathopt
 from ortools.util.python.solve_interrupter import SolveInterrupter
 
-from models.cluster.cluster import Ints
-from models.kube.selectors import Bools
+from kubestow.models.cluster.cluster import Ints
+from kubestow.models.kube.selectors import Bools
 
 Floats = NDArray[np.float64]
 #: Sums of integer products stay below this power of two.

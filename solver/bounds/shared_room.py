@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from models.cluster.cluster import Cluster, Ids, Ints, domain_sum
-from models.kube.selectors import Bools
-from solver.bounds.alike_nodes import numbered
+from kubestow.models.cluster.cluster import Cluster, Ids, Ints, domain_sum
+from kubestow.models.kube.selectors import Bools
+from kubestow.solver.bounds.alike_nodes import numbered
 
 if TYPE_CHECKING:  # OR-tools' linear solvers take longer to import than many a snapshot to solve
-    from solver.bounds.safe_dual_bounds import Program
-    from solver.cpsat.run import CpSat
+    from kubestow.solver.bounds.safe_dual_bounds import Program
+    from kubestow.solver.cpsat.run import CpSat
 
 #: Columns of a program at most: larger ones take seconds.
 MOST_COLUMNS = 60_000
@@ -88,7 +88,7 @@ class SharedRoom:
         made = None if self._table is None else _Columns(self._table, groups)
         if made is None or made.size > MOST_COLUMNS or not made.tight or made.all_fit():
             return None
-        from solver.bounds.safe_dual_bounds import SIMPLEX_LIMIT, best_bound, optimum
+        from kubestow.solver.bounds.safe_dual_bounds import SIMPLEX_LIMIT, best_bound, optimum
 
         program, worth = made.program()
         cpsat.deadline.charge(len(program.rows) / NONZEROS_PER_SECOND)
@@ -208,7 +208,7 @@ class _Columns:
 
     def program(self) -> tuple[Program, Ints]:
         """Return the program and what its columns are worth: rows of room first."""
-        from solver.bounds.safe_dual_bounds import Program
+        from kubestow.solver.bounds.safe_dual_bounds import Program
 
         table, first = self._table, self._first
         which, kinds = np.nonzero(self._upper)

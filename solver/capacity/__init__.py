@@ -1,5 +1,5 @@
 """Questions of capacity: how many fit, which nodes to buy, what survives a failure, whether an upgrade gets through.
 
 Enter at the module of each package that is called like it (``fit.fit``, ``size.size``, ``survive.survive``, ``upgrade.upgrade``). They use
-:mod:`solver.solve` and :mod:`solver.rebalance`, and have their results judged by the checker.
+:mod:`kubestow.solver.solve` and :mod:`kubestow.solver.rebalance`, and have their results judged by the checker.
 """

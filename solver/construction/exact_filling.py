@@ -1,10 +1,10 @@
 """All pods placed where hardly anything may be left over: a pattern for each node first, then pods of the sizes in it.
 
 A node that may waste no more than all nodes together can only be filled in some ways, often a few hundred
-(:mod:`solver.construction.full_patterns`). One is chosen for each node such that together they have as many pods of each size as there
-are: drawn at random, more often where that brings the sums to what is wanted (exponential tilting), then mended three nodes at a time,
-where sums of two patterns are looked up. Then nodes offer places for pods of a size instead of resources, and construction and repair deal
-them out to the classes, under all rules. Where that fails, other patterns are chosen.
+(:mod:`kubestow.solver.construction.full_patterns`). One is chosen for each node such that together they have as many pods of each size as
+there are: drawn at random, more often where that brings the sums to what is wanted (exponential tilting), then mended three nodes at a
+time, where sums of two patterns are looked up. Then nodes offer places for pods of a size instead of resources, and construction and repair
+deal them out to the classes, under all rules. Where that fails, other patterns are chosen.
 
 Sources: Gilmore and Gomory, patterns of cutting stock, doi:10.1287/opre.9.6.849; Horowitz and Sahni, sums looked up in lists of sums,
 doi:10.1145/321812.321823.
@@ -18,15 +18,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from models.cluster.cluster import Cluster, Ints, domain_sum
-from models.kube.selectors import Bools
-from solver import rules
-from solver.construction.full_patterns import Listing, Sizes, full_patterns, sizes_of
-from solver.construction.greedy import construct
-from solver.construction.repair import repair
-from solver.rules.eligibility import fits
-from solver.runtime.options import Options
-from solver.runtime.run_context import RunContext
+from kubestow.models.cluster.cluster import Cluster, Ints, domain_sum
+from kubestow.models.kube.selectors import Bools
+from kubestow.solver import rules
+from kubestow.solver.construction.full_patterns import Listing, Sizes, full_patterns, sizes_of
+from kubestow.solver.construction.greedy import construct
+from kubestow.solver.construction.repair import repair
+from kubestow.solver.rules.eligibility import fits
+from kubestow.solver.runtime.options import Options
+from kubestow.solver.runtime.run_context import RunContext
 
 Floats = NDArray[np.float64]
 

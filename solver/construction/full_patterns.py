@@ -13,9 +13,9 @@ from typing import TypeAlias
 
 import numpy as np
 
-from models.cluster.cluster import Cluster, Ints
-from models.kube.selectors import Bools
-from solver.rules.eligibility import fits
+from kubestow.models.cluster.cluster import Cluster, Ints
+from kubestow.models.kube.selectors import Bools
+from kubestow.solver.rules.eligibility import fits
 
 #: Sizes, and cells of one table, beyond which nothing is listed.
 SIZES, CELLS = 64, 4_000_000

@@ -8,13 +8,13 @@ from typing import Protocol
 
 import numpy as np
 
-from models.cluster.cluster import Cluster, GangGroup, Ints
-from models.kube.selectors import Bools
-from solver.bind_order.gang_units import Step
-from solver.bind_order.order import order_from
-from solver.rules.inter_pod_affinity import InterPodAffinity
-from solver.rules.node_resources_fit import NodeResourcesFit
-from solver.rules.pod_topology_spread import PodTopologySpread
+from kubestow.models.cluster.cluster import Cluster, GangGroup, Ints
+from kubestow.models.kube.selectors import Bools
+from kubestow.solver.bind_order.gang_units import Step
+from kubestow.solver.bind_order.order import order_from
+from kubestow.solver.rules.inter_pod_affinity import InterPodAffinity
+from kubestow.solver.rules.node_resources_fit import NodeResourcesFit
+from kubestow.solver.rules.pod_topology_spread import PodTopologySpread
 
 #: Domains that are tried for one gang.
 TRIED = 24

@@ -11,19 +11,19 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from models.cluster.cluster import Cluster, Ints
-from models.cluster.compile import compile_cluster
-from models.edits.binding import bound_as
-from models.kube.selectors import Bools
-from models.snapshot.scope import Scope
-from solver import rules
-from solver.construction.exact_filling import fill_exactly
-from solver.construction.greedy import construct
-from solver.construction.repair import repair
-from solver.rules.eligibility import possible
-from solver.rules.inter_pod_affinity import InterPodAffinity
-from solver.runtime.options import Options
-from solver.runtime.run_context import RunContext
+from kubestow.models.cluster.cluster import Cluster, Ints
+from kubestow.models.cluster.compile import compile_cluster
+from kubestow.models.edits.binding import bound_as
+from kubestow.models.kube.selectors import Bools
+from kubestow.models.snapshot.scope import Scope
+from kubestow.solver import rules
+from kubestow.solver.construction.exact_filling import fill_exactly
+from kubestow.solver.construction.greedy import construct
+from kubestow.solver.construction.repair import repair
+from kubestow.solver.rules.eligibility import possible
+from kubestow.solver.rules.inter_pod_affinity import InterPodAffinity
+from kubestow.solver.runtime.options import Options
+from kubestow.solver.runtime.run_context import RunContext
 
 #: Orders that are tried for one domain; domains, and those among them that get a longer repair.
 TRIES, DOMAINS, BEST = 6, 12, 4

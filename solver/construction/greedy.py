@@ -12,22 +12,22 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from models.cluster.cluster import Cluster, Ints
-from models.kube.selectors import Bools
-from solver import rules
-from solver.construction.gang_greedy import chooses_domain, place_gang
-from solver.construction.node_order import NodeOrder
-from solver.devices.supply import supply
-from solver.objective.incremental_score import SoftState
-from solver.rules.base import PLENTY, Rule
-from solver.rules.batch_quota import SHORT, BatchQuota
-from solver.rules.dynamic_resources import DynamicResources
-from solver.rules.eligibility import fits, short
-from solver.rules.inter_pod_affinity import InterPodAffinity
-from solver.rules.node_resources_fit import NodeResourcesFit
-from solver.rules.pod_topology_spread import PodTopologySpread
-from solver.runtime.options import Options
-from solver.runtime.run_context import RunContext
+from kubestow.models.cluster.cluster import Cluster, Ints
+from kubestow.models.kube.selectors import Bools
+from kubestow.solver import rules
+from kubestow.solver.construction.gang_greedy import chooses_domain, place_gang
+from kubestow.solver.construction.node_order import NodeOrder
+from kubestow.solver.devices.supply import supply
+from kubestow.solver.objective.incremental_score import SoftState
+from kubestow.solver.rules.base import PLENTY, Rule
+from kubestow.solver.rules.batch_quota import SHORT, BatchQuota
+from kubestow.solver.rules.dynamic_resources import DynamicResources
+from kubestow.solver.rules.eligibility import fits, short
+from kubestow.solver.rules.inter_pod_affinity import InterPodAffinity
+from kubestow.solver.rules.node_resources_fit import NodeResourcesFit
+from kubestow.solver.rules.pod_topology_spread import PodTopologySpread
+from kubestow.solver.runtime.options import Options
+from kubestow.solver.runtime.run_context import RunContext
 
 Floats = NDArray[np.float64]
 #: What devices count for beside other resources when it is a pod's turn: those that few nodes have, in parts that do not add up to a whole.

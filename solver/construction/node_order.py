@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from models.cluster.cluster import Ints
-from models.kube.selectors import Bools
+from kubestow.models.cluster.cluster import Ints
+from kubestow.models.kube.selectors import Bools
 
 #: With more changes than one in so many nodes, all are sorted again, ...
 SHARE = 16

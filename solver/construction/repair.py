@@ -16,10 +16,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from models.cluster.cluster import Cluster, Ints
-from solver.construction.repair_state import RepairState
-from solver.rules.base import Rule
-from solver.rules.eligibility import fits
+from kubestow.models.cluster.cluster import Cluster, Ints
+from kubestow.solver.construction.repair_state import RepairState
+from kubestow.solver.rules.base import Rule
+from kubestow.solver.rules.eligibility import fits
 
 Floats = NDArray[np.float64]
 
@@ -55,7 +55,7 @@ class Ejection:
 
     Every state between two insertions obeys capacity, ports, anti-affinity, required affinity and spread constraints. Pods that others
     need or that share claims, and pods with zones, never leave their nodes once placed. Whether the result has a bind order is for the
-    caller to find out (``solver.bind_order.order.find_order``), who keeps the old placement otherwise.
+    caller to find out (``kubestow.solver.bind_order.order.find_order``), who keeps the old placement otherwise.
     """
 
     def __init__(self, cluster: Cluster, active: Sequence[Rule], limits: Ints, counts: Ints, *, seed: int) -> None:

@@ -11,16 +11,16 @@ from math import gcd
 import numpy as np
 from numpy.typing import NDArray
 
-from models.cluster.cluster import Cluster, Ints, domain_sum
-from models.kube.selectors import Bools
-from solver.devices.supply import supply
-from solver.devices.together import together
-from solver.rules.base import Rule
-from solver.rules.dynamic_resources import DynamicResources
-from solver.rules.inter_pod_affinity import InterPodAffinity
-from solver.rules.node_ports import NodePorts
-from solver.rules.node_resources_fit import NodeResourcesFit
-from solver.rules.pod_topology_spread import PodTopologySpread
+from kubestow.models.cluster.cluster import Cluster, Ints, domain_sum
+from kubestow.models.kube.selectors import Bools
+from kubestow.solver.devices.supply import supply
+from kubestow.solver.devices.together import together
+from kubestow.solver.rules.base import Rule
+from kubestow.solver.rules.dynamic_resources import DynamicResources
+from kubestow.solver.rules.inter_pod_affinity import InterPodAffinity
+from kubestow.solver.rules.node_ports import NodePorts
+from kubestow.solver.rules.node_resources_fit import NodeResourcesFit
+from kubestow.solver.rules.pod_topology_spread import PodTopologySpread
 
 
 class Exclusions:

@@ -17,11 +17,11 @@ from typing import TypeAlias
 
 import numpy as np
 
-from models.cluster.cluster import Cluster, Ints
-from models.kube.selectors import Bools
-from solver.construction.repair_state import RepairState
-from solver.devices.together import Together, together
-from solver.rules.base import Rule
+from kubestow.models.cluster.cluster import Cluster, Ints
+from kubestow.models.kube.selectors import Bools
+from kubestow.solver.construction.repair_state import RepairState
+from kubestow.solver.devices.together import Together, together
+from kubestow.solver.rules.base import Rule
 
 #: Units of a device, at most.
 FINE = 4096

@@ -9,7 +9,7 @@ from ortools.sat.python import cp_model
 
 
 class Encodes(Protocol):
-    """What an objective needs of :class:`solver.cpsat.model.Encoding`."""
+    """What an objective needs of :class:`kubestow.solver.cpsat.model.Encoding`."""
 
     model: cp_model.CpModel
     x: dict[tuple[int, int], cp_model.IntVar]

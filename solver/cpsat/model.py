@@ -14,19 +14,19 @@ from typing import TYPE_CHECKING
 import numpy as np
 from ortools.sat.python import cp_model
 
-from models.cluster.cluster import Cluster, Ids, Ints
-from solver.cpsat.cells import Cells
-from solver.cpsat.solver import new_solver
+from kubestow.models.cluster.cluster import Cluster, Ids, Ints
+from kubestow.solver.cpsat.cells import Cells
+from kubestow.solver.cpsat.solver import new_solver
 
 if TYPE_CHECKING:
-    from solver.numa.zone_patterns import NodeZones
+    from kubestow.solver.numa.zone_patterns import NodeZones
 
 NOWHERE: Ids = np.zeros(0, dtype=np.int32)
 _NOTHING: AbstractContextManager[None] = nullcontext()
 
 
 class PlacementModel:
-    """Variables and the literals that rules share; the rules add their constraints to it (:mod:`solver.rules.placement_model`)."""
+    """Variables and the literals that rules share; the rules add their constraints to it (:mod:`kubestow.solver.rules.placement_model`)."""
 
     named = False  # whether constraints are told apart by what they are about
 
@@ -136,7 +136,7 @@ class PlacementModel:
         """Choices of NUMA zones for the containers that need them, on every node that has zones."""
         if not self.cluster.trees:
             return
-        from solver.numa.zone_patterns import NodeZones, chosen_items
+        from kubestow.solver.numa.zone_patterns import NodeZones, chosen_items
 
         hints = bool(self.cluster.policy.multipliers.containerAffinity)
         for n, tree in self.cluster.trees.items():

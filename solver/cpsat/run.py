@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from ortools.sat.python import cp_model
 
-from models.cluster.cluster import Ints
-from solver.cpsat.solver import new_solver
-from solver.executors.cores import cores
-from solver.runtime.run_context import RunContext
+from kubestow.models.cluster.cluster import Ints
+from kubestow.solver.cpsat.solver import new_solver
+from kubestow.solver.executors.cores import cores
+from kubestow.solver.runtime.run_context import RunContext
 
 if TYPE_CHECKING:
-    from solver.cpsat.model import PlacementModel
+    from kubestow.solver.cpsat.model import PlacementModel
 
 #: Interleaved workers of a deterministic run: fixed, so that machines of different size give the same bytes.
 DETERMINISTIC_WORKERS = 4

@@ -15,11 +15,11 @@ from collections.abc import Hashable, Sequence
 from fractions import Fraction
 from typing import Final
 
-from models.cel.selectors import CelError
-from models.devices.claims import MOST
-from models.devices.demand import Claim, Constraint, Request
-from models.devices.inventory import Attribute, Books, Inventory, Kind, Pick, Site
-from models.devices.selecting import Selecting
+from kubestow.models.cel.selectors import CelError
+from kubestow.models.devices.claims import MOST
+from kubestow.models.devices.demand import Claim, Constraint, Request
+from kubestow.models.devices.inventory import Attribute, Books, Inventory, Kind, Pick, Site
+from kubestow.models.devices.selecting import Selecting
 
 #: A search that looks at more candidates is an error.
 STEPS: Final = 1_000_000

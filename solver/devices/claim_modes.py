@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 from itertools import product
 from math import prod
 
-from models.devices.demand import Claim, Constraint, Request
-from models.devices.inventory import Books
-from solver.devices.device_groups import DeviceGroups, Group, Wish, wish
+from kubestow.models.devices.demand import Claim, Constraint, Request
+from kubestow.models.devices.inventory import Books
+from kubestow.solver.devices.device_groups import DeviceGroups, Group, Wish, wish
 
 #: Modes of one bundle at one site. Beyond, attributes with the most values are not asked to match; if alternatives alone are as many, the
 #: bundle asks for nothing.

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import lcm
 
-from models.devices.demand import Claim, Request
-from solver.devices.device_groups import DeviceGroups, wish
+from kubestow.models.devices.demand import Claim, Request
+from kubestow.solver.devices.device_groups import DeviceGroups, wish
 
 Claims = tuple[Claim, ...]
 Amounts = tuple[tuple[str, int], ...]

@@ -12,10 +12,10 @@ from functools import cache
 
 import numpy as np
 
-from models.cel.selectors import CelError
-from models.devices.demand import Request, Toleration
-from models.devices.inventory import Books, Kind
-from models.devices.table import DeviceTable
+from kubestow.models.cel.selectors import CelError
+from kubestow.models.devices.demand import Request, Toleration
+from kubestow.models.devices.inventory import Books, Kind
+from kubestow.models.devices.table import DeviceTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Wish:
 class Group:
     """``sites``: those that see the devices, by position in ``Inventory.sites``. ``pool``: where several do, else empty. ``units``: the
     devices, as the books name them. ``row``: what the room for them is counted under; the same for groups of one device that several slices
-    publish. ``node``, ``selector``: which nodes an allocation serves, see :class:`models.devices.inventory.Device`."""
+    publish. ``node``, ``selector``: which nodes an allocation serves, see :class:`kubestow.models.devices.inventory.Device`."""
 
     id: int
     kind: Kind

@@ -1,7 +1,7 @@
 """Whether the devices that a node sees can serve several pods together, however they arrive: the question that first-fit does not answer.
 
 An exact search over classes of devices instead of devices. Clusters that are built alike and in the same state are interchangeable
-(:mod:`solver.devices.clusters`): one of them is tried, and states that led nowhere are remembered up to their exchange.
+(:mod:`kubestow.solver.devices.clusters`): one of them is tried, and states that led nowhere are remembered up to their exchange.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from models.devices.demand import Constraint
-from models.devices.inventory import Books, Kind
-from solver.devices.clusters import Amounts, Claims, DeviceClusters, Option
+from kubestow.models.devices.demand import Constraint
+from kubestow.models.devices.inventory import Books, Kind
+from kubestow.solver.devices.clusters import Amounts, Claims, DeviceClusters, Option
 
 #: Orders of the pods that are tried, and steps of each search.
 TRIES: Final = 6

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from models.documents.placement import DeviceResult, share_id
-from models.kube import quantity
+from kubestow.models.documents.placement import DeviceResult, share_id
+from kubestow.models.kube import quantity
 
 if TYPE_CHECKING:
-    from models.devices.inventory import Pick
-    from models.devices.table import DeviceTable
+    from kubestow.models.devices.inventory import Pick
+    from kubestow.models.devices.table import DeviceTable
 
 
 def devices(table: DeviceTable, pod: int, picks: Iterable[Pick]) -> list[DeviceResult]:

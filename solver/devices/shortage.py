@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from models.cel.selectors import CelError
-from models.devices.demand import Claim, Request
-from models.devices.inventory import Device
-from solver.devices.state import DeviceState
+from kubestow.models.cel.selectors import CelError
+from kubestow.models.devices.demand import Claim, Request
+from kubestow.models.devices.inventory import Device
+from kubestow.solver.devices.state import DeviceState
 
 #: Reasons that are told apart in one message.
 _TOLD: Final = 3

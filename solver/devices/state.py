@@ -11,11 +11,11 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from models.devices.demand import Claim
-from models.devices.inventory import Books, Ids, Inventory, Pick, View
-from models.devices.table import DeviceTable
-from models.kube.selectors import Bools
-from solver.devices.allocator import AllocationError, allocate
+from kubestow.models.devices.demand import Claim
+from kubestow.models.devices.inventory import Books, Ids, Inventory, Pick, View
+from kubestow.models.devices.table import DeviceTable
+from kubestow.models.kube.selectors import Bools
+from kubestow.solver.devices.allocator import AllocationError, allocate
 
 Claims = tuple[Claim, ...]
 #: What claims get, by position in ``Site.visible`` instead of by device; a text where the search is an error, None where it fails.

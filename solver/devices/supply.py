@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from models.cluster.cluster import Cluster, Ints
+from kubestow.models.cluster.cluster import Cluster, Ints
 
 if TYPE_CHECKING:  # selectors take longer to import than many a snapshot to solve
-    from models.devices.demand import Claim, Request
-    from models.devices.inventory import Kind
-    from models.devices.table import DeviceTable
+    from kubestow.models.devices.demand import Claim, Request
+    from kubestow.models.devices.inventory import Kind
+    from kubestow.models.devices.table import DeviceTable
 
 #: Pieces of which a device or a counter holds at most 1, 2, … have columns of their own.
 ROUNDINGS: Final = 4
@@ -41,7 +41,7 @@ def supply(cluster: Cluster) -> tuple[Ints, Ints]:
 
 class _Supply:
     def __init__(self, table: DeviceTable, cluster: Cluster) -> None:
-        from solver.devices.device_groups import groups_of, wish
+        from kubestow.solver.devices.device_groups import groups_of, wish
 
         self._wish = wish
         self._table, self._cluster, self._groups = table, cluster, groups_of(table)

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from models.cluster.cluster import Cluster, Ints
-from models.kube.selectors import Bools
+from kubestow.models.cluster.cluster import Cluster, Ints
+from kubestow.models.kube.selectors import Bools
 
 if TYPE_CHECKING:  # selectors take longer to import than many a snapshot to solve
-    from models.devices.inventory import Books
-    from solver.devices.clusters import Claims, DeviceClusters
-    from solver.devices.packing import Taken
+    from kubestow.models.devices.inventory import Books
+    from kubestow.solver.devices.clusters import Claims, DeviceClusters
+    from kubestow.solver.devices.packing import Taken
 
 #: Steps of a search for pods that some engine would like to put together: it asks often, and has others.
 GLANCE = 200
@@ -25,9 +25,9 @@ class Together:
     """Of the classes whose devices are of one node and of no other pod (``lonely``: bool[G]), beside what is allocated in the snapshot."""
 
     def __init__(self, cluster: Cluster) -> None:
-        from solver.devices.device_groups import groups_of
-        from solver.devices.packing import pack
-        from solver.devices.state import DeviceState
+        from kubestow.solver.devices.device_groups import groups_of
+        from kubestow.solver.devices.packing import pack
+        from kubestow.solver.devices.state import DeviceState
 
         table = cluster.devices
         assert table is not None
@@ -141,7 +141,7 @@ class Together:
         site = int(self._inventory.site_of[n])
         found = self._made.get(site)
         if found is None:
-            from solver.devices.clusters import DeviceClusters
+            from kubestow.solver.devices.clusters import DeviceClusters
 
             found = self._made[site] = DeviceClusters(self._groups, site, self._asks)
         return found

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any, Final
 
-from solver.executors import files
-from solver.executors.files import NotHereError, Shared
-from solver.executors.workers import WorkersError
+from kubestow.solver.executors import files
+from kubestow.solver.executors.files import NotHereError, Shared
+from kubestow.solver.executors.workers import WorkersError
 
 #: Read as text by any Python, so that workers without kubestow can say so.
 VERSIONS: Final = (

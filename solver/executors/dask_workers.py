@@ -20,11 +20,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from solver.executors import dask_tasks, files
-from solver.executors.cores import cores
-from solver.executors.dask_tasks import Told, call, insist_on, take, versions
-from solver.executors.files import NotHereError, Shared
-from solver.executors.workers import SchedulerGone, WorkersError, interrupts_held
+from kubestow.solver.executors import dask_tasks, files
+from kubestow.solver.executors.cores import cores
+from kubestow.solver.executors.dask_tasks import Told, call, insist_on, take, versions
+from kubestow.solver.executors.files import NotHereError, Shared
+from kubestow.solver.executors.workers import SchedulerGone, WorkersError, interrupts_held
 
 _R = TypeVar("_R")
 
@@ -93,7 +93,7 @@ def _local(distributed: Any, jobs: int) -> Any:
             dashboard_address="127.0.0.1:0",
             memory_limit=None,
             silence_logs=logging.CRITICAL + 1,
-            preload="from solver.executors.workers import ignore_interrupts\n\nignore_interrupts()\n",
+            preload="from kubestow.solver.executors.workers import ignore_interrupts\n\nignore_interrupts()\n",
         )
 
 
@@ -182,7 +182,7 @@ class DaskWorkers:
 
     A worker's death is the scheduler's to mend: it gives the task to others, as often as ``distributed.scheduler.allowed-failures`` says.
     It charges all tasks that wait at a worker which dies (``Scheduler.remove_worker``, https://github.com/dask/distributed): what it gives
-    up is tried once more, one task at a time (:func:`solver.executors.run.run`).
+    up is tried once more, one task at a time (:func:`kubestow.solver.executors.run.run`).
 
     Attributes:
         sent: Bytes of files that were sent to workers.

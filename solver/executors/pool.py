@@ -15,9 +15,9 @@ from itertools import chain, islice
 from types import TracebackType
 from typing import Any, Final, Generic, TypeVar
 
-from solver.executors.files import Shared, digest_of, local_path
-from solver.executors.run import Done, run
-from solver.executors.workers import Processes, Workers, WorkersError, jobs_and_share
+from kubestow.solver.executors.files import Shared, digest_of, local_path
+from kubestow.solver.executors.run import Done, run
+from kubestow.solver.executors.workers import Processes, Workers, WorkersError, jobs_and_share
 
 _S = TypeVar("_S")
 _P = TypeVar("_P")
@@ -95,7 +95,7 @@ class Pool:
     def run(
         self, work: Callable[..., _R], tasks: Iterable[_P], arguments: Callable[[_P], tuple[Any, ...]], stop: Callable[[], bool]
     ) -> Any:
-        """Yield what comes of tasks, as :func:`solver.executors.run.run` does; after ``stop`` those at work are left."""
+        """Yield what comes of tasks, as :func:`kubestow.solver.executors.run.run` does; after ``stop`` those at work are left."""
         self._busy = True
         yield from run(self.open(), work, tasks, arguments=arguments, stop=_Asked(stop))
         self._busy = stop()
@@ -118,7 +118,7 @@ def pool_of(jobs: int | None, dask: str | None = None) -> Pool | None:
     if dask is None:
         number = jobs or 1
         return Pool(lambda: Processes(number), number) if number > 1 else None
-    from solver.executors.dask_workers import open_dask
+    from kubestow.solver.executors.dask_workers import open_dask
 
     pool = Pool(lambda: open_dask(dask, jobs), jobs or jobs_and_share(None, None)[0])
     pool.open()

@@ -10,7 +10,7 @@ from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass
 from typing import Any, Final, Generic, Protocol, TypeVar
 
-from solver.executors.workers import Workers, WorkersError
+from kubestow.solver.executors.workers import Workers, WorkersError
 
 _T = TypeVar("_T")
 _R = TypeVar("_R")

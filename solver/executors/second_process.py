@@ -19,7 +19,17 @@ from collections.abc import Callable
 from typing import IO, Any, Final
 
 #: The modules are found where the starter found them, and before anything else is imported.
-_BEGIN: Final = "import sys; sys.path[:] = {}; from solver.executors.second_process import serve; serve()"
+#: What the second process runs, with this package and no other of its name.
+_BEGIN: Final = """
+import importlib.util, sys
+sys.path[:] = {paths!r}
+spec = importlib.util.spec_from_file_location("kubestow", {file!r}, submodule_search_locations=[{folder!r}])
+sys.modules["kubestow"] = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(sys.modules["kubestow"])
+from kubestow.solver.executors.second_process import serve
+serve()
+"""
+_PACKAGE: Final = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 
 class Channel:
@@ -140,7 +150,8 @@ def _started() -> subprocess.Popen[bytes]:
     program = sys.executable or ""
     if getattr(sys, "frozen", False) or "py" not in os.path.basename(program).lower():
         raise FileNotFoundError("no Python interpreter")
-    begin = _BEGIN.format(repr([path for path in sys.path if isinstance(path, str)]))
+    paths = [path for path in sys.path if isinstance(path, str)]
+    begin = _BEGIN.format(paths=paths, file=os.path.join(_PACKAGE, "__init__.py"), folder=_PACKAGE)
     flags = 0
     if sys.platform == "win32":
         flags = subprocess.CREATE_NEW_PROCESS_GROUP | subprocess.CREATE_NO_WINDOW

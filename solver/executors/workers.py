@@ -1,4 +1,4 @@
-"""Where tasks run: what :func:`solver.executors.run.run` needs of an executor."""
+"""Where tasks run: what :func:`kubestow.solver.executors.run.run` needs of an executor."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any, Protocol, TypeVar
 
-from solver.executors.cores import cores
-from solver.executors.files import Shared
+from kubestow.solver.executors.cores import cores
+from kubestow.solver.executors.files import Shared
 
 _R = TypeVar("_R")
 
@@ -47,7 +47,7 @@ class Workers(Protocol):
 
     def share(self, path: str, digest: str) -> Shared | str:
         """Return what stands for a file or directory in the arguments of a task, small; ``digest``: its SHA-256, as ``digest_of`` says.
-        The task gets a path of it by :func:`solver.executors.files.local_path`."""
+        The task gets a path of it by :func:`kubestow.solver.executors.files.local_path`."""
 
     def submit(self, work: Callable[..., _R], *arguments: Any) -> Future[_R]:
         """Have ``work(*arguments)`` done somewhere; both are picklable."""

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from models.documents.policy import Policy
-from models.kube import kinds
-from models.kube import objects as kube_objects
-from models.numa.annotations import has_hints
-from models.numa.colocation import switched
-from models.numa.container_affinity import AnnotationError, Hints, affinity, parse, views
-from models.numa.container_expressions import ContainerView
-from models.snapshot.snapshot import InputError, Snapshot
-from models.workloads.ownership import OwnedPods
-from solver.explain.per_node import UnknownPod
+from kubestow.models.documents.policy import Policy
+from kubestow.models.kube import kinds
+from kubestow.models.kube import objects as kube_objects
+from kubestow.models.numa.annotations import has_hints
+from kubestow.models.numa.colocation import switched
+from kubestow.models.numa.container_affinity import AnnotationError, Hints, affinity, parse, views
+from kubestow.models.numa.container_expressions import ContainerView
+from kubestow.models.snapshot.snapshot import InputError, Snapshot
+from kubestow.models.workloads.ownership import OwnedPods
+from kubestow.solver.explain.per_node import UnknownPod
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,20 +11,20 @@ from typing import Final
 
 import numpy as np
 
-from models.cluster.compile import compile_cluster
-from models.documents.policy import Policy
-from models.kube.objects import is_waiting
-from models.kube.pod_spec import required_terms
-from models.kube.selectors import canonical, label_key_requirements
-from models.snapshot.scope import Scope
-from models.snapshot.snapshot import Snapshot
-from solver import rules
-from solver.rules.base import Rule
-from solver.rules.inter_pod_affinity import InterPodAffinity
-from solver.rules.node_ports import NodePorts
-from solver.rules.node_resources_fit import NodeResourcesFit
-from solver.rules.pod_topology_spread import PodTopologySpread
-from solver.rules.volumes import NodeVolumeLimits, VolumeRestrictions
+from kubestow.models.cluster.compile import compile_cluster
+from kubestow.models.documents.policy import Policy
+from kubestow.models.kube.objects import is_waiting
+from kubestow.models.kube.pod_spec import required_terms
+from kubestow.models.kube.selectors import canonical, label_key_requirements
+from kubestow.models.snapshot.scope import Scope
+from kubestow.models.snapshot.snapshot import Snapshot
+from kubestow.solver import rules
+from kubestow.solver.rules.base import Rule
+from kubestow.solver.rules.inter_pod_affinity import InterPodAffinity
+from kubestow.solver.rules.node_ports import NodePorts
+from kubestow.solver.rules.node_resources_fit import NodeResourcesFit
+from kubestow.solver.rules.pod_topology_spread import PodTopologySpread
+from kubestow.solver.rules.volumes import NodeVolumeLimits, VolumeRestrictions
 
 #: Rules whose state nominated pods change; devices and volumes that are not bound yet are nobody's before a pod is bound.
 _CHANGED: Final[tuple[type[Rule], ...]] = (

@@ -6,16 +6,16 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from models.cluster.cluster import Cluster
-from models.cluster.compile import compile_cluster
-from models.documents.policy import DEFAULT, Policy
-from models.kube.objects import is_terminal, pod_key
-from models.snapshot.scope import select
-from models.snapshot.snapshot import InputError, Snapshot
-from models.workloads.ownership import Owners
-from solver import rules
-from solver.explain.nominated import Nominated
-from solver.rules.base import Rule
+from kubestow.models.cluster.cluster import Cluster
+from kubestow.models.cluster.compile import compile_cluster
+from kubestow.models.documents.policy import DEFAULT, Policy
+from kubestow.models.kube.objects import is_terminal, pod_key
+from kubestow.models.snapshot.scope import select
+from kubestow.models.snapshot.snapshot import InputError, Snapshot
+from kubestow.models.workloads.ownership import Owners
+from kubestow.solver import rules
+from kubestow.solver.explain.nominated import Nominated
+from kubestow.solver.rules.base import Rule
 
 
 class UnknownPod(Exception):
@@ -110,8 +110,8 @@ def _pods_of(snapshot: Snapshot, workload: str) -> list[int]:
     Raises:
         UnknownPod: there is none such, several, or it has no pods.
     """
-    from models.workloads.expand import owned
-    from models.workloads.view import find
+    from kubestow.models.workloads.expand import owned
+    from kubestow.models.workloads.view import find
 
     try:
         kind, namespace, name = find([snapshot], workload)

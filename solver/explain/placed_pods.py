@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 import msgspec
 
-from models.cluster.compile import compile_cluster
-from models.edits.binding import bound_as
-from models.kube.objects import Pod
-from models.kube.pod_spec import SELECTED_NODE, claim_keys
-from models.kube.storage_objects import ObjectReference, PersistentVolumeClaimStatus, PersistentVolumeStatus
-from models.snapshot.scope import Scope
-from models.snapshot.snapshot import Snapshot
-from solver.rules.volume_claims import VolumeChoices
+from kubestow.models.cluster.compile import compile_cluster
+from kubestow.models.edits.binding import bound_as
+from kubestow.models.kube.objects import Pod
+from kubestow.models.kube.pod_spec import SELECTED_NODE, claim_keys
+from kubestow.models.kube.storage_objects import ObjectReference, PersistentVolumeClaimStatus, PersistentVolumeStatus
+from kubestow.models.snapshot.scope import Scope
+from kubestow.models.snapshot.snapshot import Snapshot
+from kubestow.solver.rules.volume_claims import VolumeChoices
 
 _change = msgspec.structs.replace
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from models.cluster.cluster import Cluster, Ints
-from models.cluster.unknown_namespaces import undecided
-from models.snapshot.snapshot import Snapshot
-from solver.rules.eligibility import fits
+from kubestow.models.cluster.cluster import Cluster, Ints
+from kubestow.models.cluster.unknown_namespaces import undecided
+from kubestow.models.snapshot.snapshot import Snapshot
+from kubestow.solver.rules.eligibility import fits
 
 
 def is_undecided(snapshot: Snapshot, pods: Iterable[int]) -> bool:

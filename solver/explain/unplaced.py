@@ -6,20 +6,20 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from models.cluster.cluster import Cluster
-from models.documents import placement as doc
-from models.gangs import gangs
-from models.kube.device_objects import ResourceClaim
-from models.kube.objects import pod_key
-from models.snapshot.scope import select
-from models.snapshot.snapshot import Snapshot
-from solver.explain.placed_pods import placed_in
-from solver.runtime.options import Options
-from solver.runtime.run_context import RunContext
+from kubestow.models.cluster.cluster import Cluster
+from kubestow.models.documents import placement as doc
+from kubestow.models.gangs import gangs
+from kubestow.models.kube.device_objects import ResourceClaim
+from kubestow.models.kube.objects import pod_key
+from kubestow.models.snapshot.scope import select
+from kubestow.models.snapshot.snapshot import Snapshot
+from kubestow.solver.explain.placed_pods import placed_in
+from kubestow.solver.runtime.options import Options
+from kubestow.solver.runtime.run_context import RunContext
 
 if TYPE_CHECKING:
-    from solver.explain.conflict.placement_question import PlacementQuestion
-    from solver.explain.per_node import PodVerdict
+    from kubestow.solver.explain.conflict.placement_question import PlacementQuestion
+    from kubestow.solver.explain.per_node import PodVerdict
 
 #: Gangs and kinds of pods that are looked into, highest priority first.
 MOST = 8
@@ -115,9 +115,9 @@ def explain_left(
     ``placed``: (index of a pod, its node) of what was placed; ``claims``: the ResourceClaims as these have them allocated, None for those
     of the snapshot. What cannot be placed on its own, and no other waiting pod could help, is
     explained by running pods and rules alone; otherwise the other pods count where they were placed. Remedies always count them."""
-    from solver.explain.conflict.minimal_conflict import minimal_cause  # these take ortools, which takes long to import
-    from solver.explain.conflict.order_conflict import order_cause
-    from solver.explain.conflict.placement_question import PlacementQuestion
+    from kubestow.solver.explain.conflict.minimal_conflict import minimal_cause  # these take ortools, which takes long to import
+    from kubestow.solver.explain.conflict.order_conflict import order_cause
+    from kubestow.solver.explain.conflict.placement_question import PlacementQuestion
 
     together = placed_in(snapshot, placed) if placed else snapshot
     here = frozenset(pod_key(snapshot.pods[i]) for i, _ in placed)
@@ -154,7 +154,7 @@ def explain_left(
 def remedied(question: PlacementQuestion, cause: doc.Cause, placed: Collection[str], context: RunContext) -> list[doc.Remedy]:
     """Return the cheapest changes that would help. ``placed``: pods (namespace/name) that were placed beside those that are asked about:
     they do not run yet, so they cannot be evicted."""
-    from solver.explain.remedy.search import find_remedies
+    from kubestow.solver.explain.remedy.search import find_remedies
 
     found = find_remedies(question, sorted({fact.rule for fact in cause.facts}), context)
     concerned = [[*remedy.arguments.get("pods", "").split(","), remedy.arguments.get("pod", "")] for remedy in found]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from models.kube import quantity
-from models.numa.containers import INIT, ContainerClass, ZoneAsk
-from models.numa.node_topology import NumaTree, is_memory
-from solver.numa import zone_pools
+from kubestow.models.kube import quantity
+from kubestow.models.numa.containers import INIT, ContainerClass, ZoneAsk
+from kubestow.models.numa.node_topology import NumaTree, is_memory
+from kubestow.solver.numa import zone_pools
 
 Asks = tuple[ZoneAsk, ...]
 

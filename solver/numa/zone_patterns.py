@@ -14,11 +14,11 @@ from math import prod
 
 from ortools.sat.python import cp_model
 
-from models.documents.policy import Closeness
-from models.numa.containers import WHOLE, Amounts, ContainerClass
-from models.numa.node_topology import NumaTree
-from solver.numa import zone_pools
-from solver.numa.zone_pools import Item
+from kubestow.models.documents.policy import Closeness
+from kubestow.models.numa.containers import WHOLE, Amounts, ContainerClass
+from kubestow.models.numa.node_topology import NumaTree
+from kubestow.solver.numa import zone_pools
+from kubestow.solver.numa.zone_pools import Item
 
 #: Patterns of one class on one node; beyond, the containers that hints concern least stay without zones (named in the result).
 MOST_PATTERNS = 2_000

@@ -13,10 +13,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from models.documents.policy import Closeness
-from models.numa.alignment import aligned, missing
-from models.numa.containers import INIT, WHOLE, Amounts, ContainerClass, ZoneAsk
-from models.numa.node_topology import NumaTree, is_memory
+from kubestow.models.documents.policy import Closeness
+from kubestow.models.numa.alignment import aligned, missing
+from kubestow.models.numa.containers import INIT, WHOLE, Amounts, ContainerClass, ZoneAsk
+from kubestow.models.numa.node_topology import NumaTree, is_memory
 
 #: A request with more choices of zones than this is not part of the model.
 MOST_POOLS = 1_000

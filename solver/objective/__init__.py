@@ -1,3 +1,3 @@
 """Preferences and the tie-break: points, gains, linear expressions, NUMA zones, reports. Enter at
-:class:`solver.objective.preferences.Objective` and :func:`solver.objective.tie_break.choose`. It imports ``models``, :mod:`solver.rules`
-and what lies below."""
+:class:`kubestow.solver.objective.preferences.Objective` and :func:`kubestow.solver.objective.tie_break.choose`. It imports ``models``,
+:mod:`kubestow.solver.rules` and what lies below."""

@@ -10,17 +10,17 @@ from collections.abc import Mapping, Sequence
 
 from ortools.sat.python import cp_model
 
-from models.cluster.cluster import Cluster, Ints
-from models.numa.containers import INIT, WHOLE, ContainerClass
-from models.numa.node_topology import NumaTree
-from solver.cpsat.linear_sum import Points
-from solver.cpsat.solver import new_solver
-from solver.numa import zone_pools
-from solver.numa.zone_patterns import NodeZones, chosen_items
-from solver.numa.zone_pools import Free, Item
-from solver.objective.container_affinity import ContainerPoints, Pools, Zones
-from solver.objective.encoding import node_points
-from solver.objective.preferences import CONTAINER_AFFINITY, Objective
+from kubestow.models.cluster.cluster import Cluster, Ints
+from kubestow.models.numa.containers import INIT, WHOLE, ContainerClass
+from kubestow.models.numa.node_topology import NumaTree
+from kubestow.solver.cpsat.linear_sum import Points
+from kubestow.solver.cpsat.solver import new_solver
+from kubestow.solver.numa import zone_pools
+from kubestow.solver.numa.zone_patterns import NodeZones, chosen_items
+from kubestow.solver.numa.zone_pools import Free, Item
+from kubestow.solver.objective.container_affinity import ContainerPoints, Pools, Zones
+from kubestow.solver.objective.encoding import node_points
+from kubestow.solver.objective.preferences import CONTAINER_AFFINITY, Objective
 
 #: Deterministic seconds of CP-SAT for the NUMA zones of all nodes together.
 EFFORT = 0.5

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from models.cluster.cluster import Cluster, Ints
-from models.numa.containers import ContainerClass
+from kubestow.models.cluster.cluster import Cluster, Ints
+from kubestow.models.numa.containers import ContainerClass
 
 if TYPE_CHECKING:
-    from models.numa.node_topology import NumaTree
+    from kubestow.models.numa.node_topology import NumaTree
 
 Pools = tuple[int | None, ...]  # per container; None: somewhere on the node
 
@@ -102,7 +102,7 @@ class ContainerPoints:
 
     def inside(self, g: int, tree: NumaTree, pools: Sequence[int | None]) -> int:
         """Return points of the default-scope hints inside one pod on a node with zones."""
-        from solver.numa.zone_pools import closeness
+        from kubestow.solver.numa.zone_pools import closeness
 
         return sum(w * closeness(tree, self.levels, pools[i], pools[j]) for i, j, w in self.class_of(g).inner)
 
@@ -112,7 +112,7 @@ class ContainerPoints:
 
     def per_pod(self, n: int, pods: Sequence[tuple[int, Pools]]) -> list[int]:
         """Return the same by pod: a pair counts for the one that owns the hint."""
-        from solver.numa.zone_pools import closeness
+        from kubestow.solver.numa.zone_pools import closeness
 
         tree = self.cluster.trees[n] if n in self.zoned else None
         points = []

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from models.cluster.cluster import Ints
-from solver.objective.preferences import TOPOLOGY_SPREAD, Objective, SoftTally
-from solver.objective.sparse_placement import Placed
-from solver.objective.tie_break import Strategy
-from solver.rules.eligibility import fits
+from kubestow.models.cluster.cluster import Ints
+from kubestow.solver.objective.preferences import TOPOLOGY_SPREAD, Objective, SoftTally
+from kubestow.solver.objective.sparse_placement import Placed
+from kubestow.solver.objective.tie_break import Strategy
+from kubestow.solver.rules.eligibility import fits
 
 if TYPE_CHECKING:
-    from solver.cpsat.linear_sum import Encodes, Points
+    from kubestow.solver.cpsat.linear_sum import Encodes, Points
 
 #: The name of the tier.
 DOMAINS: Final = "topologySpread"
@@ -59,7 +59,7 @@ class DomainEvenness(Strategy):
 
     def encode(self, encoding: Encodes) -> Points:
         """Return the value as a linear expression: the cost of each domain lies above its tangents."""
-        from solver.cpsat.linear_sum import Points
+        from kubestow.solver.cpsat.linear_sum import Points
 
         points, model = Points(), encoding.model
         at: dict[int, list[int]] = {}

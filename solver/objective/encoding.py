@@ -14,14 +14,14 @@ from itertools import pairwise
 import numpy as np
 from ortools.sat.python import cp_model
 
-from models.cluster.cluster import Ids, Ints
-from solver.cpsat.linear_sum import Points
-from solver.cpsat.model import PlacementModel
-from solver.numa.zone_patterns import NodeZones, levels
-from solver.objective.container_affinity import ContainerPoints
-from solver.objective.incremental_score import SoftState
-from solver.objective.preferences import CONTAINER_AFFINITY, SKEW_COST, TOPOLOGY_SPREAD, Objective, PreferenceTerm, SoftTally
-from solver.objective.star_cuts import SCALE, Leaf, Plane, planes
+from kubestow.models.cluster.cluster import Ids, Ints
+from kubestow.solver.cpsat.linear_sum import Points
+from kubestow.solver.cpsat.model import PlacementModel
+from kubestow.solver.numa.zone_patterns import NodeZones, levels
+from kubestow.solver.objective.container_affinity import ContainerPoints
+from kubestow.solver.objective.incremental_score import SoftState
+from kubestow.solver.objective.preferences import CONTAINER_AFFINITY, SKEW_COST, TOPOLOGY_SPREAD, Objective, PreferenceTerm, SoftTally
+from kubestow.solver.objective.star_cuts import SCALE, Leaf, Plane, planes
 
 #: Products whose smaller side can exceed this are left to CP-SAT's own multiplication.
 UNARY = 12
@@ -256,7 +256,7 @@ def _inherit(encoding: PlacementModel, sums: _Sums, key: str, coarse: list[Domai
 
 
 def _cut(encoding: PlacementModel, domains: list[DomainGraph]) -> None:
-    """Add the cuts of :mod:`solver.objective.star_cuts`: each pull belongs to one star, each repulsion too."""
+    """Add the cuts of :mod:`kubestow.solver.objective.star_cuts`: each pull belongs to one star, each repulsion too."""
     pulls: dict[_Pair, int] = {}
     repels: dict[frozenset[int], int] = {}
     high: dict[frozenset[int], int] = {}

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from models.documents.placement import TierResult
-from solver.objective.domain_evenness import DOMAINS
+from kubestow.models.documents.placement import TierResult
+from kubestow.solver.objective.domain_evenness import DOMAINS
 
 #: Per cent. Smaller gaps are left to the status line and the table: bounds pour pods in fractions, so small clusters rarely close them.
 _LARGE_GAP: Final = 10

@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from models.cluster.cluster import Ids, Ints, domain_sum
-from solver.objective.domain_evenness import counting
-from solver.objective.preferences import SKEW_COST, TOPOLOGY_SPREAD, Objective, PreferenceTerm
-from solver.rules.base import on_nodes
-from solver.rules.batch_quota import Level, single
+from kubestow.models.cluster.cluster import Ids, Ints, domain_sum
+from kubestow.solver.objective.domain_evenness import counting
+from kubestow.solver.objective.preferences import SKEW_COST, TOPOLOGY_SPREAD, Objective, PreferenceTerm
+from kubestow.solver.rules.base import on_nodes
+from kubestow.solver.rules.batch_quota import Level, single
 
 #: Up to so many nodes are counted one by one: sums over all domains take as long.
 FEW = 3

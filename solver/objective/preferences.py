@@ -1,6 +1,6 @@
 """The soft tier: what preferences a placement honours, by family, in whole points.
 
-Container affinity needs zones and stands apart (:mod:`solver.objective.container_affinity`). A weighted term scores
+Container affinity needs zones and stands apart (:mod:`kubestow.solver.objective.container_affinity`). A weighted term scores
 Σ over domains (Σ owners' weights) · (matched pods) less each pod with itself, so a term costs two counters per domain, not a matrix
 over pairs of classes. Only what a placement decides counts: pairs of two fixed pods are left out.
 
@@ -17,14 +17,14 @@ from typing import Final
 
 import numpy as np
 
-from models.cluster.cluster import Cluster, Ids, Ints, Pull, SoftSpread, domain_sum
-from models.kube.selectors import Bools
-from solver.objective.container_affinity import ContainerPoints
-from solver.objective.sparse_placement import Placed
-from solver.rules.base import Rule, kinds
-from solver.rules.batch_quota import single
-from solver.rules.node_resources_fit import NodeResourcesFit
-from solver.rules.node_static import NodeAffinity, NodeDeclaredFeatures, NodeName, NodeUnschedulable, PodOS, TaintToleration
+from kubestow.models.cluster.cluster import Cluster, Ids, Ints, Pull, SoftSpread, domain_sum
+from kubestow.models.kube.selectors import Bools
+from kubestow.solver.objective.container_affinity import ContainerPoints
+from kubestow.solver.objective.sparse_placement import Placed
+from kubestow.solver.rules.base import Rule, kinds
+from kubestow.solver.rules.batch_quota import single
+from kubestow.solver.rules.node_resources_fit import NodeResourcesFit
+from kubestow.solver.rules.node_static import NodeAffinity, NodeDeclaredFeatures, NodeName, NodeUnschedulable, PodOS, TaintToleration
 
 NODE_AFFINITY: Final = "nodeAffinity"
 TAINTS: Final = "taints"

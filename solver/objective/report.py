@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from models.cluster.cluster import Cluster, Ints, PodClass, Pull
-from models.documents import placement as doc
-from models.kube.objects import Pod, controller_of, pod_key
-from solver.numa.zone_pools import closeness
-from solver.objective.container_affinity import Zones
-from solver.objective.preferences import (
+from kubestow.models.cluster.cluster import Cluster, Ints, PodClass, Pull
+from kubestow.models.documents import placement as doc
+from kubestow.models.kube.objects import Pod, controller_of, pod_key
+from kubestow.solver.numa.zone_pools import closeness
+from kubestow.solver.objective.container_affinity import Zones
+from kubestow.solver.objective.preferences import (
     CONTAINER_AFFINITY,
     FAMILIES,
     IMAGE_LOCALITY,
@@ -24,7 +24,7 @@ from solver.objective.preferences import (
     TOPOLOGY_SPREAD,
     Objective,
 )
-from solver.objective.sparse_placement import Placed
+from kubestow.solver.objective.sparse_placement import Placed
 
 #: So many unmet preferences are listed.
 LISTED = 50

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from models.cluster.cluster import Ids, Ints
+from kubestow.models.cluster.cluster import Ids, Ints
 
 _NOTHING = (np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
 

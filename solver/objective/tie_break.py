@@ -18,15 +18,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from models.cluster.cluster import Cluster, Ints
-from models.kube import quantity
-from models.kube.objects import Pod, controller_of
-from models.snapshot.scope import is_mirror
-from models.snapshot.snapshot import InputError
-from solver.objective.sparse_placement import cells
+from kubestow.models.cluster.cluster import Cluster, Ints
+from kubestow.models.kube import quantity
+from kubestow.models.kube.objects import Pod, controller_of
+from kubestow.models.snapshot.scope import is_mirror
+from kubestow.models.snapshot.snapshot import InputError
+from kubestow.solver.objective.sparse_placement import cells
 
 if TYPE_CHECKING:
-    from solver.cpsat.linear_sum import Encodes, Points
+    from kubestow.solver.cpsat.linear_sum import Encodes, Points
 
 #: Where linear pieces of f become wider, in thousandths: from here on, the width. Each is a multiple of the one before.
 PIECES = ((0, 1), (10, 10), (100, 100))
@@ -187,7 +187,7 @@ class Spread(Strategy):
         """Return the value as a linear expression: utilisation above its row, cost above the tangents of f. ``rest``: int64[G, N], pods
         that stay where the model does not move any; ``fullest``: [N, 2], integers, what each node can come to count for, without what is
         supposed of pods that come, where pods may ask for more than nodes have room for."""
-        from solver.cpsat.linear_sum import Points
+        from kubestow.solver.cpsat.linear_sum import Points
 
         points, model = Points(), encoding.model
         held = self.used if rest is None else self.used + rest.T @ self.demand
@@ -277,7 +277,7 @@ class Pack(Strategy):
         return -base - more
 
     def encode(self, encoding: Encodes) -> Points:
-        from solver.cpsat.linear_sum import Points
+        from kubestow.solver.cpsat.linear_sum import Points
 
         points, model, cluster = Points(), encoding.model, self.cluster
         for n in range(cluster.n_nodes):

@@ -11,20 +11,20 @@ from dataclasses import dataclass
 
 from ortools.sat.python import cp_model
 
-from models.cluster.cluster import Ints
-from solver import rules
-from solver.cpsat.linear_sum import Points
-from solver.cpsat.run import CpSat, add_hint
-from solver.rebalance.problem.end_state import steps_to
-from solver.rebalance.problem.problem import Step
-from solver.rebalance.result import PlanSearchResult
-from solver.rebalance.sequencing.confinement import arrivals
-from solver.rebalance.sequencing.sequence import Ordered, count_pods, order
-from solver.rebalance.target.model import TargetModel
-from solver.rebalance.target.rules import TargetRules
-from solver.rebalance.tiers.objective import PlanObjective
-from solver.rebalance.waves.within import within_waves
-from solver.runtime.run_context import RunContext
+from kubestow.models.cluster.cluster import Ints
+from kubestow.solver import rules
+from kubestow.solver.cpsat.linear_sum import Points
+from kubestow.solver.cpsat.run import CpSat, add_hint
+from kubestow.solver.rebalance.problem.end_state import steps_to
+from kubestow.solver.rebalance.problem.problem import Step
+from kubestow.solver.rebalance.result import PlanSearchResult
+from kubestow.solver.rebalance.sequencing.confinement import arrivals
+from kubestow.solver.rebalance.sequencing.sequence import Ordered, count_pods, order
+from kubestow.solver.rebalance.target.model import TargetModel
+from kubestow.solver.rebalance.target.rules import TargetRules
+from kubestow.solver.rebalance.tiers.objective import PlanObjective
+from kubestow.solver.rebalance.waves.within import within_waves
+from kubestow.solver.runtime.run_context import RunContext
 
 #: Up to this many variables tiers are solved with the full linear relaxation.
 TIGHT_LIMIT = 2_000

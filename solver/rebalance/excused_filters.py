@@ -11,16 +11,16 @@ from typing import Final
 
 import numpy as np
 
-from models.documents.rebalance_plan import EarlierSnapshot, ExecutionGrace, ForgivenRule, RebalancePlan
-from models.execution.execution_grace import History, Rule, time_of, warnings, without
-from models.kube.objects import pod_key
-from models.snapshot.snapshot import Snapshot
-from solver.rebalance.problem.forgiveness import Forgiveness, forgive
-from solver.rebalance.problem.options import PlanOptions
-from solver.rebalance.problem.problem import read_problem
-from solver.rebalance.problem.state import PlanState
-from solver.rules.inter_pod_affinity import InterPodAffinity
-from solver.rules.node_static import NodeAffinity
+from kubestow.models.documents.rebalance_plan import EarlierSnapshot, ExecutionGrace, ForgivenRule, RebalancePlan
+from kubestow.models.execution.execution_grace import History, Rule, time_of, warnings, without
+from kubestow.models.kube.objects import pod_key
+from kubestow.models.snapshot.snapshot import Snapshot
+from kubestow.solver.rebalance.problem.forgiveness import Forgiveness, forgive
+from kubestow.solver.rebalance.problem.options import PlanOptions
+from kubestow.solver.rebalance.problem.problem import read_problem
+from kubestow.solver.rebalance.problem.state import PlanState
+from kubestow.solver.rules.inter_pod_affinity import InterPodAffinity
+from kubestow.solver.rules.node_static import NodeAffinity
 
 #: The fields whose rules each filter judges.
 FIELDS: Final = {NodeAffinity.name: ("nodeAffinity",), InterPodAffinity.name: ("podAffinity", "podAntiAffinity")}
@@ -32,7 +32,7 @@ def excuse(snapshot: Snapshot, asked: PlanOptions) -> tuple[PlanOptions, Forgive
     """Return the options of a plan with what its history forgives, and that.
 
     Raises:
-        InputError: snapshots without a time, or as for :func:`solver.rebalance.problem.problem.read_problem`.
+        InputError: snapshots without a time, or as for :func:`kubestow.solver.rebalance.problem.problem.read_problem`.
     """
     if "repair" not in asked.goals:
         return asked, Forgiveness()

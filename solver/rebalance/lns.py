@@ -1,7 +1,7 @@
 """Large-neighbourhood search over end states: some nodes at a time, with all that may move on them, solved tier after tier by CP-SAT.
 
-What a neighbourhood sees is the same model as of the whole (solver.rebalance.target.model), the rest of the cluster held where it is. A
-better end state counts only once an order of accepted steps leads to it; that is looked for at the end.
+What a neighbourhood sees is the same model as of the whole (kubestow.solver.rebalance.target.model), the rest of the cluster held where it
+is. A better end state counts only once an order of accepted steps leads to it; that is looked for at the end.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ from collections.abc import Sequence
 import numpy as np
 from ortools.sat.python import cp_model
 
-from models.cluster.cluster import Ints
-from solver import rules
-from solver.cpsat.cells import Cells
-from solver.cpsat.run import CpSat, add_hint
-from solver.rebalance.result import PlanSearchResult
-from solver.rebalance.sequencing.sequence import order
-from solver.rebalance.target.model import TargetModel
-from solver.rebalance.target.rules import SharedRules, TargetRules
-from solver.rebalance.tiers.objective import PlanObjective
-from solver.rebalance.waves.within import within_waves
-from solver.runtime.run_context import RunContext
+from kubestow.models.cluster.cluster import Ints
+from kubestow.solver import rules
+from kubestow.solver.cpsat.cells import Cells
+from kubestow.solver.cpsat.run import CpSat, add_hint
+from kubestow.solver.rebalance.result import PlanSearchResult
+from kubestow.solver.rebalance.sequencing.sequence import order
+from kubestow.solver.rebalance.target.model import TargetModel
+from kubestow.solver.rebalance.target.rules import SharedRules, TargetRules
+from kubestow.solver.rebalance.tiers.objective import PlanObjective
+from kubestow.solver.rebalance.waves.within import within_waves
+from kubestow.solver.runtime.run_context import RunContext
 
 #: Model variables of the first neighbourhood.
 START = 800.0

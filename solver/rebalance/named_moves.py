@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 
-from models.documents.rebalance_plan import Eviction, Move
-from models.kube import objects
-from models.kube.selectors import Bools
-from solver.rebalance.problem.problem import RebalanceProblem, Step
+from kubestow.models.documents.rebalance_plan import Eviction, Move
+from kubestow.models.kube import objects
+from kubestow.models.kube.selectors import Bools
+from kubestow.solver.rebalance.problem.problem import RebalanceProblem, Step
 
 #: Why pods of a class leave a node: (class, node, pods that the plan binds there) -> sentence.
 Reason = Callable[[int, int, Sequence[str]], str]

@@ -8,34 +8,34 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from checker.plan.plan import summary, verify_plan
-from checker.violation import insist
-from models.cluster import unmodelled
-from models.documents import placement as doc
-from models.documents import rebalance_plan as plans
-from models.documents.placement import TierResult
-from models.documents.policy import DEFAULT
-from models.kube.objects import pod_key
-from models.snapshot.scope import select
-from models.snapshot.snapshot import Snapshot
-from solver.explain.undecided import is_undecided
-from solver.rebalance.excused_filters import account, excuse
-from solver.rebalance.goals.even_drain import even_drain
-from solver.rebalance.named_moves import Reasons, name_moves
-from solver.rebalance.problem.options import PlanOptions
-from solver.rebalance.problem.problem import RebalanceProblem, Step, read_problem
-from solver.rebalance.problem.state import PlanState
-from solver.rebalance.result import PlanSearchResult
-from solver.rebalance.search import search
-from solver.rebalance.tiers.objective import PlanObjective
-from solver.rebalance.unmet_goals import obstacles
-from solver.rebalance.waves.least_waves import least_waves
-from solver.rebalance.waves.schedule import waves as group
-from solver.refused_pods import refuse_domain_blocking
-from solver.runtime.deadline import Deadline
-from solver.runtime.options import OnProgress
-from solver.runtime.progress_trace import ProgressReporter
-from solver.runtime.run_context import RunContext
+from kubestow.checker.plan.plan import summary, verify_plan
+from kubestow.checker.violation import insist
+from kubestow.models.cluster import unmodelled
+from kubestow.models.documents import placement as doc
+from kubestow.models.documents import rebalance_plan as plans
+from kubestow.models.documents.placement import TierResult
+from kubestow.models.documents.policy import DEFAULT
+from kubestow.models.kube.objects import pod_key
+from kubestow.models.snapshot.scope import select
+from kubestow.models.snapshot.snapshot import Snapshot
+from kubestow.solver.explain.undecided import is_undecided
+from kubestow.solver.rebalance.excused_filters import account, excuse
+from kubestow.solver.rebalance.goals.even_drain import even_drain
+from kubestow.solver.rebalance.named_moves import Reasons, name_moves
+from kubestow.solver.rebalance.problem.options import PlanOptions
+from kubestow.solver.rebalance.problem.problem import RebalanceProblem, Step, read_problem
+from kubestow.solver.rebalance.problem.state import PlanState
+from kubestow.solver.rebalance.result import PlanSearchResult
+from kubestow.solver.rebalance.search import search
+from kubestow.solver.rebalance.tiers.objective import PlanObjective
+from kubestow.solver.rebalance.unmet_goals import obstacles
+from kubestow.solver.rebalance.waves.least_waves import least_waves
+from kubestow.solver.rebalance.waves.schedule import waves as group
+from kubestow.solver.refused_pods import refuse_domain_blocking
+from kubestow.solver.runtime.deadline import Deadline
+from kubestow.solver.runtime.options import OnProgress
+from kubestow.solver.runtime.progress_trace import ProgressReporter
+from kubestow.solver.runtime.run_context import RunContext
 
 #: What comes after the search (waves, check, writing) takes so many times as long as compiling.
 AFTER = 6.0

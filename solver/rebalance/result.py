@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from solver.rebalance.problem.problem import Step
+from kubestow.solver.rebalance.problem.problem import Step
 
 
 @dataclass

@@ -6,17 +6,17 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from solver import rules
-from solver.rebalance.goals import admit, drain_and_consolidate, improve, repair
-from solver.rebalance.goals.move_builder import MoveBuilder
-from solver.rebalance.problem.problem import RebalanceProblem, Step
-from solver.rebalance.result import PlanSearchResult
-from solver.rebalance.sequencing.sequence import order
-from solver.rebalance.tiers.improvement import Improvement
-from solver.rebalance.tiers.objective import PlanObjective
-from solver.rebalance.waves.within import within_waves
-from solver.rules.eligibility import possible
-from solver.runtime.run_context import RunContext
+from kubestow.solver import rules
+from kubestow.solver.rebalance.goals import admit, drain_and_consolidate, improve, repair
+from kubestow.solver.rebalance.goals.move_builder import MoveBuilder
+from kubestow.solver.rebalance.problem.problem import RebalanceProblem, Step
+from kubestow.solver.rebalance.result import PlanSearchResult
+from kubestow.solver.rebalance.sequencing.sequence import order
+from kubestow.solver.rebalance.tiers.improvement import Improvement
+from kubestow.solver.rebalance.tiers.objective import PlanObjective
+from kubestow.solver.rebalance.waves.within import within_waves
+from kubestow.solver.rules.eligibility import possible
+from kubestow.solver.runtime.run_context import RunContext
 
 #: Above this many (class, node) pairs `auto` leaves the exact model of the whole alone.
 EXACT_LIMIT = 15_000
@@ -50,7 +50,7 @@ def search(problem: RebalanceProblem, values: PlanObjective, goals: Sequence[str
         return found
     pairs = int(np.count_nonzero((possible(problem.cluster, rules.build(problem.cluster)) > 0)[problem.movable | problem.pending]))
     if options.engine == "exact" or (options.engine == "auto" and pairs <= EXACT_LIMIT):
-        from solver.rebalance.exact import Exact
+        from kubestow.solver.rebalance.exact import Exact
 
         try:
             result = Exact(values, context).solve(found.steps)
@@ -58,7 +58,7 @@ def search(problem: RebalanceProblem, values: PlanObjective, goals: Sequence[str
             found.notes.append("utilisation beyond what CP-SAT can sum: construction alone was asked")
             return found
         return _better(found, result, values, context)
-    from solver.rebalance.lns import Lns
+    from kubestow.solver.rebalance.lns import Lns
 
     if options.engine == "auto":
         found.notes.append(f"engine auto chose lns: an exact model would have {pairs:,} variables (limit {EXACT_LIMIT})")
@@ -66,7 +66,7 @@ def search(problem: RebalanceProblem, values: PlanObjective, goals: Sequence[str
     if found.values[:first] < tuple(found.bounds[:first]):
         found = Lns(values, goals, context).run(found)
     if first < len(values.tiers) and not context.over():
-        from solver.rebalance.improvement.search import ImprovementSearch
+        from kubestow.solver.rebalance.improvement.search import ImprovementSearch
 
         found = ImprovementSearch(values, found, context).run()
     _bound_moves(found, values)

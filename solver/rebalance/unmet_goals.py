@@ -7,16 +7,16 @@ from functools import partial
 
 import numpy as np
 
-from models.documents.rebalance_plan import Obstacle
-from models.kube import objects
-from models.kube.selectors import Bools
-from solver.rebalance.problem.options import PlanOptions
-from solver.rebalance.problem.problem import RebalanceProblem, Step
-from solver.rebalance.problem.state import PlanState
-from solver.rebalance.result import PlanSearchResult
-from solver.rebalance.tiers.objective import PlanObjective
-from solver.rebalance.tiers.pods import BrokenRules, Drained, Placed
-from solver.rebalance.tiers.tier import Tier
+from kubestow.models.documents.rebalance_plan import Obstacle
+from kubestow.models.kube import objects
+from kubestow.models.kube.selectors import Bools
+from kubestow.solver.rebalance.problem.options import PlanOptions
+from kubestow.solver.rebalance.problem.problem import RebalanceProblem, Step
+from kubestow.solver.rebalance.problem.state import PlanState
+from kubestow.solver.rebalance.result import PlanSearchResult
+from kubestow.solver.rebalance.tiers.objective import PlanObjective
+from kubestow.solver.rebalance.tiers.pods import BrokenRules, Drained, Placed
+from kubestow.solver.rebalance.tiers.tier import Tier
 
 #: Obstacles listed of one kind; the rest is summed up in the last one.
 LISTED = 50

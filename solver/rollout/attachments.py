@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from models.cluster.storage.attachments import exclusive_volumes
-from models.kube.objects import Pod
-from models.snapshot.snapshot import Snapshot
-from models.workloads.deployment_rollout import is_ready
+from kubestow.models.cluster.storage.attachments import exclusive_volumes
+from kubestow.models.kube.objects import Pod
+from kubestow.models.snapshot.snapshot import Snapshot
+from kubestow.models.workloads.deployment_rollout import is_ready
 
 
 class Attachments:

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import msgspec
 
-from models.cluster.cluster import Cluster
-from solver.rollout.state import Binds, Course, RolloutProblem, RolloutState, RolloutStep
-from solver.runtime.run_context import RunContext
+from kubestow.models.cluster.cluster import Cluster
+from kubestow.solver.rollout.state import Binds, Course, RolloutProblem, RolloutState, RolloutStep
+from kubestow.solver.runtime.run_context import RunContext
 
 #: Deterministic seconds that a state counts.
 PER_STATE = 0.0002

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from models.cluster.rollout_admission import Book, Limits, RolloutAdmission
-from models.workloads.deployment_rollout import Old, Pace, creations, deletions
-from solver.rollout.state import RolloutProblem
+from kubestow.models.cluster.rollout_admission import Book, Limits, RolloutAdmission
+from kubestow.models.workloads.deployment_rollout import Old, Pace, creations, deletions
+from kubestow.solver.rollout.state import RolloutProblem
 
 
 def halts(admission: RolloutAdmission, pace: Pace, old: Sequence[Old], lacking: int = 0) -> bool:

@@ -8,17 +8,17 @@ from typing import Final
 
 import msgspec
 
-from models.cluster.rollout_admission import arguments, sentence, with_quotas
-from models.documents.placement import Remedy
-from models.edits import nodes
-from models.kube import objects
-from models.snapshot.snapshot import Snapshot
-from models.workloads.deployment_rollout import Old, Pace
-from solver.explain.remedy.pod_edits import POD_CHANGES, text
-from solver.rollout import quota_flow
-from solver.rollout.search import RolloutSearch
-from solver.rollout.state import RolloutProblem
-from solver.runtime.run_context import RunContext
+from kubestow.models.cluster.rollout_admission import arguments, sentence, with_quotas
+from kubestow.models.documents.placement import Remedy
+from kubestow.models.edits import nodes
+from kubestow.models.kube import objects
+from kubestow.models.snapshot.snapshot import Snapshot
+from kubestow.models.workloads.deployment_rollout import Old, Pace
+from kubestow.solver.explain.remedy.pod_edits import POD_CHANGES, text
+from kubestow.solver.rollout import quota_flow
+from kubestow.solver.rollout.search import RolloutSearch
+from kubestow.solver.rollout.state import RolloutProblem
+from kubestow.solver.runtime.run_context import RunContext
 
 #: Kinds of nodes that are tried.
 KINDS: Final = 6

@@ -9,18 +9,18 @@ import msgspec
 import numpy as np
 from ortools.sat.python import cp_model
 
-from models.cluster.cluster import Cluster
-from models.cluster.compile import compile_cluster
-from models.kube import objects
-from models.snapshot.scope import Scope
-from solver import rules
-from solver.bind_order.order import find_order
-from solver.cpsat.run import CpSat
-from solver.rollout import quota_flow
-from solver.rollout.exhaustive import Explorer
-from solver.rollout.state import Binds, Course, RolloutProblem, RolloutState, RolloutStep, compiled, ungrouped
-from solver.rules.placement_model import build_model
-from solver.runtime.run_context import RunContext
+from kubestow.models.cluster.cluster import Cluster
+from kubestow.models.cluster.compile import compile_cluster
+from kubestow.models.kube import objects
+from kubestow.models.snapshot.scope import Scope
+from kubestow.solver import rules
+from kubestow.solver.bind_order.order import find_order
+from kubestow.solver.cpsat.run import CpSat
+from kubestow.solver.rollout import quota_flow
+from kubestow.solver.rollout.exhaustive import Explorer
+from kubestow.solver.rollout.state import Binds, Course, RolloutProblem, RolloutState, RolloutStep, compiled, ungrouped
+from kubestow.solver.rules.placement_model import build_model
+from kubestow.solver.runtime.run_context import RunContext
 
 #: Assignments without a bind order that are cut off before a packing is given up.
 CUTS = 20

@@ -10,29 +10,29 @@ from typing import Final
 
 import numpy as np
 
-from checker.rollout import verify_rollout
-from checker.violation import insist
-from models.cluster import unmodelled
-from models.documents import placement as doc
-from models.documents.policy import DEFAULT
-from models.kube.objects import pod_key
-from models.snapshot.scope import Scope, select
-from models.snapshot.snapshot import Snapshot
-from models.workloads.deployment_rollout import Pace, pace
-from models.workloads.rollout_input import Revision, kind_of, read
-from solver.devices.result import devices
-from solver.explain.undecided import is_undecided
-from solver.refused_pods import refuse_domain_blocking
-from solver.rollout import quota_flow
-from solver.rollout.remedies import RolloutRemedies
-from solver.rollout.search import RolloutSearch
-from solver.rollout.state import Course, RolloutProblem, RolloutState, bystanders
-from solver.rollout.updates.simulate import roll_update
-from solver.rules.dynamic_resources import DynamicResources
-from solver.runtime.deadline import Deadline
-from solver.runtime.options import OnProgress, Options
-from solver.runtime.progress_trace import ProgressReporter
-from solver.runtime.run_context import RunContext
+from kubestow.checker.rollout import verify_rollout
+from kubestow.checker.violation import insist
+from kubestow.models.cluster import unmodelled
+from kubestow.models.documents import placement as doc
+from kubestow.models.documents.policy import DEFAULT
+from kubestow.models.kube.objects import pod_key
+from kubestow.models.snapshot.scope import Scope, select
+from kubestow.models.snapshot.snapshot import Snapshot
+from kubestow.models.workloads.deployment_rollout import Pace, pace
+from kubestow.models.workloads.rollout_input import Revision, kind_of, read
+from kubestow.solver.devices.result import devices
+from kubestow.solver.explain.undecided import is_undecided
+from kubestow.solver.refused_pods import refuse_domain_blocking
+from kubestow.solver.rollout import quota_flow
+from kubestow.solver.rollout.remedies import RolloutRemedies
+from kubestow.solver.rollout.search import RolloutSearch
+from kubestow.solver.rollout.state import Course, RolloutProblem, RolloutState, bystanders
+from kubestow.solver.rollout.updates.simulate import roll_update
+from kubestow.solver.rules.dynamic_resources import DynamicResources
+from kubestow.solver.runtime.deadline import Deadline
+from kubestow.solver.runtime.options import OnProgress, Options
+from kubestow.solver.runtime.progress_trace import ProgressReporter
+from kubestow.solver.runtime.run_context import RunContext
 
 #: The quota of ReplicaSets.
 REPLICA_SETS: Final = "count/replicasets.apps"

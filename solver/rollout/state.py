@@ -12,18 +12,18 @@ from functools import cached_property
 
 import numpy as np
 
-from models.cluster import rollout_admission
-from models.cluster.admission import Admission, Refusal
-from models.cluster.cluster import Cluster, Ints
-from models.cluster.compile import compile_cluster
-from models.documents.policy import Policy
-from models.kube.objects import is_terminal
-from models.snapshot.scope import Scope
-from models.snapshot.snapshot import Snapshot
-from models.workloads.deployment_rollout import Old, Pace, creations, deletions
-from solver import rules
-from solver.rollout.attachments import Attachments
-from solver.rules.pod_topology_spread import PodTopologySpread
+from kubestow.models.cluster import rollout_admission
+from kubestow.models.cluster.admission import Admission, Refusal
+from kubestow.models.cluster.cluster import Cluster, Ints
+from kubestow.models.cluster.compile import compile_cluster
+from kubestow.models.documents.policy import Policy
+from kubestow.models.kube.objects import is_terminal
+from kubestow.models.snapshot.scope import Scope
+from kubestow.models.snapshot.snapshot import Snapshot
+from kubestow.models.workloads.deployment_rollout import Old, Pace, creations, deletions
+from kubestow.solver import rules
+from kubestow.solver.rollout.attachments import Attachments
+from kubestow.solver.rules.pod_topology_spread import PodTopologySpread
 
 Binds = list[tuple[int, int]]  # places in ``RolloutProblem.new`` with nodes, in bind order
 

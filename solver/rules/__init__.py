@@ -1,20 +1,20 @@
 """One module per Kubernetes rule, named after its scheduler plugin, with its filter and its part of the model. Enter at :func:`build` for
-every rule, at :meth:`solver.rules.base.Rule.of` for one of them. It imports ``models`` and :mod:`solver.cpsat`; rules do not import each
-other."""
+every rule, at :meth:`kubestow.solver.rules.base.Rule.of` for one of them. It imports ``models`` and :mod:`kubestow.solver.cpsat`; rules do
+not import each other."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from models.cluster.cluster import Cluster
-from solver.rules.base import Rule
-from solver.rules.dynamic_resources import DynamicResources
-from solver.rules.gang_scheduling import GangScheduling
-from solver.rules.inter_pod_affinity import InterPodAffinity
-from solver.rules.node_ports import NodePorts
-from solver.rules.node_resource_topology import NodeResourceTopologyMatch
-from solver.rules.node_resources_fit import NodeResourcesFit
-from solver.rules.node_static import (
+from kubestow.models.cluster.cluster import Cluster
+from kubestow.solver.rules.base import Rule
+from kubestow.solver.rules.dynamic_resources import DynamicResources
+from kubestow.solver.rules.gang_scheduling import GangScheduling
+from kubestow.solver.rules.inter_pod_affinity import InterPodAffinity
+from kubestow.solver.rules.node_ports import NodePorts
+from kubestow.solver.rules.node_resource_topology import NodeResourceTopologyMatch
+from kubestow.solver.rules.node_resources_fit import NodeResourcesFit
+from kubestow.solver.rules.node_static import (
     BalloonsPolicy,
     LimitRanger,
     NodeAffinity,
@@ -28,8 +28,8 @@ from solver.rules.node_static import (
     TaintToleration,
     TopologyAwarePolicy,
 )
-from solver.rules.pod_topology_spread import PodTopologySpread
-from solver.rules.volumes import NodeVolumeLimits, VolumeBinding, VolumeRestrictions, VolumeZone
+from kubestow.solver.rules.pod_topology_spread import PodTopologySpread
+from kubestow.solver.rules.volumes import NodeVolumeLimits, VolumeBinding, VolumeRestrictions, VolumeZone
 
 ALL: tuple[type[Rule], ...] = (
     LimitRanger,

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, ClassVar, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from models.cluster.cluster import Cluster, Ids, Ints
-from models.kube.selectors import Bools
+from kubestow.models.cluster.cluster import Cluster, Ids, Ints
+from kubestow.models.kube.selectors import Bools
 
 if TYPE_CHECKING:
-    from solver.cpsat.model import PlacementModel
+    from kubestow.solver.cpsat.model import PlacementModel
 
 _T = TypeVar("_T", bound=np.generic)
 
@@ -71,8 +71,8 @@ class Rule(ABC):
 
     def bars(self, g: int) -> list[tuple[Hashable, Bools]]:
         """Return what ``never`` says, in parts that can be named: (topic, bool[N]), for a model that keeps all nodes
-        (solver.explain.conflict.fact_model). Topics are those of ``PlacementModel.about``; parts that ``encode`` says as well may be left
-        out."""
+        (kubestow.solver.explain.conflict.fact_model). Topics are those of ``PlacementModel.about``; parts that ``encode`` says as well may
+        be left out."""
         return [(None, self.never(g))]
 
     def closed(self, g: int) -> Bools:

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from models.cluster.cluster import Ids, Ints
-from models.kube.selectors import Bools
+from kubestow.models.cluster.cluster import Ids, Ints
+from kubestow.models.kube.selectors import Bools
 
 
 @dataclass(frozen=True)

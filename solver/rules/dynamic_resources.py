@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from models.cluster.cluster import Cluster, Ids, Ints
-from models.kube.selectors import Bools
-from solver.rules.base import PLENTY, Rule
+from kubestow.models.cluster.cluster import Cluster, Ids, Ints
+from kubestow.models.kube.selectors import Bools
+from kubestow.solver.rules.base import PLENTY, Rule
 
 if TYPE_CHECKING:
-    from models.devices.demand import Claim, Demand
-    from models.devices.inventory import Pick
-    from solver.cpsat.model import PlacementModel
-    from solver.devices.state import DeviceState
+    from kubestow.models.devices.demand import Claim, Demand
+    from kubestow.models.devices.inventory import Pick
+    from kubestow.solver.cpsat.model import PlacementModel
+    from kubestow.solver.devices.state import DeviceState
 
 
 @dataclass
@@ -61,7 +61,7 @@ class DynamicResources(Rule):
         self._never: dict[int, Bools] = {}
         self._state: DeviceState | None = None
         if cluster.devices is not None:
-            from solver.devices.state import DeviceState
+            from kubestow.solver.devices.state import DeviceState
 
             self._state = DeviceState(cluster.devices)
             for g, cls in enumerate(cluster.classes):
@@ -197,7 +197,7 @@ class DynamicResources(Rule):
     def most(self, g: int) -> Ints:
         most = np.full(self.cluster.n_nodes, PLENTY)
         if self._asked[g] is not None:
-            from solver.devices.supply import supply
+            from kubestow.solver.devices.supply import supply
 
             asked, there = supply(self.cluster)
             taken = np.flatnonzero(asked[g])
@@ -275,8 +275,8 @@ class DynamicResources(Rule):
     def encode(self, encoding: PlacementModel) -> None:
         if self._state is None:
             return
-        from solver.devices.device_groups import groups_of
-        from solver.rules.encodings.dynamic_resources import DeviceEncoder
+        from kubestow.solver.devices.device_groups import groups_of
+        from kubestow.solver.rules.encodings.dynamic_resources import DeviceEncoder
 
         asked = {g: a.variants for g, a in enumerate(self._asked) if a is not None and self.concerned(g) and len(encoding.nodes_of(g))}
         serves = {key: shared.nodes for key, shared in self._shared.items()}
@@ -291,7 +291,7 @@ class DynamicResources(Rule):
 
     def _words(self, asked: _Asked, rejected: Bools) -> Iterator[str]:
         """Yield why pods get no devices on these nodes, one part for each kind of reason."""
-        from solver.devices.shortage import summed, why_not
+        from kubestow.solver.devices.shortage import summed, why_not
 
         table, left = self.state.table, rejected.copy()
         barred = [(f"claim {key} is allocated elsewhere, or not ready", ~table.allowed[key]) for key in asked.demand.allocated]

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from models.cluster.cluster import Cluster, GangGroup, Ints, domain_sum
-from solver.cpsat.cells import Cells
-from solver.devices.supply import supply
-from solver.rules.base import PLENTY, Rule, StaticRule, kinds
+from kubestow.models.cluster.cluster import Cluster, GangGroup, Ints, domain_sum
+from kubestow.solver.cpsat.cells import Cells
+from kubestow.solver.devices.supply import supply
+from kubestow.solver.rules.base import PLENTY, Rule, StaticRule, kinds
 
 
 def alone(cluster: Cluster, rules: Sequence[Rule]) -> Ints:

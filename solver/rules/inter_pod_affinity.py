@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from models.cluster.cluster import Affinity, AffinityTerm, Cluster, Ids, Ints, domain_sum
-from models.kube.selectors import Bools
-from solver.rules.base import PLENTY, Rule, on_nodes
-from solver.rules.encodings.inter_pod_affinity import AffinityEncoder, Attraction, Repulsion, encode_repulsion
-from solver.rules.graph import strongly_connected
+from kubestow.models.cluster.cluster import Affinity, AffinityTerm, Cluster, Ids, Ints, domain_sum
+from kubestow.models.kube.selectors import Bools
+from kubestow.solver.rules.base import PLENTY, Rule, on_nodes
+from kubestow.solver.rules.encodings.inter_pod_affinity import AffinityEncoder, Attraction, Repulsion, encode_repulsion
+from kubestow.solver.rules.graph import strongly_connected
 
 if TYPE_CHECKING:
-    from solver.cpsat.model import PlacementModel
+    from kubestow.solver.cpsat.model import PlacementModel
 
 
 class InterPodAffinity(Rule):

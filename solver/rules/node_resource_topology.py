@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from models.cluster.cluster import Cluster, Ints
-from models.kube.selectors import Bools
-from solver.rules.base import PLENTY, Rule
+from kubestow.models.cluster.cluster import Cluster, Ints
+from kubestow.models.kube.selectors import Bools
+from kubestow.solver.rules.base import PLENTY, Rule
 
 if TYPE_CHECKING:
-    from solver.cpsat.model import PlacementModel
-    from solver.numa.topology_manager import Asks, Kubelet
+    from kubestow.solver.cpsat.model import PlacementModel
+    from kubestow.solver.numa.topology_manager import Asks, Kubelet
 
 
 class NodeResourceTopologyMatch(Rule):
@@ -187,6 +187,6 @@ def _kubelets(cluster: Cluster) -> dict[int, Kubelet]:
     """Of the nodes whose policy rejects."""
     if not any(tree.rejects for tree in cluster.trees.values()):
         return {}
-    from solver.numa.topology_manager import Kubelet
+    from kubestow.solver.numa.topology_manager import Kubelet
 
     return {n: Kubelet(tree) for n, tree in cluster.trees.items() if tree.rejects}

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from models.cluster.cluster import Cluster, Ints
-from models.kube.selectors import Bools
-from solver.rules.base import PLENTY, Rule
+from kubestow.models.cluster.cluster import Cluster, Ints
+from kubestow.models.kube.selectors import Bools
+from kubestow.solver.rules.base import PLENTY, Rule
 
 if TYPE_CHECKING:
-    from solver.cpsat.model import PlacementModel
+    from kubestow.solver.cpsat.model import PlacementModel
 
 
 class NodeResourcesFit(Rule):

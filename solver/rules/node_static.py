@@ -3,7 +3,7 @@ PodOS; the policy of a node that creates no such container: BalloonsPolicy and T
 created at all: LimitRanger, ResourceQuota, PodNodeSelector, PodTolerationRestriction.
 
 Source: pkg/scheduler/framework/plugins/{nodeunschedulable,nodename,tainttoleration,nodeaffinity,nodedeclaredfeatures};
-:mod:`models.cluster.admission`.
+:mod:`kubestow.models.cluster.admission`.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from collections.abc import Hashable
 
 import numpy as np
 
-from models.admission import namespace_annotations as namespace_admission
-from models.cluster import admission
-from models.cluster.cluster import HARD_EFFECTS, Cluster, Ints
-from models.kube.pod_spec import operating_system
-from models.kube.selectors import UNSCHEDULABLE_TAINT, Bools
-from solver.rules.base import StaticRule
+from kubestow.models.admission import namespace_annotations as namespace_admission
+from kubestow.models.cluster import admission
+from kubestow.models.cluster.cluster import HARD_EFFECTS, Cluster, Ints
+from kubestow.models.kube.pod_spec import operating_system
+from kubestow.models.kube.selectors import UNSCHEDULABLE_TAINT, Bools
+from kubestow.solver.rules.base import StaticRule
 
 
 class NodeUnschedulable(StaticRule):
@@ -170,7 +170,7 @@ class _NodePolicy(StaticRule):
 
 
 class BalloonsPolicy(_NodePolicy):
-    """A pod goes to nodes whose BalloonsPolicy creates its containers: :mod:`models.numa.balloons`."""
+    """A pod goes to nodes whose BalloonsPolicy creates its containers: :mod:`kubestow.models.numa.balloons`."""
 
     name = "BalloonsPolicy"
 
@@ -178,7 +178,7 @@ class BalloonsPolicy(_NodePolicy):
         return self.cluster.classes[g].balloons
 
     def message(self, g: int, rejected: Bools) -> str:
-        from models.numa.balloons import Balloons
+        from kubestow.models.numa.balloons import Balloons
 
         snapshot = self.cluster.snapshot
         found = Balloons(snapshot.nodes, snapshot.balloons_policies, snapshot.node_topologies)
@@ -186,7 +186,7 @@ class BalloonsPolicy(_NodePolicy):
 
 
 class TopologyAwarePolicy(_NodePolicy):
-    """A pod goes to nodes with the isolated CPUs that its containers require: :mod:`models.numa.isolated_cpus`."""
+    """A pod goes to nodes with the isolated CPUs that its containers require: :mod:`kubestow.models.numa.isolated_cpus`."""
 
     name = "TopologyAwarePolicy"
 
@@ -194,7 +194,7 @@ class TopologyAwarePolicy(_NodePolicy):
         return self.cluster.classes[g].isolated
 
     def message(self, g: int, rejected: Bools) -> str:
-        from models.numa.isolated_cpus import IsolatedCPUs
+        from kubestow.models.numa.isolated_cpus import IsolatedCPUs
 
         snapshot = self.cluster.snapshot
         found = IsolatedCPUs(snapshot.nodes, snapshot.topology_aware_policies, snapshot.node_topologies, snapshot.pods)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from models.cluster.cluster import Cluster, Ints
-from solver.cpsat.cells import Cells
-from solver.cpsat.model import PlacementModel
-from solver.rules.base import Rule
-from solver.rules.eligibility import cells_within, possible
+from kubestow.models.cluster.cluster import Cluster, Ints
+from kubestow.solver.cpsat.cells import Cells
+from kubestow.solver.cpsat.model import PlacementModel
+from kubestow.solver.rules.base import Rule
+from kubestow.solver.rules.eligibility import cells_within, possible
 
 
 def build_model(cluster: Cluster, rules: Sequence[Rule], cells: Cells | None = None, *, limits: Ints | None = None) -> PlacementModel:

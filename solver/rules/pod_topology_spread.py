@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from models.cluster.cluster import Cluster, Ids, Ints, Spread, domain_sum
-from models.kube.selectors import Bools
-from solver.rules.base import PLENTY, Rule, on_nodes
-from solver.rules.batch_quota import Level, single
+from kubestow.models.cluster.cluster import Cluster, Ids, Ints, Spread, domain_sum
+from kubestow.models.kube.selectors import Bools
+from kubestow.solver.rules.base import PLENTY, Rule, on_nodes
+from kubestow.solver.rules.batch_quota import Level, single
 
 if TYPE_CHECKING:
     from ortools.sat.python import cp_model
 
-    from solver.cpsat.model import PlacementModel
+    from kubestow.solver.cpsat.model import PlacementModel
 
 
 @dataclass

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from models.cluster.cluster import Cluster
-from models.cluster.volumes import Claim
-from models.kube.pod_spec import named_claims
-from models.kube.selectors import Bools
+from kubestow.models.cluster.cluster import Cluster
+from kubestow.models.cluster.volumes import Claim
+from kubestow.models.kube.pod_spec import named_claims
+from kubestow.models.kube.selectors import Bools
 
 
 def claims_of(cluster: Cluster, g: int, *, named: bool = False) -> list[Claim]:
@@ -72,7 +72,7 @@ class VolumeChoices:
         return picked
 
     def undecided(self, handle: str) -> Claim | None:
-        """Return the claim that a handle of :mod:`models.cluster.volumes` is about, if it may yet take a static volume."""
+        """Return the claim that a handle of :mod:`kubestow.models.cluster.volumes` is about, if it may yet take a static volume."""
         claim = self._open.get(handle)
         return claim if claim is not None and claim.key not in self.chosen else None
 

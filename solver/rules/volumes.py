@@ -1,7 +1,7 @@
 """VolumeBinding, VolumeZone, VolumeRestrictions and NodeVolumeLimits.
 
 Source: pkg/scheduler/framework/plugins/{volumebinding,volumezone,volumerestrictions,nodevolumelimits}. What a claim means for the
-nodes is resolved in :mod:`models.cluster.volumes`; here is what pending pods do to each other.
+nodes is resolved in :mod:`kubestow.models.cluster.volumes`; here is what pending pods do to each other.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from models.cluster.cluster import Cluster, Ints
-from models.cluster.volumes import Attached
-from models.kube.selectors import Bools
-from solver.rules.base import PLENTY, Rule, StaticRule
-from solver.rules.encodings.volumes import Pair, encode_binding, encode_limit
-from solver.rules.volume_claims import Driver, InstalledDrivers, VolumeChoices, claims_of
+from kubestow.models.cluster.cluster import Cluster, Ints
+from kubestow.models.cluster.volumes import Attached
+from kubestow.models.kube.selectors import Bools
+from kubestow.solver.rules.base import PLENTY, Rule, StaticRule
+from kubestow.solver.rules.encodings.volumes import Pair, encode_binding, encode_limit
+from kubestow.solver.rules.volume_claims import Driver, InstalledDrivers, VolumeChoices, claims_of
 
 if TYPE_CHECKING:
-    from solver.cpsat.model import PlacementModel
+    from kubestow.solver.cpsat.model import PlacementModel
 
 
 def _out_of_reach(cluster: Cluster, within: Sequence[Sequence[Bools]]) -> list[Bools]:

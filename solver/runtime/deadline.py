@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from solver.runtime.options import Options
+from kubestow.solver.runtime.options import Options
 
 if TYPE_CHECKING:
     from ortools.sat.python import cp_model

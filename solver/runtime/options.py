@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from models.catalogue.catalogue import Catalogue
-from models.documents.placement import Edits, Unmodelled
-from models.documents.policy import DEFAULT, Policy
+from kubestow.models.catalogue.catalogue import Catalogue
+from kubestow.models.documents.placement import Edits, Unmodelled
+from kubestow.models.documents.policy import DEFAULT, Policy
 
 Engine = Literal["auto", "exact", "greedy", "lns"]
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-from models.documents.placement import SearchPoint, TierResult
-from solver.runtime.options import OnProgress, Progress
+from kubestow.models.documents.placement import SearchPoint, TierResult
+from kubestow.solver.runtime.options import OnProgress, Progress
 
 #: Points of one tier; every second one in between goes when there are more.
 _MOST: Final = 200

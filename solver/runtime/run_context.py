@@ -6,9 +6,9 @@ import threading
 import time
 from dataclasses import dataclass, field, replace
 
-from solver.runtime.deadline import Deadline
-from solver.runtime.options import Options
-from solver.runtime.progress_trace import ProgressReporter
+from kubestow.solver.runtime.deadline import Deadline
+from kubestow.solver.runtime.options import Options
+from kubestow.solver.runtime.progress_trace import ProgressReporter
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
 """Improve the soft objective of a complete placement: simulated annealing, mostly pod by pod, with heat-bath moves.
 
 Each move takes one pod out and puts it back on a node drawn with probability ∝ exp(gain / temperature), so no move is refused.
-Drawing is by the Gumbel-max trick. Between them pods that are tied to each other move together (:mod:`solver.search.unit_moves`), and
-where nodes are full some make others give way (:mod:`solver.search.ejections`).
+Drawing is by the Gumbel-max trick. Between them pods that are tied to each other move together (:mod:`kubestow.solver.search.unit_moves`),
+and where nodes are full some make others give way (:mod:`kubestow.solver.search.ejections`).
 Who is placed never changes, and every state obeys all hard rules; whether the result has a bind order is for the caller to find out.
 
 Source: Geman and Geman, Gibbs sampling, doi:10.1109/TPAMI.1984.4767596; Kirkpatrick et al., doi:10.1126/science.220.4598.671.
@@ -16,10 +16,10 @@ from itertools import islice
 
 import numpy as np
 
-from models.cluster.cluster import Ints
-from solver.search.ejections import Ejections
-from solver.search.local_search import TINY, LocalSearch
-from solver.search.unit_moves import UnitMoves
+from kubestow.models.cluster.cluster import Ints
+from kubestow.solver.search.ejections import Ejections
+from kubestow.solver.search.local_search import TINY, LocalSearch
+from kubestow.solver.search.unit_moves import UnitMoves
 
 #: Temperature at the start, as a share of the largest weight of the objective.
 HOT = 0.5

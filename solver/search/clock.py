@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from solver.runtime.run_context import RunContext
-from solver.search.local_search import LocalSearch
+from kubestow.solver.runtime.run_context import RunContext
+from kubestow.solver.search.local_search import LocalSearch
 
 
 class SearchClock:

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from models.cluster.cluster import Ints
-from models.kube.selectors import Bools
-from solver.search.local_search import LocalSearch
+from kubestow.models.cluster.cluster import Ints
+from kubestow.models.kube.selectors import Bools
+from kubestow.solver.search.local_search import LocalSearch
 
 #: What it costs that someone would have no place at all.
 NOWHERE = 1 << 40

@@ -7,17 +7,17 @@ from dataclasses import dataclass, field
 import numpy as np
 from ortools.sat.python import cp_model
 
-from models.cluster.cluster import Cluster, Ints
-from solver import rules
-from solver.bind_order.order import Sequence_, find_order
-from solver.cpsat.linear_sum import Points
-from solver.cpsat.model import PlacementModel
-from solver.cpsat.run import CpSat, OnValue, add_hint
-from solver.objective import encoding as objective_encoding
-from solver.objective.preferences import Objective
-from solver.objective.tie_break import Strategy
-from solver.rules.placement_model import build_model
-from solver.runtime.run_context import RunContext
+from kubestow.models.cluster.cluster import Cluster, Ints
+from kubestow.solver import rules
+from kubestow.solver.bind_order.order import Sequence_, find_order
+from kubestow.solver.cpsat.linear_sum import Points
+from kubestow.solver.cpsat.model import PlacementModel
+from kubestow.solver.cpsat.run import CpSat, OnValue, add_hint
+from kubestow.solver.objective import encoding as objective_encoding
+from kubestow.solver.objective.preferences import Objective
+from kubestow.solver.objective.tie_break import Strategy
+from kubestow.solver.rules.placement_model import build_model
+from kubestow.solver.runtime.run_context import RunContext
 
 #: Up to this many variables the feasibility problem is solved with the full linear relaxation: perfect packings need it, large models
 #: are found faster without.

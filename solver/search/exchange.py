@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from models.cluster.cluster import Ints
-from solver.bind_order.order import Sequence_
-from solver.bounds.component import Component
-from solver.search.outcome import SoftOutcome
+from kubestow.models.cluster.cluster import Ints
+from kubestow.solver.bind_order.order import Sequence_
+from kubestow.solver.bounds.component import Component
+from kubestow.solver.search.outcome import SoftOutcome
 
 
 @dataclass(frozen=True)

@@ -11,19 +11,19 @@ from dataclasses import replace
 
 import numpy as np
 
-from models.cluster.cluster import Ints
-from solver import rules
-from solver.bounds.component import Component
-from solver.bounds.component_bounds import Components
-from solver.cpsat.run import CpSat
-from solver.objective.preferences import Objective
-from solver.objective.sparse_placement import Placed
-from solver.search.annealing import COLD, HOT, anneal
-from solver.search.clock import SearchClock
-from solver.search.displacement import Displacement
-from solver.search.local_search import LocalSearch
-from solver.search.outcome import SoftOutcome
-from solver.search.parameters import PARAMETERS
+from kubestow.models.cluster.cluster import Ints
+from kubestow.solver import rules
+from kubestow.solver.bounds.component import Component
+from kubestow.solver.bounds.component_bounds import Components
+from kubestow.solver.cpsat.run import CpSat
+from kubestow.solver.objective.preferences import Objective
+from kubestow.solver.objective.sparse_placement import Placed
+from kubestow.solver.search.annealing import COLD, HOT, anneal
+from kubestow.solver.search.clock import SearchClock
+from kubestow.solver.search.displacement import Displacement
+from kubestow.solver.search.local_search import LocalSearch
+from kubestow.solver.search.outcome import SoftOutcome
+from kubestow.solver.search.parameters import PARAMETERS
 
 #: Sweeps over the pods of a group that is annealed alone.
 SWEEPS = 150

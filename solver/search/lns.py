@@ -1,7 +1,7 @@
 """Large-neighbourhood search: take some pods out, put them back with CP-SAT as well as can be, everything else staying where it is.
 
-A neighbourhood is a small exact model around the state of the pods that stay (:class:`solver.cpsat.model.Cells`): their room, their counts
-in each domain and their constraints are constants in it. A repair is kept if no tier gets worse. Source of the method: Shaw,
+A neighbourhood is a small exact model around the state of the pods that stay (:class:`kubestow.solver.cpsat.model.Cells`): their room,
+their counts in each domain and their constraints are constants in it. A repair is kept if no tier gets worse. Source of the method: Shaw,
 doi:10.1007/3-540-49481-2_30.
 """
 
@@ -12,17 +12,17 @@ from collections.abc import Callable, Mapping
 import numpy as np
 from ortools.sat.python import cp_model
 
-from models.cluster.cluster import Ids, Ints
-from solver.cpsat.cells import Cells
-from solver.cpsat.linear_sum import Points
-from solver.cpsat.model import PlacementModel
-from solver.cpsat.run import CpSat, add_hint
-from solver.objective import encoding as objective_encoding
-from solver.rules.gang_scheduling import GangScheduling
-from solver.rules.node_ports import NodePorts
-from solver.rules.placement_model import build_model
-from solver.search.local_search import LocalSearch
-from solver.search.neighbourhoods import Neighbourhood, Neighbourhoods
+from kubestow.models.cluster.cluster import Ids, Ints
+from kubestow.solver.cpsat.cells import Cells
+from kubestow.solver.cpsat.linear_sum import Points
+from kubestow.solver.cpsat.model import PlacementModel
+from kubestow.solver.cpsat.run import CpSat, add_hint
+from kubestow.solver.objective import encoding as objective_encoding
+from kubestow.solver.rules.gang_scheduling import GangScheduling
+from kubestow.solver.rules.node_ports import NodePorts
+from kubestow.solver.rules.placement_model import build_model
+from kubestow.solver.search.local_search import LocalSearch
+from kubestow.solver.search.neighbourhoods import Neighbourhood, Neighbourhoods
 
 #: Seconds for one neighbourhood.
 GLANCE = 1.0

@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from models.cluster.cluster import Cluster, Ints
-from models.cluster.image_scores import MAX_SCORE
-from models.kube.selectors import Bools
-from solver.objective.incremental_score import SoftState
-from solver.objective.preferences import (
+from kubestow.models.cluster.cluster import Cluster, Ints
+from kubestow.models.cluster.image_scores import MAX_SCORE
+from kubestow.models.kube.selectors import Bools
+from kubestow.solver.objective.incremental_score import SoftState
+from kubestow.solver.objective.preferences import (
     IMAGE_LOCALITY,
     NODE_AFFINITY,
     POD_AFFINITY,
@@ -20,15 +20,15 @@ from solver.objective.preferences import (
     TOPOLOGY_SPREAD,
     Objective,
 )
-from solver.objective.sparse_placement import Placed
-from solver.objective.tie_break import PodCosts
-from solver.rules.base import Rule
-from solver.rules.dynamic_resources import DynamicResources
-from solver.rules.gang_scheduling import GangScheduling
-from solver.rules.inter_pod_affinity import InterPodAffinity
-from solver.rules.node_ports import NodePorts
-from solver.rules.node_resources_fit import NodeResourcesFit
-from solver.rules.pod_topology_spread import PodTopologySpread
+from kubestow.solver.objective.sparse_placement import Placed
+from kubestow.solver.objective.tie_break import PodCosts
+from kubestow.solver.rules.base import Rule
+from kubestow.solver.rules.dynamic_resources import DynamicResources
+from kubestow.solver.rules.gang_scheduling import GangScheduling
+from kubestow.solver.rules.inter_pod_affinity import InterPodAffinity
+from kubestow.solver.rules.node_ports import NodePorts
+from kubestow.solver.rules.node_resources_fit import NodeResourcesFit
+from kubestow.solver.rules.pod_topology_spread import PodTopologySpread
 
 #: Moves between two looks at the clock.
 BLOCK = 256

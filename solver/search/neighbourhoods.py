@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from models.cluster.cluster import Ids, Ints
-from solver.rules.batch_quota import single
-from solver.search.local_search import LocalSearch
+from kubestow.models.cluster.cluster import Ids, Ints
+from kubestow.solver.rules.batch_quota import single
+from kubestow.solver.search.local_search import LocalSearch
 
 
 @dataclass(frozen=True)

@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from models.cluster.cluster import Ints
-from models.documents.placement import TierResult
-from solver import rules
-from solver.bind_order.order import Sequence_
-from solver.objective.container_affinity import Zones
-from solver.objective.incremental_score import SoftState
-from solver.objective.preferences import Objective
-from solver.rules.base import Rule
-from solver.search.local_search import LocalSearch
+from kubestow.models.cluster.cluster import Ints
+from kubestow.models.documents.placement import TierResult
+from kubestow.solver import rules
+from kubestow.solver.bind_order.order import Sequence_
+from kubestow.solver.objective.container_affinity import Zones
+from kubestow.solver.objective.incremental_score import SoftState
+from kubestow.solver.objective.preferences import Objective
+from kubestow.solver.rules.base import Rule
+from kubestow.solver.search.local_search import LocalSearch
 
 if TYPE_CHECKING:  # ortools takes longer to import than many a snapshot to solve
-    from solver.cpsat.model import PlacementModel
+    from kubestow.solver.cpsat.model import PlacementModel
 
 #: Above this many variables CP-SAT never gets the whole model for a soft tier: presolve alone would take the time.
 LARGE = 250_000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from solver.search.outcome import MANY_PODS
+from kubestow.solver.search.outcome import MANY_PODS
 
 
 @dataclass(frozen=True)

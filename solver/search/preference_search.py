@@ -12,36 +12,36 @@ from dataclasses import replace
 
 import numpy as np
 
-from models.cluster.cluster import Cluster, Ints
-from solver import rules
-from solver.bind_order.order import find_order
-from solver.bounds.component_bounds import Components
-from solver.bounds.shared_room import RoomPrices
-from solver.cpsat.run import CpSat, OnValue, add_hint
-from solver.executors.second_process import Channel
-from solver.objective.assign_zones import value_of
-from solver.objective.preferences import Objective
-from solver.objective.tie_break import Strategy
-from solver.rules.eligibility import fits
-from solver.runtime.options import Options
-from solver.runtime.run_context import RunContext
-from solver.search.annealing import COLD, HOT, anneal, charged
-from solver.search.clock import SearchClock
-from solver.search.exact import SoftModel
-from solver.search.exchange import GroupFound, Peer, PlacementFound
-from solver.search.groups import Groups
-from solver.search.lns import Lns
-from solver.search.local_search import LocalSearch
-from solver.search.outcome import LARGE, SoftOutcome, Start
-from solver.search.parameters import PARAMETERS
-from solver.search.second_search import SECOND, FirstSearch, SecondSearch
+from kubestow.models.cluster.cluster import Cluster, Ints
+from kubestow.solver import rules
+from kubestow.solver.bind_order.order import find_order
+from kubestow.solver.bounds.component_bounds import Components
+from kubestow.solver.bounds.shared_room import RoomPrices
+from kubestow.solver.cpsat.run import CpSat, OnValue, add_hint
+from kubestow.solver.executors.second_process import Channel
+from kubestow.solver.objective.assign_zones import value_of
+from kubestow.solver.objective.preferences import Objective
+from kubestow.solver.objective.tie_break import Strategy
+from kubestow.solver.rules.eligibility import fits
+from kubestow.solver.runtime.options import Options
+from kubestow.solver.runtime.run_context import RunContext
+from kubestow.solver.search.annealing import COLD, HOT, anneal, charged
+from kubestow.solver.search.clock import SearchClock
+from kubestow.solver.search.exact import SoftModel
+from kubestow.solver.search.exchange import GroupFound, Peer, PlacementFound
+from kubestow.solver.search.groups import Groups
+from kubestow.solver.search.lns import Lns
+from kubestow.solver.search.local_search import LocalSearch
+from kubestow.solver.search.outcome import LARGE, SoftOutcome, Start
+from kubestow.solver.search.parameters import PARAMETERS
+from kubestow.solver.search.second_search import SECOND, FirstSearch, SecondSearch
 
 Turn = Callable[[float, float], bool]
 
 
 class PreferenceSearch:
-    """``limits``: int64[G, N] as of :func:`solver.rules.eligibility.possible`. ``start``: the placement; its state is consumed. ``peer``:
-    a search of the same in another process, None: one is begun here when it is worth it."""
+    """``limits``: int64[G, N] as of :func:`kubestow.solver.rules.eligibility.possible`. ``start``: the placement; its state is consumed.
+    ``peer``: a search of the same in another process, None: one is begun here when it is worth it."""
 
     def __init__(self, objective: Objective, limits: Ints, start: Start, context: RunContext, peer: Peer | None = None) -> None:
         self.cluster, self.objective, self.limits, self.context = objective.cluster, objective, limits, context

@@ -11,13 +11,13 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from models.cluster.cluster import Cluster, Ints
-from solver.cpsat.run import CpSat
-from solver.executors.cores import cores
-from solver.executors.second_process import Channel, SecondProcess
-from solver.runtime.options import Options
-from solver.search.exchange import GroupFound, PlacementFound
-from solver.search.outcome import MANY_PODS, SoftOutcome, Start
+from kubestow.models.cluster.cluster import Cluster, Ints
+from kubestow.solver.cpsat.run import CpSat
+from kubestow.solver.executors.cores import cores
+from kubestow.solver.executors.second_process import Channel, SecondProcess
+from kubestow.solver.runtime.options import Options
+from kubestow.solver.search.exchange import GroupFound, PlacementFound
+from kubestow.solver.search.outcome import MANY_PODS, SoftOutcome, Start
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ SECOND = SecondSearchParameters()
 
 
 class SecondSearch:
-    """The second process of a search that begins now, where there are cores for it: a :class:`solver.search.exchange.Peer`."""
+    """The second process of a search that begins now, where there are cores for it: a :class:`kubestow.solver.search.exchange.Peer`."""
 
     def __init__(self, work: Callable[..., None], cluster: Cluster, limits: Ints, cpsat: CpSat) -> None:
         self._work, self._cluster, self._limits, self._cpsat = work, cluster, limits, cpsat
@@ -96,7 +96,7 @@ class SecondSearch:
 
 
 class FirstSearch:
-    """The search in the process that started this one: a :class:`solver.search.exchange.Peer`."""
+    """The search in the process that started this one: a :class:`kubestow.solver.search.exchange.Peer`."""
 
     bounds = False
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from models.cluster.cluster import Ids, Ints
-from models.kube.selectors import Bools
-from solver.search.local_search import LocalSearch
+from kubestow.models.cluster.cluster import Ids, Ints
+from kubestow.models.kube.selectors import Bools
+from kubestow.solver.search.local_search import LocalSearch
 
 
 @dataclass(frozen=True)

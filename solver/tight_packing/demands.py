@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from models.cluster.cluster import Cluster, Ints
-from models.kube.selectors import Bools
-from solver.rules.base import Rule
-from solver.rules.eligibility import demand_with_slots, fits, room_with_slots
-from solver.rules.node_resources_fit import NodeResourcesFit
+from kubestow.models.cluster.cluster import Cluster, Ints
+from kubestow.models.kube.selectors import Bools
+from kubestow.solver.rules.base import Rule
+from kubestow.solver.rules.eligibility import demand_with_slots, fits, room_with_slots
+from kubestow.solver.rules.node_resources_fit import NodeResourcesFit
 
 #: What nodes have and pods want of a resource, in all, is below this.
 LARGEST = 2**60

@@ -3,7 +3,7 @@
 Pods of some priority and above are to be placed, all but a few. What nodes have beyond their demand, in all, is what every single node
 may leave unused at most: of any resource, and of any weighted sum of resources. Where that is little, few sets of pods (*patterns*) fill
 a node so well, and often none of those has some pod that must be placed. Else the patterns are columns of a linear program
-(:mod:`solver.tight_packing.pattern_program`). All in integers.
+(:mod:`kubestow.solver.tight_packing.pattern_program`). All in integers.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from dataclasses import dataclass
 import numpy as np
 from ortools.sat.python import cp_model
 
-from models.cluster.cluster import Ints
-from models.kube.selectors import Bools
-from solver.cpsat.run import CpSat
-from solver.tight_packing.demands import Demands
-from solver.tight_packing.node_patterns import NodePatterns, NodeRoom
-from solver.tight_packing.pattern_program import PatternProgram
+from kubestow.models.cluster.cluster import Ints
+from kubestow.models.kube.selectors import Bools
+from kubestow.solver.cpsat.run import CpSat
+from kubestow.solver.tight_packing.demands import Demands
+from kubestow.solver.tight_packing.node_patterns import NodePatterns, NodeRoom
+from kubestow.solver.tight_packing.pattern_program import PatternProgram
 
 #: Sums of weighted resources stay below this power of two, or are not looked at.
 _BITS = 60

@@ -1,8 +1,8 @@
 """A few nodes that are to take all of some pods, though they may leave next to nothing over: found, or shown not to be possible.
 
 Of each kind of node all sets of pods are listed that leave no more than may be left over in all
-(:mod:`solver.tight_packing.node_patterns`). The pod that is hardest to place has to be in one of these, on some node; what remains is dealt
-out to the other nodes in the same way.
+(:mod:`kubestow.solver.tight_packing.node_patterns`). The pod that is hardest to place has to be in one of these, on some node; what remains
+is dealt out to the other nodes in the same way.
 
 Source: Knuth, Dancing links, arXiv:cs/0011047, on exact covers.
 """
@@ -14,9 +14,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from models.cluster.cluster import Ints
-from solver.tight_packing.demands import Demands, hardest
-from solver.tight_packing.node_patterns import NodePatterns, NodeRoom
+from kubestow.models.cluster.cluster import Ints
+from kubestow.solver.tight_packing.demands import Demands, hardest
+from kubestow.solver.tight_packing.node_patterns import NodePatterns, NodeRoom
 
 
 @dataclass(frozen=True)

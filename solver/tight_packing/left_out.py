@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from ortools.sat.python import cp_model
 
-from models.cluster.cluster import Ints
-from solver.cpsat.run import CpSat
-from solver.tight_packing.demands import Demands
+from kubestow.models.cluster.cluster import Ints
+from kubestow.solver.cpsat.run import CpSat
+from kubestow.solver.tight_packing.demands import Demands
 
 #: Sets of nodes that are told apart by what may be on them; where there are more, all nodes are taken together.
 GROUPS = 12

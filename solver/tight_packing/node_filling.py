@@ -1,9 +1,9 @@
 """Packing of pods onto nodes that all together may leave next to nothing over: node after node is filled, the last few all at once.
 
 A node gets the open pod that is hardest to place, and of some others, drawn at random, a set that leaves hardly anything over
-(:mod:`solver.tight_packing.node_patterns`). What may be left over is kept for the last nodes, which take all that remains
-(:mod:`solver.tight_packing.last_nodes`). Where they cannot, some nodes are filled anew. Sets are listed of a few pods at a time: where
-nodes have room for more, they begin with pods at random.
+(:mod:`kubestow.solver.tight_packing.node_patterns`). What may be left over is kept for the last nodes, which take all that remains
+(:mod:`kubestow.solver.tight_packing.last_nodes`). Where they cannot, some nodes are filled anew. Sets are listed of a few pods at a time:
+where nodes have room for more, they begin with pods at random.
 
 Source: Gupta and Ho, the minimum bin slack heuristic, doi:10.1080/095372899232894, which fills one bin at a time as well as can be.
 """
@@ -15,10 +15,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from models.cluster.cluster import Ints
-from solver.tight_packing.demands import Demands, hardest, next_to_nothing
-from solver.tight_packing.last_nodes import LastNodes
-from solver.tight_packing.node_patterns import NodePatterns, NodeRoom
+from kubestow.models.cluster.cluster import Ints
+from kubestow.solver.tight_packing.demands import Demands, hardest, next_to_nothing
+from kubestow.solver.tight_packing.last_nodes import LastNodes
+from kubestow.solver.tight_packing.node_patterns import NodePatterns, NodeRoom
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,8 @@ from math import gcd
 import numpy as np
 from numpy.typing import NDArray
 
-from models.cluster.cluster import Ints
-from models.kube.selectors import Bools
+from kubestow.models.cluster.cluster import Ints
+from kubestow.models.kube.selectors import Bools
 
 #: Bits of an integer that fields may take.
 _BITS = 62

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from models.cluster.cluster import Ints
-from models.kube.selectors import Bools
-from solver.bounds.safe_dual_bounds import Floats, Program, optimum
-from solver.tight_packing.demands import Demands
+from kubestow.models.cluster.cluster import Ints
+from kubestow.models.kube.selectors import Bools
+from kubestow.solver.bounds.safe_dual_bounds import Floats, Program, optimum
+from kubestow.solver.tight_packing.demands import Demands
 
 
 @dataclass(frozen=True)

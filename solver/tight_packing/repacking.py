@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from models.cluster.cluster import Ints
-from solver.tight_packing.demands import Demands
+from kubestow.models.cluster.cluster import Ints
+from kubestow.solver.tight_packing.demands import Demands
 
 Floats = NDArray[np.float64]
 #: Of a set of pods that may not be on a node.

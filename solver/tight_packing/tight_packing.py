@@ -7,15 +7,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from models.cluster.cluster import Cluster, Ints
-from solver.cpsat.run import CpSat
-from solver.rules.base import Rule
-from solver.runtime.run_context import RunContext
-from solver.tight_packing.demands import Demands, relaxed, untied
-from solver.tight_packing.full_nodes import FullNodes
-from solver.tight_packing.left_out import LeftOut
-from solver.tight_packing.node_filling import NodeFilling
-from solver.tight_packing.repacking import Repacking
+from kubestow.models.cluster.cluster import Cluster, Ints
+from kubestow.solver.cpsat.run import CpSat
+from kubestow.solver.rules.base import Rule
+from kubestow.solver.runtime.run_context import RunContext
+from kubestow.solver.tight_packing.demands import Demands, relaxed, untied
+from kubestow.solver.tight_packing.full_nodes import FullNodes
+from kubestow.solver.tight_packing.left_out import LeftOut
+from kubestow.solver.tight_packing.node_filling import NodeFilling
+from kubestow.solver.tight_packing.repacking import Repacking
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ PARAMETERS = TightParameters()
 
 
 class TightPacking:
-    """``active``: rules in any state. ``limits``: int64[G, N], see :func:`solver.rules.eligibility.possible`."""
+    """``active``: rules in any state. ``limits``: int64[G, N], see :func:`kubestow.solver.rules.eligibility.possible`."""
 
     def __init__(self, cluster: Cluster, active: Sequence[Rule], limits: Ints, context: RunContext) -> None:
         self.cluster, self.active, self.limits, self.context = cluster, active, limits, context

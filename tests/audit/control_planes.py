@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from audit.checks.control_plane.check import check, describe
-from audit.view.view import ClusterView
-from models.documents.findings.audit import ControlPlane, Finding
-from models.snapshot.snapshot import from_objects
+from kubestow.audit.checks.control_plane.check import check, describe
+from kubestow.audit.view.view import ClusterView
+from kubestow.models.documents.findings.audit import ControlPlane, Finding
+from kubestow.models.snapshot.snapshot import from_objects
 from tests.objects import Object, node, pod
 
 HOST_ID = "topology.scs.community/host-id"

@@ -18,11 +18,11 @@ from tests.tiers import sampled
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from audit.catalogue import CODES
-from audit.run import AuditOptions, audit
-from audit.view.finding import Code
-from models.documents.policy import DEFAULT, Policy, read
-from models.snapshot.snapshot import load
+from kubestow.audit.catalogue import CODES
+from kubestow.audit.run import AuditOptions, audit
+from kubestow.audit.view.finding import Code
+from kubestow.models.documents.policy import DEFAULT, Policy, read
+from kubestow.models.snapshot.snapshot import load
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "audit.md"

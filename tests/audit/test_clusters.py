@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from audit.run import AuditOptions, audit
-from models.documents.findings.audit import Finding
-from models.snapshot.snapshot import from_objects
+from kubestow.audit.run import AuditOptions, audit
+from kubestow.models.documents.findings.audit import Finding
+from kubestow.models.snapshot.snapshot import from_objects
 from tests.audit.clusters import (
     NODES,
     apart,

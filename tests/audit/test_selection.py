@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from audit.catalogue import CODES
-from audit.run import AuditOptions, audit, examine
-from audit.selection import Chosen
-from models.documents.findings.audit import Audit
-from models.documents.findings.audit_selection import AuditBaseline, AuditConfig, KnownFinding
-from models.snapshot.snapshot import InputError, Snapshot, from_objects
+from kubestow.audit.catalogue import CODES
+from kubestow.audit.run import AuditOptions, audit, examine
+from kubestow.audit.selection import Chosen
+from kubestow.models.documents.findings.audit import Audit
+from kubestow.models.documents.findings.audit_selection import AuditBaseline, AuditConfig, KnownFinding
+from kubestow.models.snapshot.snapshot import InputError, Snapshot, from_objects
 from tests.objects import Object, node, pod
 
 

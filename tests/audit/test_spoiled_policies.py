@@ -13,7 +13,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-import cli
+from kubestow import cli
 from tests.tiers import sampled
 
 INSTANCES = Path(__file__).resolve().parents[2] / "instances"

@@ -16,17 +16,17 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from commands.common.judging import judge_rest
-from live.api.connect import connect
-from live.api.live_cluster import LiveCluster
-from live.apply.fence import Fence
-from live.apply.journal import Journal, Origin
-from live.apply.moving.work import Options
-from live.apply.run import Execution
-from models.documents.placement import Placement
-from models.snapshot.snapshot import Snapshot, from_objects
-from solver.runtime.options import Options as Solving
-from solver.solve import place
+from kubestow.commands.common.judging import judge_rest
+from kubestow.live.api.connect import connect
+from kubestow.live.api.live_cluster import LiveCluster
+from kubestow.live.apply.fence import Fence
+from kubestow.live.apply.journal import Journal, Origin
+from kubestow.live.apply.moving.work import Options
+from kubestow.live.apply.run import Execution
+from kubestow.models.documents.placement import Placement
+from kubestow.models.snapshot.snapshot import Snapshot, from_objects
+from kubestow.solver.runtime.options import Options as Solving
+from kubestow.solver.solve import place
 from tests import objects
 from tests.api_server import Behaviour, Server, World
 

@@ -22,11 +22,11 @@ from typing import Any, Final
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from solver.executors import dask_workers, files
-from solver.executors.dask_workers import open_dask
-from solver.executors.files import Shared, local_path
-from solver.executors.run import run
-from solver.executors.workers import Processes
+from kubestow.solver.executors import dask_workers, files
+from kubestow.solver.executors.dask_workers import open_dask
+from kubestow.solver.executors.files import Shared, local_path
+from kubestow.solver.executors.run import run
+from kubestow.solver.executors.workers import Processes
 
 #: At most this many times the sum of the tasks' seconds per worker.
 GOALS: Final = {"--jobs": 1.15, "--dask local": 1.25}
@@ -52,7 +52,7 @@ def burn(seconds: float) -> Took:
 
 def solve(snapshot: str, seconds: float, result: str) -> Took:
     """Run ``kubestow solve`` for as long, with one search."""
-    from commands.solve import solve as command
+    from kubestow.commands.solve import solve as command
 
     began, started = time.perf_counter(), time.process_time()
     arguments = [snapshot, "-q", "--time-limit", f"{seconds}s", "--workers", "1", "--seed", "1", "-f", f"json={result}"]

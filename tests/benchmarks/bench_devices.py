@@ -23,7 +23,7 @@ from typing import Any
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from models.snapshot.snapshot import from_objects
+from kubestow.models.snapshot.snapshot import from_objects
 from tests.benchmarks.bench_planted import PLACED_ONLY
 from tests.benchmarks.bench_scale import Run, run
 from tests.gangs import pod_by_pod

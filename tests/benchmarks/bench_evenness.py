@@ -28,10 +28,10 @@ from rich.console import Console
 from rich.table import Table
 
 import kubestow
-from models.documents.placement import Placement
-from models.kube.pod_requests import pod_request
-from models.snapshot.snapshot import Snapshot
-from report.terminal.usage import per_node, per_zone
+from kubestow.models.documents.placement import Placement
+from kubestow.models.kube.pod_requests import pod_request
+from kubestow.models.snapshot.snapshot import Snapshot
+from kubestow.report.terminal.usage import per_node, per_zone
 from tests.objects import Object, node, pod
 
 ZONE: Final = "topology.kubernetes.io/zone"

@@ -23,11 +23,11 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from live.api.answers import Api, Object
-from live.api.connect import connect
-from live.api.live_cluster import LiveCluster
-from live.apply.fence import Fence, Pauses, Terms
-from live.apply.journal import Journal, JournaledApi, Origin
+from kubestow.live.api.answers import Api, Object
+from kubestow.live.api.connect import connect
+from kubestow.live.api.live_cluster import LiveCluster
+from kubestow.live.apply.fence import Fence, Pauses, Terms
+from kubestow.live.apply.journal import Journal, JournaledApi, Origin
 from tests.api_server import Behaviour, Server, World
 from tests.objects import node, pod
 

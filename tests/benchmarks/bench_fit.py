@@ -27,15 +27,15 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from instances.generate.generator import Parameters, generate
-from models.documents.placement import Edits
-from models.kube.objects import pod_key
-from models.snapshot import snapshot as snapshots
-from models.snapshot.snapshot import Snapshot
-from solver import rules
-from solver.capacity.fit.fit import fit
-from solver.capacity.fit.question import Question, read
-from solver.runtime.options import Options
+from kubestow.instances.generate.generator import Parameters, generate
+from kubestow.models.documents.placement import Edits
+from kubestow.models.kube.objects import pod_key
+from kubestow.models.snapshot import snapshot as snapshots
+from kubestow.models.snapshot.snapshot import Snapshot
+from kubestow.solver import rules
+from kubestow.solver.capacity.fit.fit import fit
+from kubestow.solver.capacity.fit.question import Question, read
+from kubestow.solver.runtime.options import Options
 from tests.objects import pod
 from tests.solver.capacity.fit.random_fits import deployment
 

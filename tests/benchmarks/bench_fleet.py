@@ -41,8 +41,8 @@ class Size:
 
 def make(folder: str, days: int, size: Size, clusters: int, cluster: int) -> None:
     """Write a snapshot of a cluster for each day, each of a seed of its own, and the same numbers of nodes and a little more pods."""
-    from instances.generate.generator import Parameters, generate
-    from models.snapshot.capture_info import Capture
+    from kubestow.instances.generate.generator import Parameters, generate
+    from kubestow.models.snapshot.capture_info import Capture
 
     share = cluster / max(1, clusters - 1)
     nodes = round(size.nodes[0] + share * (size.nodes[1] - size.nodes[0]))

@@ -21,9 +21,9 @@ if __name__ == "__main__":
 from rich.console import Console
 from rich.table import Table
 
-from models.snapshot.snapshot import load
-from solver.runtime.options import Options
-from solver.solve import place
+from kubestow.models.snapshot.snapshot import load
+from kubestow.solver.runtime.options import Options
+from kubestow.solver.solve import place
 from tests.benchmarks.bench_packing import DATA, PLACED_ONLY, baseline, instances
 
 

@@ -35,11 +35,11 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
-from checker.placement import verify
-from models.documents.placement import Placement
-from models.kube import kinds
-from models.kube.objects import pod_key
-from models.snapshot.snapshot import Snapshot, load
+from kubestow.checker.placement import verify
+from kubestow.models.documents.placement import Placement
+from kubestow.models.kube import kinds
+from kubestow.models.kube.objects import pod_key
+from kubestow.models.snapshot.snapshot import Snapshot, load
 from tests.benchmarks import bench_hard, bench_scale
 
 RUNS = 3
@@ -169,7 +169,7 @@ class Inside:
 
 def child(arguments: Sequence[str]) -> None:
     """``kubestow`` with these arguments; what it took goes to standard output as JSON."""
-    import cli
+    from kubestow import cli
 
     inside = Inside()
     inside.watch()

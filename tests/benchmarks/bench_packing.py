@@ -23,11 +23,11 @@ if __name__ == "__main__":
 from rich.console import Console
 from rich.table import Table
 
-from models.documents.placement import Placement
-from models.documents.policy import Policy
-from models.snapshot.snapshot import Snapshot, from_objects, load
-from solver.runtime.options import Options
-from solver.solve import place
+from kubestow.models.documents.placement import Placement
+from kubestow.models.documents.policy import Policy
+from kubestow.models.snapshot.snapshot import Snapshot, from_objects, load
+from kubestow.solver.runtime.options import Options
+from kubestow.solver.solve import place
 from tests.instances.planted.planted_nodes import planted_nodes
 
 DATA = Path(__file__).parent / "data"

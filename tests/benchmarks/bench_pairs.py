@@ -27,20 +27,20 @@ if __name__ == "__main__":
 
 import numpy as np
 
-from checker.capacity.survival import Judge
-from instances.generate.generator import Parameters, generate
-from instances.generate.worn import Worn, worn
-from models.documents import survival as docs
-from models.documents.placement import SnapshotRef
-from models.snapshot.snapshot import Snapshot, from_objects
-from solver.capacity.survive.composition import Composition
-from solver.capacity.survive.decide import Verdict
-from solver.capacity.survive.equal_failures import kinds
-from solver.capacity.survive.failures import domains
-from solver.capacity.survive.options import SurviveOptions
-from solver.capacity.survive.search import Failed, FailureSearch, Part
-from solver.runtime.options import Options
-from solver.runtime.run_context import RunContext
+from kubestow.checker.capacity.survival import Judge
+from kubestow.instances.generate.generator import Parameters, generate
+from kubestow.instances.generate.worn import Worn, worn
+from kubestow.models.documents import survival as docs
+from kubestow.models.documents.placement import SnapshotRef
+from kubestow.models.snapshot.snapshot import Snapshot, from_objects
+from kubestow.solver.capacity.survive.composition import Composition
+from kubestow.solver.capacity.survive.decide import Verdict
+from kubestow.solver.capacity.survive.equal_failures import kinds
+from kubestow.solver.capacity.survive.failures import domains
+from kubestow.solver.capacity.survive.options import SurviveOptions
+from kubestow.solver.capacity.survive.search import Failed, FailureSearch, Part
+from kubestow.solver.runtime.options import Options
+from kubestow.solver.runtime.run_context import RunContext
 
 #: Seconds that a search may take for a pair of the sample.
 SEARCH: Final = 60.0

@@ -36,12 +36,12 @@ if __name__ == "__main__":
 from rich.console import Console
 from rich.table import Table
 
-from models.documents.placement import Placement, TierResult
-from models.documents.policy import Policy
-from models.snapshot.snapshot import Snapshot, from_objects
-from solver.runtime import deadline
-from solver.runtime.options import Options
-from solver.solve import place
+from kubestow.models.documents.placement import Placement, TierResult
+from kubestow.models.documents.policy import Policy
+from kubestow.models.snapshot.snapshot import Snapshot, from_objects
+from kubestow.solver.runtime import deadline
+from kubestow.solver.runtime.options import Options
+from kubestow.solver.solve import place
 from tests.objects import Object, node, pod
 
 #: Nothing but the placed tiers.
@@ -153,7 +153,7 @@ def count_cpu_time() -> None:
     from ortools.math_opt.python import mathopt  # noqa: F401  # what is imported later would count for the first cell
     from ortools.sat.python import cp_model  # noqa: F401
 
-    from solver import solve as solving
+    from kubestow.solver import solve as solving
 
     for module in (deadline, solving):
         vars(module)["time"] = _CpuTime

@@ -215,7 +215,7 @@ def _peak_mb() -> float:
 
 def measure(path: Path) -> None:
     """In a fresh process: seconds and peak memory as one JSON line on standard output."""
-    from models.snapshot import snapshot
+    from kubestow.models.snapshot import snapshot
 
     before = _peak_mb()
     start = time.perf_counter()

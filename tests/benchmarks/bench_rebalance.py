@@ -33,18 +33,18 @@ if __name__ == "__main__":
 
 import msgspec
 
-from instances.generate.generator import Parameters, generate
-from instances.generate.worn import Worn, worn
-from models.documents.placement import from_builtins
-from models.documents.rebalance_plan import Limits, RebalancePlan
-from models.kube.objects import is_terminal
-from models.snapshot.snapshot import Snapshot, from_objects, load
-from solver.rebalance.problem.options import PlanOptions
-from solver.rebalance.problem.problem import read_problem
-from solver.rebalance.rebalance import rebalance
-from solver.rebalance.tiers.improvement import POINT
-from solver.rebalance.tiers.objective import PlanObjective
-from solver.runtime.options import Options
+from kubestow.instances.generate.generator import Parameters, generate
+from kubestow.instances.generate.worn import Worn, worn
+from kubestow.models.documents.placement import from_builtins
+from kubestow.models.documents.rebalance_plan import Limits, RebalancePlan
+from kubestow.models.kube.objects import is_terminal
+from kubestow.models.snapshot.snapshot import Snapshot, from_objects, load
+from kubestow.solver.rebalance.problem.options import PlanOptions
+from kubestow.solver.rebalance.problem.problem import read_problem
+from kubestow.solver.rebalance.rebalance import rebalance
+from kubestow.solver.rebalance.tiers.improvement import POINT
+from kubestow.solver.rebalance.tiers.objective import PlanObjective
+from kubestow.solver.runtime.options import Options
 from tests.benchmarks import consolidation
 from tests.benchmarks.bench_scale import ROOT, WRITTEN, command
 from tests.benchmarks.consolidation_reference import HEURISTICS

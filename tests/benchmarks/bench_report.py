@@ -24,9 +24,9 @@ from typing import Any, TypeVar
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from models.snapshot.snapshot import load
-from report.page.data import build
-from report.page.render import render
+from kubestow.models.snapshot.snapshot import load
+from kubestow.report.page.data import build
+from kubestow.report.page.render import render
 from tests.benchmarks.bench_scale import exponent, generate
 from tests.report.page.browser import executable
 from tests.report.pages import Chromium, browsing, interactive, visit

@@ -29,10 +29,10 @@ if __name__ == "__main__":
 from rich.console import Console
 from rich.table import Table
 
-from models.catalogue import catalogue as catalogues
-from models.catalogue import money
-from models.snapshot import yaml_reader
-from models.snapshot.snapshot import from_objects
+from kubestow.models.catalogue import catalogue as catalogues
+from kubestow.models.catalogue import money
+from kubestow.models.snapshot import yaml_reader
+from kubestow.models.snapshot.snapshot import from_objects
 from tests.benchmarks import size_instances
 from tests.benchmarks.size_heuristics import Bought, by_price, provisioned
 from tests.instances.planted.planted_sizing import planted_sizing

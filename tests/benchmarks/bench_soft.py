@@ -29,11 +29,11 @@ if __name__ == "__main__":
 from rich.console import Console
 from rich.table import Table
 
-from models.documents.placement import Placement, TierResult
-from models.documents.policy import Policy
-from models.snapshot.snapshot import load
-from solver.runtime.options import OnProgress, Options
-from solver.solve import place
+from kubestow.models.documents.placement import Placement, TierResult
+from kubestow.models.documents.policy import Policy
+from kubestow.models.snapshot.snapshot import load
+from kubestow.solver.runtime.options import OnProgress, Options
+from kubestow.solver.solve import place
 from tests.benchmarks.bench_scale import generate
 from tests.benchmarks.contended_clusters import contended_cluster
 from tests.benchmarks.soft_clusters import soft_cluster

@@ -30,18 +30,18 @@ if __name__ == "__main__":
 
 import msgspec
 
-from instances.generate.worn import Worn, worn
-from models.documents.placement import Edits
-from models.documents.policy import DEFAULT
-from models.documents.survival import Scenario, Survival
-from models.edits.edits import apply
-from models.snapshot.snapshot import Snapshot, from_objects
-from solver.capacity.survive.decide import hard
-from solver.capacity.survive.options import SurviveOptions
-from solver.capacity.survive.survive import survive
-from solver.executors.pool import pool_of
-from solver.runtime.options import Options
-from solver.solve import place
+from kubestow.instances.generate.worn import Worn, worn
+from kubestow.models.documents.placement import Edits
+from kubestow.models.documents.policy import DEFAULT
+from kubestow.models.documents.survival import Scenario, Survival
+from kubestow.models.edits.edits import apply
+from kubestow.models.snapshot.snapshot import Snapshot, from_objects
+from kubestow.solver.capacity.survive.decide import hard
+from kubestow.solver.capacity.survive.options import SurviveOptions
+from kubestow.solver.capacity.survive.survive import survive
+from kubestow.solver.executors.pool import pool_of
+from kubestow.solver.runtime.options import Options
+from kubestow.solver.solve import place
 
 
 @dataclass(frozen=True)

@@ -18,13 +18,13 @@ from typing import Final
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from checker.capacity.upgrade import check_upgrade
-from instances.generate.worn import Worn, worn
-from models.documents.upgrade import Upgrade
-from models.snapshot.snapshot import Snapshot, from_objects
-from solver.capacity.upgrade.pool import UpgradeOptions
-from solver.capacity.upgrade.upgrade import upgrade
-from solver.runtime.options import Options
+from kubestow.checker.capacity.upgrade import check_upgrade
+from kubestow.instances.generate.worn import Worn, worn
+from kubestow.models.documents.upgrade import Upgrade
+from kubestow.models.snapshot.snapshot import Snapshot, from_objects
+from kubestow.solver.capacity.upgrade.pool import UpgradeOptions
+from kubestow.solver.capacity.upgrade.upgrade import upgrade
+from kubestow.solver.runtime.options import Options
 from tests.solver.capacity.upgrade.planted import KINDS, TO, Planted
 from tests.solver.capacity.upgrade.test_brute_force import compare
 

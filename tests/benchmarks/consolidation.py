@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from instances.generate.worn import Worn
-from models.documents.rebalance_plan import RebalancePlan
-from models.snapshot.snapshot import Snapshot
+from kubestow.instances.generate.worn import Worn
+from kubestow.models.documents.rebalance_plan import RebalancePlan
+from kubestow.models.snapshot.snapshot import Snapshot
 from tests.benchmarks.consolidation_reference import HEURISTICS, State
 
 _NODES: Final = (12, 20, 30, 40, 50, 60, 80, 100)

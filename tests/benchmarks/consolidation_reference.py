@@ -15,10 +15,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from checker.rules import affinity, matching, node_rules, resources, spread
-from models.disruption.evictable import exclusions
-from models.kube import objects
-from models.snapshot.snapshot import Snapshot
+from kubestow.checker.rules import affinity, matching, node_rules, resources, spread
+from kubestow.models.disruption.evictable import exclusions
+from kubestow.models.kube import objects
+from kubestow.models.snapshot.snapshot import Snapshot
 
 _CORDON: Final = objects.Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 _CONTROL_PLANE: Final = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")

@@ -9,13 +9,13 @@ from math import isqrt
 
 import numpy as np
 
-from models.cluster.cluster import Cluster
-from models.cluster.compile import compile_cluster
-from models.snapshot.scope import select
-from models.snapshot.snapshot import from_objects
-from solver import rules
-from solver.rules.dynamic_resources import DynamicResources
-from solver.rules.node_resources_fit import NodeResourcesFit
+from kubestow.models.cluster.cluster import Cluster
+from kubestow.models.cluster.compile import compile_cluster
+from kubestow.models.snapshot.scope import select
+from kubestow.models.snapshot.snapshot import from_objects
+from kubestow.solver import rules
+from kubestow.solver.rules.dynamic_resources import DynamicResources
+from kubestow.solver.rules.node_resources_fit import NodeResourcesFit
 from tests.benchmarks import openb
 from tests.benchmarks.openb import Machine, Task
 

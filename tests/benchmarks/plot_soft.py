@@ -19,7 +19,7 @@ from xml.sax.saxutils import escape
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from solver.runtime.options import Progress
+from kubestow.solver.runtime.options import Progress
 from tests.benchmarks.bench_soft import baseline, soft_tier, solve
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -9,7 +9,7 @@ pkg/controllers/provisioning/scheduling (scheduler.go, queue.go, nodeclaim.go, t
 ``by_price``: best price per dominant resource. A node opened is of the shape that would be cheapest for all that still waits if its fullest
 resource alone counted; first fit; in the end each node becomes the cheapest shape that takes its pods.
 
-Both obey every hard rule, by way of the incremental faces of :mod:`solver.rules`.
+Both obey every hard rule, by way of the incremental faces of :mod:`kubestow.solver.rules`.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from dataclasses import dataclass, field
 import msgspec
 import numpy as np
 
-from models.catalogue.catalogue import Catalogue, Offer
-from models.cluster.cluster import Cluster, Ints
-from models.cluster.compile import compile_cluster
-from models.documents.placement import Edits
-from models.edits.edits import apply
-from models.kube.pod_spec import required_terms
-from models.kube.selectors import Bools
-from models.snapshot.scope import select
-from models.snapshot.snapshot import Snapshot
-from solver import rules
-from solver.rules.eligibility import possible
-from solver.rules.node_resources_fit import NodeResourcesFit
-from solver.rules.pod_topology_spread import PodTopologySpread
+from kubestow.models.catalogue.catalogue import Catalogue, Offer
+from kubestow.models.cluster.cluster import Cluster, Ints
+from kubestow.models.cluster.compile import compile_cluster
+from kubestow.models.documents.placement import Edits
+from kubestow.models.edits.edits import apply
+from kubestow.models.kube.pod_spec import required_terms
+from kubestow.models.kube.selectors import Bools
+from kubestow.models.snapshot.scope import select
+from kubestow.models.snapshot.snapshot import Snapshot
+from kubestow.solver import rules
+from kubestow.solver.rules.eligibility import possible
+from kubestow.solver.rules.node_resources_fit import NodeResourcesFit
+from kubestow.solver.rules.pod_topology_spread import PodTopologySpread
 
 HOSTNAME = "kubernetes.io/hostname"
 

@@ -9,10 +9,10 @@ from typing import Any, Final
 
 import msgspec
 
-from instances.generate.fleet import GPU, HOST, TYPE, ZONE
-from instances.generate.generator import Parameters, generate
-from models.catalogue import catalogue as catalogues
-from models.kube import quantity
+from kubestow.instances.generate.fleet import GPU, HOST, TYPE, ZONE
+from kubestow.instances.generate.generator import Parameters, generate
+from kubestow.models.catalogue import catalogue as catalogues
+from kubestow.models.kube import quantity
 
 Object = dict[str, Any]
 

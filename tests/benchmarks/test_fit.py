@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from solver.capacity.fit.question import read
-from solver.runtime.options import Options
+from kubestow.solver.capacity.fit.question import read
+from kubestow.solver.runtime.options import Options
 from tests.benchmarks.bench_fit import _LEFT_OUT, cluster, measured, one_by_one, templates
 
 

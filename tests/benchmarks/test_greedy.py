@@ -6,10 +6,10 @@ from typing import get_args
 
 import pytest
 
-from models.documents.policy import Policy, Strategy
-from models.snapshot.snapshot import load
-from solver.runtime.options import Options
-from solver.solve import place
+from kubestow.models.documents.policy import Policy, Strategy
+from kubestow.models.snapshot.snapshot import load
+from kubestow.solver.runtime.options import Options
+from kubestow.solver.solve import place
 from tests.benchmarks.bench_greedy import Family, families, total
 from tests.benchmarks.bench_packing import DATA, baseline, instances
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from solver.runtime.options import Progress
+from kubestow.solver.runtime.options import Progress
 from tests.benchmarks import plot_soft
 from tests.benchmarks.plot_soft import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH, Curve, svg, ticks
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from checker.placement import rejecting_rules
-from instances.generate.worn import Worn, worn
-from models.disruption.evictable import exclusions
-from models.kube.objects import pod_key
-from models.snapshot.snapshot import Snapshot, from_objects
+from kubestow.checker.placement import rejecting_rules
+from kubestow.instances.generate.worn import Worn, worn
+from kubestow.models.disruption.evictable import exclusions
+from kubestow.models.kube.objects import pod_key
+from kubestow.models.snapshot.snapshot import Snapshot, from_objects
 from tests.benchmarks import consolidation
 from tests.benchmarks.consolidation import Compared, Rival
 from tests.benchmarks.consolidation_reference import HEURISTICS, Freed, State, one_by_one, prefix

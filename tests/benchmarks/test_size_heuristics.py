@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from models.catalogue import catalogue as catalogues
-from models.documents.placement import Edits
-from models.edits.edits import apply
-from models.snapshot.snapshot import from_objects
-from solver.runtime.options import Options
-from solver.solve import place
+from kubestow.models.catalogue import catalogue as catalogues
+from kubestow.models.documents.placement import Edits
+from kubestow.models.edits.edits import apply
+from kubestow.models.snapshot.snapshot import from_objects
+from kubestow.solver.runtime.options import Options
+from kubestow.solver.solve import place
 from tests.benchmarks import size_instances
 from tests.benchmarks.bench_packing import PLACED_ONLY
 from tests.benchmarks.size_heuristics import by_price, provisioned

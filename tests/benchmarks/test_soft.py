@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from checker.objective import preferences
-from models.documents.placement import Placement
-from models.documents.policy import DEFAULT
-from models.snapshot.snapshot import from_objects, load
-from solver.runtime.options import Options
-from solver.solve import place
+from kubestow.checker.objective import preferences
+from kubestow.models.documents.placement import Placement
+from kubestow.models.documents.policy import DEFAULT
+from kubestow.models.snapshot.snapshot import from_objects, load
+from kubestow.solver.runtime.options import Options
+from kubestow.solver.solve import place
 from tests.benchmarks.bench_soft import DATA, POLICY, baseline, fresh, instances, recorded, soft_tier, solve
 from tests.benchmarks.contended_clusters import contended_cluster
 from tests.benchmarks.soft_clusters import soft_cluster

@@ -7,10 +7,10 @@ from random import Random
 
 import pytest
 
-from instances.generate.worn import Worn, worn
-from models.documents.survival import Scenario
-from models.snapshot.snapshot import from_objects
-from solver.capacity.survive.equal_failures import group
+from kubestow.instances.generate.worn import Worn, worn
+from kubestow.models.documents.survival import Scenario
+from kubestow.models.snapshot.snapshot import from_objects
+from kubestow.solver.capacity.survive.equal_failures import group
 from tests.benchmarks import bench_pairs
 from tests.benchmarks.bench_survive import HEADER, SHARED_HEADER, Case, agreement, cases, measure, shared, survives
 from tests.objects import node, pod

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping
 
-from checker.objective import tie_break
-from checker.rules import resources
-from models.documents.policy import Policy
-from models.kube.objects import is_terminal, pod_key
-from models.snapshot.snapshot import Snapshot
+from kubestow.checker.objective import tie_break
+from kubestow.checker.rules import resources
+from kubestow.models.documents.policy import Policy
+from kubestow.models.kube.objects import is_terminal, pod_key
+from kubestow.models.snapshot.snapshot import Snapshot
 
 
 def points(snapshot: Snapshot, placed: Mapping[str, str], absent: Collection[str], policy: Policy) -> int | None:

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from checker.ends import Ends, ends
-from models.documents.placement import Assignment, Placement, SnapshotRef
-from models.documents.rebalance_plan import Eviction, Limits, Move
-from models.snapshot.snapshot import from_objects
+from kubestow.checker.ends import Ends, ends
+from kubestow.models.documents.placement import Assignment, Placement, SnapshotRef
+from kubestow.models.documents.rebalance_plan import Eviction, Limits, Move
+from kubestow.models.snapshot.snapshot import from_objects
 from tests.checker.plan.plans import plan, running, tier
 from tests.objects import node, pod
 

@@ -8,13 +8,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from checker.placement import Judge, rejecting_rules, verify
-from checker.violation import Violation
-from models.documents.placement import Assignment, Placement, SnapshotRef, Status, TierResult, Unplaced
-from models.documents.policy import Policy
-from models.kube import objects, storage_objects
-from models.kube.kinds import KINDS
-from models.snapshot.snapshot import Snapshot
+from kubestow.checker.placement import Judge, rejecting_rules, verify
+from kubestow.checker.violation import Violation
+from kubestow.models.documents.placement import Assignment, Placement, SnapshotRef, Status, TierResult, Unplaced
+from kubestow.models.documents.policy import Policy
+from kubestow.models.kube import objects, storage_objects
+from kubestow.models.kube.kinds import KINDS
+from kubestow.models.snapshot.snapshot import Snapshot
 
 ZONE = "topology.kubernetes.io/zone"
 HOST = "kubernetes.io/hostname"

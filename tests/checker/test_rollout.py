@@ -6,11 +6,11 @@ from functools import cache
 
 import pytest
 
-from checker.rollout import verify_rollout
-from models.documents.placement import Placement, Remedy, RolloutPod, Unplaced
-from models.snapshot.snapshot import Snapshot, from_objects
-from solver.rollout.simulate import roll_out
-from solver.runtime.options import Options
+from kubestow.checker.rollout import verify_rollout
+from kubestow.models.documents.placement import Placement, Remedy, RolloutPod, Unplaced
+from kubestow.models.snapshot.snapshot import Snapshot, from_objects
+from kubestow.solver.rollout.simulate import roll_out
+from kubestow.solver.runtime.options import Options
 from tests.objects import Object, node
 from tests.solver.rollout.rollouts import apart, deployment, old, replica_set, rolling
 

@@ -11,17 +11,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from checker.objective.preferences import score
-from checker.placement import verify
-from checker.rules import matching, node_rules
-from checker.rules.spread import Census, Count, Eligible
-from models.documents.placement import Assignment, Placement, SnapshotRef, TierResult
-from models.documents.policy import DEFAULT
-from models.gangs import gangs
-from models.kube import objects as kube_objects
-from models.kube.feature_gates import DEFAULT as GATES
-from models.kube.quantity import QuantityError
-from models.snapshot.snapshot import Snapshot, from_objects
+from kubestow.checker.objective.preferences import score
+from kubestow.checker.placement import verify
+from kubestow.checker.rules import matching, node_rules
+from kubestow.checker.rules.spread import Census, Count, Eligible
+from kubestow.models.documents.placement import Assignment, Placement, SnapshotRef, TierResult
+from kubestow.models.documents.policy import DEFAULT
+from kubestow.models.gangs import gangs
+from kubestow.models.kube import objects as kube_objects
+from kubestow.models.kube.feature_gates import DEFAULT as GATES
+from kubestow.models.kube.quantity import QuantityError
+from kubestow.models.snapshot.snapshot import Snapshot, from_objects
 from tests import tiny_soft
 from tests.objects import node, pod
 

@@ -7,11 +7,11 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
-from checker.rollout import verify_rollout
-from models.documents.placement import Placement, Reason, RolloutPod, Unplaced, Wave
-from models.snapshot.snapshot import Snapshot, from_objects
-from solver.rollout.simulate import roll_out
-from solver.runtime.options import Options
+from kubestow.checker.rollout import verify_rollout
+from kubestow.models.documents.placement import Placement, Reason, RolloutPod, Unplaced, Wave
+from kubestow.models.snapshot.snapshot import Snapshot, from_objects
+from kubestow.solver.rollout.simulate import roll_out
+from kubestow.solver.runtime.options import Options
 from tests.objects import Object, node
 from tests.solver.rollout.updates.test_updates import SURGE, old, rolling, stateful, workload
 

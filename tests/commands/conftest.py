@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-import cli
-from models.snapshot import snapshot as snapshots
-from report.documents import results
-from solver.explain import per_node as explaining
+from kubestow import cli
+from kubestow.models.snapshot import snapshot as snapshots
+from kubestow.report.documents import results
+from kubestow.solver.explain import per_node as explaining
 from tests.commands.fakes import Fakes, Run
 
 
@@ -22,8 +22,8 @@ def fakes(monkeypatch: pytest.MonkeyPatch) -> Fakes:
     fakes = Fakes()
     monkeypatch.setattr(snapshots, "load", fakes.load)
     replaced: dict[str, dict[str, Any]] = {
-        "solver.solve": {"place": fakes.place},
-        "checker.placement": {"check": fakes.check},
+        "kubestow.solver.solve": {"place": fakes.place},
+        "kubestow.checker.placement": {"check": fakes.check},
     }
     for name, members in replaced.items():
         module = types.ModuleType(name)

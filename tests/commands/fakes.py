@@ -9,11 +9,11 @@ from typing import Any
 
 from click.testing import Result
 
-from models.documents.placement import Assignment, Placement, Reason, Seconds, SnapshotRef, TierResult, Unplaced
-from models.kube.objects import Node, ObjectMeta, Pod, PodSpec
-from models.snapshot.snapshot import Snapshot
-from solver.explain import per_node as explaining
-from solver.runtime.options import Options
+from kubestow.models.documents.placement import Assignment, Placement, Reason, Seconds, SnapshotRef, TierResult, Unplaced
+from kubestow.models.kube.objects import Node, ObjectMeta, Pod, PodSpec
+from kubestow.models.snapshot.snapshot import Snapshot
+from kubestow.solver.explain import per_node as explaining
+from kubestow.solver.runtime.options import Options
 
 Run = Callable[..., Result]
 

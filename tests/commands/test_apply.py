@@ -15,11 +15,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-import cli
-from commands.applying import rounds
-from live.apply.outcome import Outcome
-from live.apply.steps import Origin, Step
-from models.documents.rebalance_plan import Limits
+from kubestow import cli
+from kubestow.commands.applying import rounds
+from kubestow.live.apply.outcome import Outcome
+from kubestow.live.apply.steps import Origin, Step
+from kubestow.models.documents.rebalance_plan import Limits
 from tests.api_server import Behaviour, Server, World
 from tests.objects import Object, node, pod
 
@@ -281,7 +281,7 @@ def _objects(path: Path) -> list[Object]:
 
 def test_without_the_extra_the_waves_are_printed(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     cluster.planned()
-    monkeypatch.setattr("live.api.connect.find_spec", lambda name: None)
+    monkeypatch.setattr("kubestow.live.api.connect.find_spec", lambda name: None)
     shown = cluster.apply()
     assert "Wave 1" in shown.stdout
     assert "was not compared with the snapshot: talking to a cluster takes the Kubernetes client library" in shown.stderr

@@ -9,7 +9,7 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
-import cli
+from kubestow import cli
 from tests.api_server import Behaviour, Server, World
 from tests.devices import claim, claim_template, device_class, devices, exactly, got, published
 from tests.objects import Object, node, pod

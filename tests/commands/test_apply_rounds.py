@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from commands.applying import round_files, rounds
-from commands.common.exit_codes import say
-from models.documents.journal import Run
-from models.snapshot.snapshot import InputError
+from kubestow.commands.applying import round_files, rounds
+from kubestow.commands.common.exit_codes import say
+from kubestow.models.documents.journal import Run
+from kubestow.models.snapshot.snapshot import InputError
 from tests.api_server import Behaviour, Server
 from tests.commands.test_apply import Cluster, invoke
 from tests.live.apply.journals import RUN, Script

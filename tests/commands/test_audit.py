@@ -14,9 +14,9 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
-import cli
-from models.documents.findings.audit import SEVERITIES, Audit
-from models.documents.placement import API_VERSION, from_builtins
+from kubestow import cli
+from kubestow.models.documents.findings.audit import SEVERITIES, Audit
+from kubestow.models.documents.placement import API_VERSION, from_builtins
 from tests.audit.clusters import kubeadm, runs
 from tests.objects import Object, node, pod
 

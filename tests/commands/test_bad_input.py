@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-import cli
+from kubestow import cli
 from tests.objects import Object, node, pod
 
 OLD = "an earlier result\n"
@@ -261,7 +261,7 @@ def test_a_file_that_may_not_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyP
             raise PermissionError(13, "Permission denied", str(file))
         return really(path, *args, **kwargs)
 
-    monkeypatch.setattr("models.snapshot.sources.open", guarded, raising=False)
+    monkeypatch.setattr("kubestow.models.snapshot.sources.open", guarded, raising=False)
     assert refusals(tmp_path, file) == [f"{file}: cannot be read: Permission denied"]
 
 

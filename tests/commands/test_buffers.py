@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-import cli
+from kubestow import cli
 from tests.buffers import buffer, deployment, nodes, template
 from tests.objects import Object, pod
 

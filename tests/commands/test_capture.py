@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-import cli
-from commands.common.exit_codes import DONE, INCOMPLETE
-from models.kube import kinds
-from models.snapshot.snapshot import load
+from kubestow import cli
+from kubestow.commands.common.exit_codes import DONE, INCOMPLETE
+from kubestow.models.kube import kinds
+from kubestow.models.snapshot.snapshot import load
 from tests.live.capture_objects import SECRET, cluster
 from tests.live.capture_stand_in import TABLE, Server, install
 from tests.live.test_redact import objects_of
@@ -62,7 +62,7 @@ def test_the_page_tells_every_option_and_every_kind() -> None:
 
 
 def test_files_and_standard_output_hold_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("live.capture.now", lambda: "2026-11-22T10:00:00Z")
+    monkeypatch.setattr("kubestow.live.capture.now", lambda: "2026-11-22T10:00:00Z")
     printed = run("-q", server=Server(cluster(), lacking=_FEW))
     assert run("-q", "-o", "a.json").exit_code == run("-q", "-o", "a.json.gz").exit_code == printed.exit_code
     assert Path("a.json").read_text() == printed.stdout == gzip.decompress(Path("a.json.gz").read_bytes()).decode()

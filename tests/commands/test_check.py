@@ -12,9 +12,9 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
-import cli
-from models.documents.findings.check import Check
-from models.documents.placement import API_VERSION, from_builtins
+from kubestow import cli
+from kubestow.models.documents.findings.check import Check
+from kubestow.models.documents.placement import API_VERSION, from_builtins
 from tests.objects import node
 from tests.planted_defects.defects import DEFECTS
 from tests.planted_defects.sound import SOUND, write_cluster

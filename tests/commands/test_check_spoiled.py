@@ -13,9 +13,9 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-import cli
-from models.documents.findings.check import Check
-from models.documents.placement import from_builtins
+from kubestow import cli
+from kubestow.models.documents.findings.check import Check
+from kubestow.models.documents.placement import from_builtins
 from tests.planted_defects.sound import SOUND, write_cluster
 
 

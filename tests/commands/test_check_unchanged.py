@@ -11,9 +11,9 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-import cli
-from live.redact import Keeper
-from models.kube import kinds
+from kubestow import cli
+from kubestow.live.redact import Keeper
+from kubestow.models.kube import kinds
 from tests.objects import Object, node, pod
 from tests.tiers import sampled
 

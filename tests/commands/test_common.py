@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-import cli
-from commands import VERSION
-from models.snapshot.snapshot import InputError
-from solver.explain import per_node as explaining
+from kubestow import cli
+from kubestow.commands import VERSION
+from kubestow.models.snapshot.snapshot import InputError
+from kubestow.solver.explain import per_node as explaining
 from tests.commands.fakes import Fakes, Run
 
 
@@ -114,7 +114,7 @@ def test_what_an_engine_cannot_read_is_bad_input(run: Run, fakes: Fakes, monkeyp
     def too_big(*args: object, **kwargs: object) -> None:
         raise InputError(["Pod prod/x: spec: memory does not fit 64 bits"])
 
-    monkeypatch.setattr(sys.modules["solver.solve"], "place", too_big)
+    monkeypatch.setattr(sys.modules["kubestow.solver.solve"], "place", too_big)
     monkeypatch.setattr(explaining, "explain", too_big)
     for command in ("solve", "explain"):
         result = run(command, "x")

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-import cli
+from kubestow import cli
 from tests.objects import Object, node, pod
 
 DELETED = "2026-01-02T03:04:05Z"

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-import cli
-from commands.common import error_pages, exit_codes
+from kubestow import cli
+from kubestow.commands.common import error_pages, exit_codes
 from tests.live.capture_stand_in import Server, install
 from tests.live.test_redact import objects_of
 from tests.test_docs import anchors

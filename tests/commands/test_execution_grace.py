@@ -10,7 +10,7 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
-import cli
+from kubestow import cli
 from tests.histories import captured, written
 from tests.objects import Object, node, pod
 from tests.solver.rebalance.problem.test_problem import HOST, near

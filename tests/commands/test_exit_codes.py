@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-import cli
-from commands.common.exit_codes import BAD_INPUT, DONE, INCOMPLETE, INTERRUPTED, VIOLATED
+from kubestow import cli
+from kubestow.commands.common.exit_codes import BAD_INPUT, DONE, INCOMPLETE, INTERRUPTED, VIOLATED
 from tests.fuzz import cases
 from tests.live.capture_stand_in import Server, install
 from tests.objects import node, pod

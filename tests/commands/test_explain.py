@@ -7,8 +7,8 @@ import json
 import pytest
 import yaml
 
-from models.documents.policy import Policy
-from solver.explain import per_node as explaining
+from kubestow.models.documents.policy import Policy
+from kubestow.solver.explain import per_node as explaining
 from tests.commands.fakes import Fakes, Run
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-import cli
+from kubestow import cli
 from tests.commands.fakes import Run
 from tests.commands.test_bad_input import refusals, write
 from tests.objects import Object, node, pod

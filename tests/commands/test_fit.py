@@ -11,7 +11,7 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
-import cli
+from kubestow import cli
 from tests.objects import node, pod
 from tests.solver.capacity.fit.random_fits import deployment
 

@@ -14,8 +14,8 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
-import cli
-from live.apply.lease import Lease, LeaseLost
+from kubestow import cli
+from kubestow.live.apply.lease import Lease, LeaseLost
 from tests.api_server import Server, World
 
 ROOT = Path(cli.__file__).parent

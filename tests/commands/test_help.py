@@ -11,8 +11,8 @@ import click
 import pytest
 from click.testing import CliRunner
 
-import cli
-from models.snapshot.snapshot import load
+from kubestow import cli
+from kubestow.models.snapshot.snapshot import load
 from tests.live.capture_stand_in import Server, install
 from tests.live.test_redact import objects_of
 

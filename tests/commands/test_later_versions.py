@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-import cli
+from kubestow import cli
 from tests.objects import node, pod
 
 OPERATOR = "spec.tolerations[{}].operator: 'Foo' is not known here: it tolerates nothing"

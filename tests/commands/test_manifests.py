@@ -10,8 +10,8 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
-import cli
-from models.snapshot.snapshot import load
+from kubestow import cli
+from kubestow.models.snapshot.snapshot import load
 
 ROOT = Path(cli.__file__).parent
 CLUSTER, PAIR = str(ROOT / "instances/gang-mutual.yaml"), str(ROOT / "instances/gang-mutual-workload.yaml")

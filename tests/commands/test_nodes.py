@@ -11,9 +11,9 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
-import cli
-from commands.nodes import _SORTS
-from report.documents.node_rows import SORTS
+from kubestow import cli
+from kubestow.commands.nodes import _SORTS
+from kubestow.report.documents.node_rows import SORTS
 from tests.objects import node, pod
 
 

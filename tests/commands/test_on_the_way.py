@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from commands.applying import on_the_way
-from commands.applying.on_the_way import OnTheWay, used_up
-from models.documents.placement import SnapshotRef
-from models.documents.rebalance_plan import Obstacle, RebalancePlan, Summary
-from models.snapshot.snapshot import Snapshot, from_objects
+from kubestow.commands.applying import on_the_way
+from kubestow.commands.applying.on_the_way import OnTheWay, used_up
+from kubestow.models.documents.placement import SnapshotRef
+from kubestow.models.documents.rebalance_plan import Obstacle, RebalancePlan, Summary
+from kubestow.models.snapshot.snapshot import Snapshot, from_objects
 from tests.objects import Object, node, pod
 
 REFUSED = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3 nodes are available: 3 Insufficient cpu."}

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-import cli
-from models.kube.feature_gates import FeatureGates
-from models.snapshot.capture_info import Capture
-from models.snapshot.snapshot import Snapshot
-from report.documents.origin import origin
+from kubestow import cli
+from kubestow.models.kube.feature_gates import FeatureGates
+from kubestow.models.snapshot.capture_info import Capture
+from kubestow.models.snapshot.snapshot import Snapshot
+from kubestow.report.documents.origin import origin
 from tests.objects import node, pod
 
 HEADER = "cluster prod-eu, Kubernetes 1.36, captured 2026-11-20 10:05 UTC"

@@ -12,8 +12,8 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-import cli
-from commands.common import overwriting
+from kubestow import cli
+from kubestow.commands.common import overwriting
 from tests.objects import Object, node, pod
 
 #: Parameters that name a file to write.

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-import cli
+from kubestow import cli
 from tests.objects import Object, node, pod
 
 

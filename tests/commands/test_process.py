@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-import cli
+from kubestow import cli
 from tests.terminals import heard, on_a_terminal
 
 _ROOT = Path(__file__).resolve().parents[2]
@@ -23,9 +23,9 @@ _ROOT = Path(__file__).resolve().parents[2]
 #: as CP-SAT does.
 _DRIVER = """
 import sys, threading, time, types
-from models.snapshot import snapshot
-from models.kube.objects import Node, ObjectMeta, Pod, PodSpec
-from models.documents.placement import *
+from kubestow.models.snapshot import snapshot
+from kubestow.models.kube.objects import Node, ObjectMeta, Pod, PodSpec
+from kubestow.models.documents.placement import *
 
 mode, count, status = sys.argv[1], int(sys.argv[2]), sys.argv[3]
 pods = [Pod(metadata=ObjectMeta(name=f"k\\u00f6ln-{i}", namespace="prod"), spec=PodSpec()) for i in range(count)]
@@ -43,10 +43,10 @@ def place(snap, options, *, on_progress=None, stop=None, began=0):
     assignments = [Assignment(f"prod/k\\u00f6ln-{i}", "n1", i + 1) for i in range(count)]
     return Placement(snapshot=SnapshotRef("a", 1, count, count), engine="e", status=status, objective=[], assignments=assignments)
 
-module = types.ModuleType("solver.solve")
+module = types.ModuleType("kubestow.solver.solve")
 module.place = place
-sys.modules["solver.solve"] = module
-import cli
+sys.modules["kubestow.solver.solve"] = module
+from kubestow import cli
 cli.main(sys.argv[4:])
 """
 
@@ -209,11 +209,11 @@ _INTERRUPTED_IMPORT = """
 import os, signal, sys, time
 signal.signal(signal.SIGINT, signal.default_int_handler)
 sys.argv = ["kubestow", "solve", "x"]
-import cli
+from kubestow import cli
 
 class Loader:
     def find_spec(self, name, path=None, target=None):
-        if name == "models.snapshot.snapshot":
+        if name == "kubestow.models.snapshot.snapshot":
             try:
                 os.kill(os.getpid(), signal.SIGINT)
                 time.sleep(5)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-import cli
+from kubestow import cli
 
 SEEDS = Path(cli.__file__).resolve().parent / "instances/seeds"
 CLUSTER, WORKLOAD = str(SEEDS / "quota-opportunity-cost.yaml"), str(SEEDS / "quota-opportunity-cost-workload.yaml")

@@ -17,18 +17,18 @@ import yaml
 from click.testing import Result
 from rich.text import Text
 
-import cli
-from checker.violation import Violation
-from models.disruption import node_selection
-from models.documents.placement import Placement, Seconds, SnapshotRef, TierResult, Unmodelled
-from models.documents.policy import Policy
-from models.documents.rebalance_plan import Eviction, Limits, Move, Obstacle, RebalancePlan, Summary
-from models.kube.objects import Node, ObjectMeta
-from models.snapshot import snapshot as snapshots
-from models.snapshot.snapshot import Snapshot
-from report.documents import results
-from solver.rebalance.problem.options import PlanOptions
-from solver.runtime.options import Options
+from kubestow import cli
+from kubestow.checker.violation import Violation
+from kubestow.models.disruption import node_selection
+from kubestow.models.documents.placement import Placement, Seconds, SnapshotRef, TierResult, Unmodelled
+from kubestow.models.documents.policy import Policy
+from kubestow.models.documents.rebalance_plan import Eviction, Limits, Move, Obstacle, RebalancePlan, Summary
+from kubestow.models.kube.objects import Node, ObjectMeta
+from kubestow.models.snapshot import snapshot as snapshots
+from kubestow.models.snapshot.snapshot import Snapshot
+from kubestow.report.documents import results
+from kubestow.solver.rebalance.problem.options import PlanOptions
+from kubestow.solver.runtime.options import Options
 
 Run = Callable[..., Result]
 
@@ -81,9 +81,12 @@ def fakes(monkeypatch: pytest.MonkeyPatch) -> Fakes:
     fakes = Fakes()
     monkeypatch.setattr(snapshots, "load", fakes.load)
     replaced: dict[str, dict[str, Any]] = {
-        "solver.rebalance.rebalance": {"rebalance": fakes.rebalance},
-        "checker.plan.plan": {"verify_plan": fakes.verify},
-        "report.terminal.rebalance_plan": {"plan_table": fakes.table, "plan_line": lambda plan, seconds: f"{len(plan.moves)} moves"},
+        "kubestow.solver.rebalance.rebalance": {"rebalance": fakes.rebalance},
+        "kubestow.checker.plan.plan": {"verify_plan": fakes.verify},
+        "kubestow.report.terminal.rebalance_plan": {
+            "plan_table": fakes.table,
+            "plan_line": lambda plan, seconds: f"{len(plan.moves)} moves",
+        },
     }
     for name, members in replaced.items():
         module = types.ModuleType(name)

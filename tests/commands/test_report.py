@@ -17,7 +17,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-import cli
+from kubestow import cli
 from tests.objects import node, pod
 from tests.report.page.reading import tour
 from tests.report.pages import Chromium, command, embedded, visit

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-import cli
-from models.catalogue import money
+from kubestow import cli
+from kubestow.models.catalogue import money
 from tests.commands.test_tables import written
 from tests.objects import Object, node, pod
 

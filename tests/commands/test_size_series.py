@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-import cli
-from models.documents.sizing import Sizing
-from models.snapshot.snapshot import load
-from report.documents.results import read_result
-from report.page.capacity.panel import panel
+from kubestow import cli
+from kubestow.models.documents.sizing import Sizing
+from kubestow.models.snapshot.snapshot import load
+from kubestow.report.documents.results import read_result
+from kubestow.report.page.capacity.panel import panel
 from tests.commands.test_size import catalogue_file
 from tests.objects import Object, node, pod
 

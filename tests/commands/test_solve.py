@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from checker.violation import InternalFault
-from models.documents.placement import Placement, Unmodelled
-from models.documents.policy import Policy
-from models.kube.objects import PodResourceClaim
-from solver.runtime.options import Options
+from kubestow.checker.violation import InternalFault
+from kubestow.models.documents.placement import Placement, Unmodelled
+from kubestow.models.documents.policy import Policy
+from kubestow.models.kube.objects import PodResourceClaim
+from kubestow.solver.runtime.options import Options
 from tests.commands.fakes import Fakes, Run
 
 
@@ -71,7 +71,7 @@ def test_a_result_that_the_checker_refused_is_one_line(run: Run, fakes: Fakes, m
     def broken(*args: object, **kwargs: object) -> Placement:
         raise InternalFault("prod/web-1 on n1: NodePorts")
 
-    monkeypatch.setattr(sys.modules["solver.solve"], "place", broken)
+    monkeypatch.setattr(sys.modules["kubestow.solver.solve"], "place", broken)
     result = run("solve", "x")
     assert (result.exit_code, result.stdout) == (1, "")
     assert result.stderr == "kubestow: internal fault, please report it: prod/web-1 on n1: NodePorts\n"

@@ -12,8 +12,8 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
-import cli
-from solver.capacity.survive.survive import survive
+from kubestow import cli
+from kubestow.solver.capacity.survive.survive import survive
 from tests.objects import Object, node, pod
 from tests.solver.capacity.fit.random_fits import deployment
 
@@ -166,7 +166,7 @@ def test_interrupted_with_what_is_certain(cluster: str, monkeypatch: pytest.Monk
         named["stop"].set()
         return survive(*arguments, **named)
 
-    monkeypatch.setattr("solver.capacity.survive.answer.survive", stopped)
+    monkeypatch.setattr("kubestow.solver.capacity.survive.answer.survive", stopped)
     result = run(cluster, "--fail", "node", "-f", "json")
     assert result.exit_code == 130
     found = json.loads(result.stdout)

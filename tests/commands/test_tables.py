@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-import cli
+from kubestow import cli
 from tests.objects import Object, node, pod
 
 ZONE = "topology.kubernetes.io/zone"

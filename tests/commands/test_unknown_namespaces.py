@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-import cli
+from kubestow import cli
 from tests.objects import Object, node, pod
 from tests.solver.capacity.fit.random_fits import deployment
 

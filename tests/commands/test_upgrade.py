@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-import cli
+from kubestow import cli
 
 POOLS = str(Path(cli.__file__).resolve().parent / "instances" / "upgrade-pools.yaml")
 FULL = "--surge", "0", "--max-unavailable", "1"

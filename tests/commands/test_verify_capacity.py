@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-import cli
+from kubestow import cli
 from tests.checker.capacity.originals import ZONE, deployment, web
 from tests.objects import node, pod
 

@@ -13,10 +13,10 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
-import cli
-from models.documents.journal import Answered, Request
-from models.documents.rebalance_plan import RebalancePlan
-from report.documents.results import read_result
+from kubestow import cli
+from kubestow.models.documents.journal import Answered, Request
+from kubestow.models.documents.rebalance_plan import RebalancePlan
+from kubestow.report.documents.results import read_result
 from tests.checker.journal import runs
 from tests.checker.journal.runs import Driver
 

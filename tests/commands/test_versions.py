@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-import cli
-from commands.common import version_options
-from models.kube.feature_gates import VERSIONS
-from models.snapshot.capture_info import Capture
+from kubestow import cli
+from kubestow.commands.common import version_options
+from kubestow.models.kube.feature_gates import VERSIONS
+from kubestow.models.snapshot.capture_info import Capture
 from tests.objects import node, pod
 
 JUDGING = ("solve", "explain", "audit", "nodes", "rebalance", "report", "verify", "apply")

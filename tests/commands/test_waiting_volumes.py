@@ -10,7 +10,7 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
-import cli
+from kubestow import cli
 from tests.objects import Object, node, pod
 
 FAST = ("--strategy", "none")

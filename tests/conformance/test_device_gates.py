@@ -8,11 +8,11 @@ from functools import cache
 
 import pytest
 
-from checker.placement import Judge
-from models.kube import objects
-from models.kube.feature_gates import FeatureGates
-from models.snapshot.snapshot import from_objects
-from solver.explain.per_node import explain
+from kubestow.checker.placement import Judge
+from kubestow.models.kube import objects
+from kubestow.models.kube.feature_gates import FeatureGates
+from kubestow.models.snapshot.snapshot import from_objects
+from kubestow.solver.explain.per_node import explain
 from tests.conformance.test_verify_conformance import pending, recorded
 from tests.tiers import sampled
 

@@ -16,10 +16,10 @@ from typing import Any
 
 import pytest
 
-import cli
-from models.cel import selectors
-from models.snapshot.snapshot import from_objects
-from solver.explain.per_node import explain
+from kubestow import cli
+from kubestow.models.cel import selectors
+from kubestow.models.snapshot.snapshot import from_objects
+from kubestow.solver.explain.per_node import explain
 
 DATA = Path(__file__).parent / "data" / "dra.jsonl.gz"
 RULE = "DynamicResources"

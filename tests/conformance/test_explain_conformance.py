@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-import cli
-from models.kube.feature_gates import FeatureGates
-from models.snapshot.snapshot import from_objects
-from solver.explain.per_node import PodVerdict, explain
+from kubestow import cli
+from kubestow.models.kube.feature_gates import FeatureGates
+from kubestow.models.snapshot.snapshot import from_objects
+from kubestow.solver.explain.per_node import PodVerdict, explain
 
 DATA = Path(__file__).parent / "data"
 RULES = {

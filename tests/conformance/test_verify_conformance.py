@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from checker.placement import Judge
-from models.kube import objects
-from models.kube.feature_gates import DEFAULT, FeatureGates
-from models.snapshot.snapshot import Snapshot, from_objects
+from kubestow.checker.placement import Judge
+from kubestow.models.kube import objects
+from kubestow.models.kube.feature_gates import DEFAULT, FeatureGates
+from kubestow.models.snapshot.snapshot import Snapshot, from_objects
 from tests.conformance.test_explain_conformance import as_of, gates_of
 
 DATA = Path(__file__).parent / "data"

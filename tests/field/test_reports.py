@@ -13,7 +13,7 @@ from typing import NamedTuple
 import pytest
 from click.testing import CliRunner
 
-import cli
+from kubestow import cli
 
 REPORTS = Path(__file__).parent / "reports"
 

@@ -9,7 +9,7 @@ from typing import Final
 
 from msgspec import inspect
 
-from models.kube import kinds
+from kubestow.models.kube import kinds
 from tests.models.snapshot.test_api_types import Fields, published_types, resource_types
 
 #: v1 before v2beta1 before v2alpha3, and of two alike the higher one.

@@ -7,7 +7,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Final
 
-from models.snapshot.api_types import TABLE
+from kubestow.models.snapshot.api_types import TABLE
 from tests.fields.api_tree import heads
 from tests.fields.table import KEYS, KINDS, ROWS, VERDICTS, WHOLE, Row, counts
 

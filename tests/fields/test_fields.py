@@ -14,9 +14,9 @@ import pytest
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from models.gangs.declarations import OF_GANGS
-from models.snapshot.api_types import TABLE
-from models.snapshot.interning import ANNOTATIONS
+from kubestow.models.gangs.declarations import OF_GANGS
+from kubestow.models.snapshot.api_types import TABLE
+from kubestow.models.snapshot.interning import ANNOTATIONS
 from tests.fields import page
 from tests.fields.api_tree import heads, paths, read
 from tests.fields.table import BY_KIND, KEYS, KINDS, ROWS, VERDICTS, WHOLE, fields, row_of
@@ -86,7 +86,7 @@ def test_what_is_modelled_is_read_and_what_is_read_has_an_effect(kind: str) -> N
 
 
 def test_older_versions_have_no_fields_that_the_best_one_lacks() -> None:
-    """Below their own types, but for what :func:`models.kube.device_objects.as_v1` turns."""
+    """Below their own types, but for what :func:`kubestow.models.kube.device_objects.as_v1` turns."""
     for head, name in TABLE.heads.items():
         if " " in head:
             best = {field for key, found in TABLE.types.items() if key.startswith("resource_v1.") for field in found}

@@ -6,11 +6,11 @@ from typing import Any, Final, NamedTuple
 
 import pytest
 
-from models.cluster import unmodelled
-from models.kube.feature_gates import FeatureGates, feature_gates
-from models.snapshot import settling
-from models.snapshot.scope import select
-from models.snapshot.snapshot import from_objects
+from kubestow.models.cluster import unmodelled
+from kubestow.models.kube.feature_gates import FeatureGates, feature_gates
+from kubestow.models.snapshot import settling
+from kubestow.models.snapshot.scope import select
+from kubestow.models.snapshot.snapshot import from_objects
 from tests.fields.table import KEYS, ROWS
 from tests.models.gangs.test_gangs import grouped, native
 from tests.objects import Object, node, pod

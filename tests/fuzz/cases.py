@@ -13,10 +13,10 @@ from typing import Any, Final, TypeVar
 import msgspec
 import yaml
 
-from models.documents import placement as placements
-from models.documents import rebalance_plan as plans
-from models.documents.policy import Policy
-from models.snapshot.snapshot import InputError, from_objects, load
+from kubestow.models.documents import placement as placements
+from kubestow.models.documents import rebalance_plan as plans
+from kubestow.models.documents.policy import Policy
+from kubestow.models.snapshot.snapshot import InputError, from_objects, load
 from tests.fuzz import mutate, seeds
 from tests.fuzz.meaning import meaning, world
 from tests.fuzz.mutate import STRINGS

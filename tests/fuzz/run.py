@@ -27,7 +27,7 @@ from xml.etree import ElementTree
 import yaml
 from click.testing import CliRunner
 
-import cli
+from kubestow import cli
 from tests.fuzz import cases
 from tests.fuzz.cases import CODES, OLD, Case
 

@@ -14,9 +14,9 @@ from typing import Any, Final
 import yaml
 from click.testing import CliRunner
 
-import cli
-from instances.generate.generator import Parameters, generate
-from instances.generate.worn import Worn, worn
+from kubestow import cli
+from kubestow.instances.generate.generator import Parameters, generate
+from kubestow.instances.generate.worn import Worn, worn
 from tests import tiny, tiny_soft
 from tests.models.snapshot.test_snapshot_fuzz import sample
 from tests.plans import tiny as tiny_plans

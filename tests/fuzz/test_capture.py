@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from live import capture_kubectl
+from kubestow.live import capture_kubectl
 from tests.fuzz import mutate, run
 from tests.fuzz.cases import Case
 from tests.fuzz.meaning import meaning

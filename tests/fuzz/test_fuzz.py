@@ -137,7 +137,7 @@ def test_wrong_results_are_seen(form: str, data: bytes) -> None:
 
 def test_a_run_without_end_is_ended(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(run, "LIMIT", 1)
-    monkeypatch.setattr("models.snapshot.snapshot.load", lambda paths: time.sleep(30))  # asleep, it is given more time
+    monkeypatch.setattr("kubestow.models.snapshot.snapshot.load", lambda paths: time.sleep(30))  # asleep, it is given more time
     done = run.here(["solve", str(tmp_path)])
     assert done.code == -1
     assert run.faults(Case("solve"), done)

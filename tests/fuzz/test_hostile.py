@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-import cli
+from kubestow import cli
 from tests import tiny, tiny_soft
 from tests.fuzz import run
 from tests.fuzz.cases import Case

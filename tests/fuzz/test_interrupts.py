@@ -156,7 +156,7 @@ def test_ended_by_others(name: str, number: int, worn: Path, pending: Path, tmp_
 )
 def test_interrupted_while_the_file_is_written(where: Callable[[], object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The moment that no clock hits: the temporary file is there, and not yet in its place."""
-    from report.documents import output
+    from kubestow.report.documents import output
 
     really = os.fdopen
 

@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-from checker.placement import verify
-from checker.rules import matching
-from models.documents.placement import Placement
-from models.kube import objects
-from models.kube.selectors import NodeTable, Requirement, requirement_holds
-from models.snapshot.snapshot import Snapshot, from_objects
-from solver.runtime.options import Options
-from solver.solve import place
+from kubestow.checker.placement import verify
+from kubestow.checker.rules import matching
+from kubestow.models.documents.placement import Placement
+from kubestow.models.kube import objects
+from kubestow.models.kube.selectors import NodeTable, Requirement, requirement_holds
+from kubestow.models.snapshot.snapshot import Snapshot, from_objects
+from kubestow.solver.runtime.options import Options
+from kubestow.solver.solve import place
 from tests.objects import Object, node, pod
 
 _MANY = 600

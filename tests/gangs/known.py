@@ -7,17 +7,17 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from checker.placement import Judge, verify
-from models.documents.placement import Assignment, Cause, Edits, Placement
-from models.edits.edits import apply
-from models.gangs import gangs
-from models.kube.objects import controller_of, pod_key
-from models.snapshot.scope import select
-from models.snapshot.snapshot import Snapshot, from_objects
-from solver.explain.conflict.placement_question import PlacementQuestion
-from solver.explain.remedy.search import applied
-from solver.runtime.options import Options, Progress
-from solver.solve import place
+from kubestow.checker.placement import Judge, verify
+from kubestow.models.documents.placement import Assignment, Cause, Edits, Placement
+from kubestow.models.edits.edits import apply
+from kubestow.models.gangs import gangs
+from kubestow.models.kube.objects import controller_of, pod_key
+from kubestow.models.snapshot.scope import select
+from kubestow.models.snapshot.snapshot import Snapshot, from_objects
+from kubestow.solver.explain.conflict.placement_question import PlacementQuestion
+from kubestow.solver.explain.remedy.search import applied
+from kubestow.solver.runtime.options import Options, Progress
+from kubestow.solver.solve import place
 from tests.benchmarks.bench_packing import PLACED_ONLY
 from tests.instances.planted.gang_causes import Impossible
 from tests.instances.planted.planted_gangs import Planted

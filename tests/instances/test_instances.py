@@ -15,17 +15,17 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-import cli
-from checker.placement import verify
-from models.catalogue.catalogue import read as read_catalogue
-from models.documents.placement import Placement
-from models.snapshot.snapshot import Snapshot, load
-from solver.capacity.series.series import size_series
-from solver.capacity.size.options import SizeOptions
-from solver.explain.per_node import explain
-from solver.rollout.simulate import roll_out
-from solver.runtime.options import Options
-from solver.solve import place
+from kubestow import cli
+from kubestow.checker.placement import verify
+from kubestow.models.catalogue.catalogue import read as read_catalogue
+from kubestow.models.documents.placement import Placement
+from kubestow.models.snapshot.snapshot import Snapshot, load
+from kubestow.solver.capacity.series.series import size_series
+from kubestow.solver.capacity.size.options import SizeOptions
+from kubestow.solver.explain.per_node import explain
+from kubestow.solver.rollout.simulate import roll_out
+from kubestow.solver.runtime.options import Options
+from kubestow.solver.solve import place
 from tests.tiers import sampled
 
 INSTANCES = Path(__file__).resolve().parents[2] / "instances"

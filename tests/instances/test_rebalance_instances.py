@@ -13,14 +13,14 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-import cli
-from checker.plan.plan import verify_plan
-from models.documents.placement import from_builtins
-from models.documents.rebalance_plan import RebalancePlan
-from models.snapshot.snapshot import Snapshot, from_objects, load
-from solver.rebalance.problem.options import PlanOptions
-from solver.rebalance.rebalance import rebalance
-from solver.runtime.options import Options
+from kubestow import cli
+from kubestow.checker.plan.plan import verify_plan
+from kubestow.models.documents.placement import from_builtins
+from kubestow.models.documents.rebalance_plan import RebalancePlan
+from kubestow.models.snapshot.snapshot import Snapshot, from_objects, load
+from kubestow.solver.rebalance.problem.options import PlanOptions
+from kubestow.solver.rebalance.rebalance import rebalance
+from kubestow.solver.runtime.options import Options
 from tests.plans.carried_out import carried_out
 
 INSTANCES = Path(__file__).resolve().parents[2] / "instances"

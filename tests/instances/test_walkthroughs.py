@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import cli
+from kubestow import cli
 
 INSTANCES = Path(cli.__file__).resolve().parent / "instances"
 TEXTS = {page.name: page.read_text(encoding="utf-8") for page in sorted((INSTANCES / "walkthroughs").glob("*.md"))}

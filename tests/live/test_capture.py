@@ -16,15 +16,15 @@ from typing import Any
 
 import pytest
 
-from checker.placement import verify
-from live.capture import PAGE, Captured, CaptureOptions, capture, now
-from live.capture_kinds import NOT_ASKED, ORDER
-from models.kube import kinds
-from models.kube.feature_gates import DEFAULT
-from models.snapshot.capture_info import Capture as CaptureInfo
-from models.snapshot.snapshot import InputError, Snapshot, from_objects, load
-from solver.runtime.options import Options
-from solver.solve import place
+from kubestow.checker.placement import verify
+from kubestow.live.capture import PAGE, Captured, CaptureOptions, capture, now
+from kubestow.live.capture_kinds import NOT_ASKED, ORDER
+from kubestow.models.kube import kinds
+from kubestow.models.kube.feature_gates import DEFAULT
+from kubestow.models.snapshot.capture_info import Capture as CaptureInfo
+from kubestow.models.snapshot.snapshot import InputError, Snapshot, from_objects, load
+from kubestow.solver.runtime.options import Options
+from kubestow.solver.solve import place
 from tests.live.capture_objects import SECRET, cluster
 from tests.live.capture_stand_in import Server, calls, install
 from tests.live.test_redact import objects_of, says
@@ -284,7 +284,7 @@ def reread(found: Captured, folder: Path) -> Snapshot:
 
 
 def test_a_snapshot_says_of_which_cluster_and_time_it_is(captured: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("live.capture.now", lambda: "2026-11-22T10:00:00Z")
+    monkeypatch.setattr("kubestow.live.capture.now", lambda: "2026-11-22T10:00:00Z")
     server = Server(cluster(), lacking=_MOST, context="größe/prod", version="v1.36.2+k3s1")
     found = reread(captured(server), tmp_path)
     assert found.capture == CaptureInfo(
@@ -451,7 +451,7 @@ def test_a_slow_answer_is_waited_for(captured: Capture) -> None:
 
 _DRIVER = """
 import sys
-from live.capture import CaptureOptions, capture
+from kubestow.live.capture import CaptureOptions, capture
 try:
     capture(CaptureOptions(kubectl=sys.argv[1]), on_kind=lambda name, count: print(name, flush=True))
 except KeyboardInterrupt:

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from live.capture import PAGE, CaptureOptions, capture
-from live.capture_kinds import ORDER
-from models.snapshot.snapshot import InputError, from_objects
+from kubestow.live.capture import PAGE, CaptureOptions, capture
+from kubestow.live.capture_kinds import ORDER
+from kubestow.models.snapshot.snapshot import InputError, from_objects
 from tests.live.capture_objects import SECRET, cluster
 from tests.live.capture_server import serving
 from tests.live.capture_stand_in import Server

@@ -13,14 +13,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from instances.generate.generator import Parameters, generate
-from live.capture_kinds import NOT_ASKED
-from live.redact import PRESENT, READ, Keeper, kept_annotations
-from models.kube import kinds, storage_objects
-from models.kube import objects as kube_objects
-from models.snapshot import capture_info, interning
-from models.snapshot.snapshot import Snapshot, from_objects, load
-from models.workloads.template import DIGESTS, annotation_digest
+from kubestow.instances.generate.generator import Parameters, generate
+from kubestow.live.capture_kinds import NOT_ASKED
+from kubestow.live.redact import PRESENT, READ, Keeper, kept_annotations
+from kubestow.models.kube import kinds, storage_objects
+from kubestow.models.kube import objects as kube_objects
+from kubestow.models.snapshot import capture_info, interning
+from kubestow.models.snapshot.snapshot import Snapshot, from_objects, load
+from kubestow.models.workloads.template import DIGESTS, annotation_digest
 from tests.live.capture_objects import KEPT, SECRET, cluster
 
 _ROOT = Path(__file__).resolve().parents[2]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-import cli
+from kubestow import cli
 
 ROOT = Path(cli.__file__).resolve().parent
 

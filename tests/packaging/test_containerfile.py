@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-import cli
+from kubestow import cli
 
 ROOT = Path(cli.__file__).resolve().parent
 TEXT = (ROOT / "Containerfile").read_text(encoding="utf-8")

@@ -11,14 +11,13 @@ from pathlib import Path
 import click
 import pytest
 
-import cli
-import kubestow_start
+from kubestow import cli
 
 pytest.importorskip("build")
 pytestmark = pytest.mark.full
 ROOT = Path(cli.__file__).resolve().parent
 QUICK = ROOT / "instances/quickstart.yaml"
-_PACKAGES = sorted(set(kubestow_start.OWN) - {"cli"})
+_PACKAGES = {path.parent.name for path in ROOT.glob("*/__init__.py")} - {"build", "docs", "tests"}
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +43,7 @@ def installed(wheel: Path, tmp_path: Path) -> Path:
     return tmp_path / "site"
 
 
-def start(site: Path, *arguments: str, program: str = "import kubestow_start; kubestow_start.main()") -> tuple[int, str]:
+def start(site: Path, *arguments: str, program: str = "from kubestow.cli import main; main()") -> tuple[int, str]:
     """Run the program as its script does, with the packages of that folder first."""
     environment = {**os.environ, "PYTHONPATH": str(site), "PYTHONDONTWRITEBYTECODE": "1"}
     command = [sys.executable, "-c", program, *arguments]
@@ -58,14 +57,14 @@ def test_the_wheel_has_all_that_is_needed_and_no_more(wheel: Path) -> None:
     tracked = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True, check=True)
     files = {name for name in tracked.stdout.splitlines() if (ROOT / name).is_file()}
     ours = {name for name in files if name.split("/")[0] in _PACKAGES}
-    code = {name for name in ours if name.endswith(".py")} | {name for name in files if "/" not in name and name.endswith(".py")} - {
-        "setup.py"
-    }
-    data = {name for name in ours if "/assets/" in name or name.endswith(("api_types.json", "py.typed"))}
+    code = {name for name in ours if name.endswith(".py")}
+    code |= {name for name in files if "/" not in name and name.endswith((".py", "py.typed"))}
+    data = {name for name in ours if "/assets/" in name or name.endswith("api_types.json")}
     schemas = {name for name in files if name.startswith("docs/schema/") and name.endswith(".json")}
-    assert code | data | {"kubestow-stubs/__init__.pyi"} == {name for name in names if ".data/" not in name}
+    assert {f"kubestow/{name}" for name in code | data} == {name for name in names if ".data/" not in name}
+    assert {Path(name).name for name in names if "/share/man/man1/" in name} >= {"kubestow.1", "kubestow-solve.1"}
     assert {Path(name).name for name in names if "/share/kubestow/schema/" in name} == {Path(name).name for name in schemas}
-    assert not any(name.split("/")[0] in ("tests", "docs", "packaging") for name in names)
+    assert {name.split("/")[0] for name in names if ".data/" not in name} == {"kubestow"}
 
 
 def test_the_installed_program_solves(installed: Path) -> None:
@@ -86,7 +85,7 @@ def test_it_needs_no_home_and_writes_nothing_where_it_is_and_where_it_runs(insta
     scratch.chmod(0o777)
     before = sorted(path for path in tmp_path.rglob("*") if scratch not in path.parents)
     environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(installed), "HOME": "/nonexistent", "TMPDIR": str(scratch)}
-    program = "import kubestow_start; kubestow_start.main()"
+    program = "from kubestow.cli import main; main()"
     command = [sys.executable, "-B", "-c", program, "report", str(QUICK), "-o", str(scratch / "page.html")]
     if os.getuid() == 0 and _others_may_read(Path(click.__file__)):
         command = ["setpriv", "--reuid=65532", "--regid=65532", "--clear-groups", *command]
@@ -107,48 +106,25 @@ def test_it_needs_no_home_and_writes_nothing_where_it_is_and_where_it_runs(insta
     assert sorted(path for path in tmp_path.rglob("*") if scratch not in path.parents) == before
 
 
-@pytest.mark.parametrize("name", ["models", "commands", "solver"])
-def test_a_package_of_that_name_that_replaced_ours_is_named(installed: Path, name: str) -> None:
-    """One folder of packages, and another distribution that was installed later: pip replaces files of the same name, and says nothing."""
-    (installed / name / "__init__.py").write_text("raise SystemExit('another program runs')\n", encoding="utf-8")
-    code, said = start(installed, "--version")
-    assert code == 1
-    where = installed / name / "__init__.py"
-    way = "install kubestow in a venv of its own, e.g. with pipx"
-    assert said == f"kubestow: another distribution's package `{name}` is in the way ({where}): {way}\n"
-    _, said = start(installed, program="import kubestow")
-    assert said.splitlines()[-1] == f"ImportError: another distribution's package `{name}` is in the way ({where}): {way}"
-
-
-def test_a_package_of_that_name_that_comes_first_is_named(installed: Path, tmp_path: Path) -> None:
-    other = tmp_path / "other/models"
-    other.mkdir(parents=True)
-    (other / "__init__.py").write_text("")
-    program = f"import sys; sys.path.insert(0, {str(other.parent)!r}); import kubestow_start; kubestow_start.main()"
-    code, said = start(installed, "--version", program=program)
-    assert code == 1
-    assert said.startswith("kubestow: another distribution's package `models` is in the way")
-
-
-def test_a_module_cli_of_another_is_named_and_a_package_that_is_gone(installed: Path) -> None:
-    (installed / "cli.py").write_text("def main(): print('another program')\n")
-    assert "another distribution's package `cli` is in the way" in start(installed)[1]
-    (installed / "audit/__init__.py").unlink()
-    # Without the packages of this venv: kubestow may be installed in it, too, and Python would go on to that one.
-    alone = "import sys; sys.path = [each for each in sys.path if not each.endswith('-packages')]; "
-    code, said = start(installed, program=alone + "import kubestow_start; kubestow_start.main()")
-    assert code == 1
-    assert "the package `audit` is not beside" in said
+def test_a_folder_with_modules_of_those_names_is_no_obstacle(installed: Path, tmp_path: Path) -> None:
+    """As in any project: `models.py`, `cli.py` and the like in the folder where kubestow is called."""
+    place = tmp_path / "shop"
+    (place / "solver").mkdir(parents=True)
+    for name in ("models.py", "solver/__init__.py", "report.py", "cli.py", "audit.py"):
+        (place / name).write_text("raise SystemExit('another program runs')\n", encoding="utf-8")
+    environment = {**os.environ, "PYTHONPATH": str(installed), "PYTHONDONTWRITEBYTECODE": "1"}
+    script = "from kubestow.cli import main; main()"
+    for words in (["-c", "import kubestow; kubestow.load"], ["-m", "kubestow", "--version"], ["-c", script, "nodes", str(QUICK), "-q"]):
+        command = [sys.executable, *words]
+        done = subprocess.run(command, cwd=place, env=environment, capture_output=True, text=True, timeout=120, check=False)
+        assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_type_checkers_find_the_types(installed: Path, tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text("import kubestow\nreveal_type(kubestow.solve(kubestow.load('a')).status)\nkubestow.load(7)\n")
     (tmp_path / "mypy.ini").write_text("[mypy]\nstrict = true\n")
-    # Folders of stubs are found among installed packages alone, which is what a `.pth` or a venv would make of this one.
     search = {"MYPYPATH": str(installed), "MYPY_CACHE_DIR": str(tmp_path / "cache")}
-    stubs = installed / "kubestow-stubs/__init__.pyi"
-    (installed / "kubestow.pyi").write_bytes(stubs.read_bytes())
     command = [sys.executable, "-m", "mypy", "--config-file", str(tmp_path / "mypy.ini"), "--follow-imports=silent", str(script)]
     done = subprocess.run(command, cwd=tmp_path, env=os.environ | search, capture_output=True, text=True, timeout=200, check=False)
     assert "Literal['optimal']" in done.stdout

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-import cli
+from kubestow import cli
 
 ROOT = Path(cli.__file__).resolve().parent
 WALK = runpy.run_path(str(ROOT / "packaging/first_answer.py"))

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-import cli
+from kubestow import cli
 
 ROOT = Path(cli.__file__).resolve().parent
 CAST = ROOT / "docs/images/kubestow.cast"

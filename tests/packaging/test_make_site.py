@@ -11,7 +11,7 @@ from urllib.parse import unquote, urldefrag
 
 import pytest
 
-import cli
+from kubestow import cli
 
 pytest.importorskip("mkdocs")
 pytestmark = pytest.mark.full

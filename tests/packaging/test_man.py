@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import runpy
 import shutil
 import subprocess
 import sys
@@ -13,7 +12,7 @@ from pathlib import Path
 import click
 import pytest
 
-import cli
+from kubestow import cli
 
 ROOT = Path(cli.__file__).resolve().parent
 SCRIPT = ROOT / "packaging" / "man.py"
@@ -80,19 +79,3 @@ def test_man_shows_them(folder: Path) -> None:
         pytest.skip("man is a stand-in here, as in images that leave documentation out")
     assert done.stderr == ""
     assert re.search(r"(?m)^ +-o, --output FILE$", done.stdout)
-
-
-@pytest.mark.full
-def test_building_the_project_makes_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("setup.py", "cli.py"):
-        shutil.copy(ROOT / name, tmp_path)
-    for name in ("packaging", "commands"):
-        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
-    setuptools = pytest.importorskip("setuptools")
-    given: dict[str, list[tuple[str, list[str]]]] = {}
-    monkeypatch.setattr(setuptools, "setup", lambda **named: given.update(named))
-    runpy.run_path(str(tmp_path / "setup.py"))
-    ((where, files),) = given["data_files"]
-    assert where == "share/man/man1"
-    assert {Path(file).name for file in files} >= {"kubestow.1", "kubestow-solve.1"}
-    assert all((tmp_path / file).is_file() for file in files)

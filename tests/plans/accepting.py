@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from models.documents.rebalance_plan import Limits
+from kubestow.models.documents.rebalance_plan import Limits
 from tests.plans import guards
 from tests.plans.world import ABSENT, State, World, matches_node, node_terms, required, takes
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from models.documents.rebalance_plan import Limits
+from kubestow.models.documents.rebalance_plan import Limits
 from tests.plans import guards
 from tests.plans.accepting import Accepting, Position
 from tests.plans.world import ABSENT, CORDONS, State

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from models.documents.rebalance_plan import RebalancePlan
+from kubestow.models.documents.rebalance_plan import RebalancePlan
 from tests.plans import guards
 from tests.plans.world import World
 

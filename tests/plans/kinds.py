@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from models.documents.rebalance_plan import Limits
+from kubestow.models.documents.rebalance_plan import Limits
 from tests.plans.world import World
 
 Object = dict[str, Any]

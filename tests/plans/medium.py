@@ -11,9 +11,9 @@ import random
 from collections.abc import Callable
 from typing import Any, Final
 
-from instances.generate.generator import Parameters, generate
-from instances.generate.worn import Worn, worn
-from models.documents.rebalance_plan import Limits
+from kubestow.instances.generate.generator import Parameters, generate
+from kubestow.instances.generate.worn import Worn, worn
+from kubestow.models.documents.rebalance_plan import Limits
 
 Object = dict[str, Any]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 from typing import Any, Final
 
-from models.documents.rebalance_plan import Limits
+from kubestow.models.documents.rebalance_plan import Limits
 
 Object = dict[str, Any]
 

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import product
 from typing import Any
 
-from models.documents.rebalance_plan import Limits
+from kubestow.models.documents.rebalance_plan import Limits
 from tests.plans.accepting import Position
 from tests.plans.brute import Best, Brute, Step, TooLarge
 from tests.plans.world import ABSENT

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from models.kube.quantity import parse
+from kubestow.models.kube.quantity import parse
 
 Object = Mapping[str, Any]
 State = tuple[int, ...]

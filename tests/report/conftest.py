@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
-from models.documents.placement import Assignment, Placement, Reason, Seconds, SnapshotRef, TierResult, Unplaced
-from models.kube.objects import Container, Node, NodeStatus, ObjectMeta, Pod, PodSpec, ResourceRequirements
-from models.snapshot.snapshot import Snapshot
+from kubestow.models.documents.placement import Assignment, Placement, Reason, Seconds, SnapshotRef, TierResult, Unplaced
+from kubestow.models.kube.objects import Container, Node, NodeStatus, ObjectMeta, Pod, PodSpec, ResourceRequirements
+from kubestow.models.snapshot.snapshot import Snapshot
 
 
 def _node(name: str, zone: str | None = None, cpu: str = "4") -> Node:

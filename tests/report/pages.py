@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from click.testing import CliRunner, Result
 
-import cli
+from kubestow import cli
 from tests.report.page.browser import Opened, executable
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ import pytest
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-import cli
+from kubestow import cli
 from tests.report import png
 from tests.report.page.browser import executable
 from tests.report.pages import Chromium, browsing, command, visit
@@ -203,7 +203,7 @@ def test_neither_a_blank_nor_another_page_resembles_it(name: str) -> None:
 @pytest.mark.parametrize("report", [PLAN, SEARCH], ids=["plan", "search"])
 def test_kept_results_are_of_the_scenes_snapshots(report: Report, tmp_path: Path) -> None:
     """Else a screenshot could not be made again."""
-    from models.snapshot.snapshot import load
+    from kubestow.models.snapshot.snapshot import load
 
     kept = json.loads(gzip.decompress((RESULTS / report.frozen).read_bytes()))
     assert kept["snapshot"]["sha256"] == load([str(snapshot_of(report, tmp_path))]).sha256
@@ -228,7 +228,7 @@ def write(names: list[str]) -> None:
     path = executable()
     if path is None:
         sys.exit("no Chromium on PATH nor in KUBESTOW_CHROMIUM")
-    from models.snapshot.snapshot import load
+    from kubestow.models.snapshot.snapshot import load
 
     IMAGES.mkdir(exist_ok=True)
     RESULTS.mkdir(exist_ok=True)

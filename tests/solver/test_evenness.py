@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import kubestow
-from models.documents.placement import Placement
+from kubestow.models.documents.placement import Placement
 from tests.benchmarks.bench_evenness import HOST, ZONE, nodes, pending, workload
 from tests.objects import Object, node, pod
 

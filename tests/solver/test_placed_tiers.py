@@ -7,21 +7,21 @@ from typing import Any
 
 import pytest
 
-from instances.generate.generator import Parameters, generate
-from models.cluster.compile import compile_cluster
-from models.documents.placement import Placement
-from models.snapshot.scope import select
-from models.snapshot.snapshot import Snapshot, from_objects
-from solver import rules
-from solver.objective.preferences import Objective
-from solver.placed_tiers import PARAMETERS, Answer, PlacedParameters, PlacedSearch
-from solver.rules.eligibility import fits, possible
-from solver.runtime.options import Engine, Options, Progress
-from solver.runtime.progress_trace import ProgressReporter
-from solver.runtime.run_context import RunContext
-from solver.search import preference_search
-from solver.search.parameters import PreferenceSearchParameters
-from solver.solve import place
+from kubestow.instances.generate.generator import Parameters, generate
+from kubestow.models.cluster.compile import compile_cluster
+from kubestow.models.documents.placement import Placement
+from kubestow.models.snapshot.scope import select
+from kubestow.models.snapshot.snapshot import Snapshot, from_objects
+from kubestow.solver import rules
+from kubestow.solver.objective.preferences import Objective
+from kubestow.solver.placed_tiers import PARAMETERS, Answer, PlacedParameters, PlacedSearch
+from kubestow.solver.rules.eligibility import fits, possible
+from kubestow.solver.runtime.options import Engine, Options, Progress
+from kubestow.solver.runtime.progress_trace import ProgressReporter
+from kubestow.solver.runtime.run_context import RunContext
+from kubestow.solver.search import preference_search
+from kubestow.solver.search.parameters import PreferenceSearchParameters
+from kubestow.solver.solve import place
 from tests import tiny, tiny_soft
 from tests.objects import Object, node, pod
 

@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from checker.placement import verify
-from models.documents.placement import Placement
-from models.documents.policy import Policy, Strategy
-from models.snapshot.snapshot import Snapshot, from_objects
-from solver import soft_tiers
-from solver.runtime import deadline
-from solver.runtime.deadline import afterwards
-from solver.runtime.options import Options
-from solver.solve import place
+from kubestow.checker.placement import verify
+from kubestow.models.documents.placement import Placement
+from kubestow.models.documents.policy import Policy, Strategy
+from kubestow.models.snapshot.snapshot import Snapshot, from_objects
+from kubestow.solver import soft_tiers
+from kubestow.solver.runtime import deadline
+from kubestow.solver.runtime.deadline import afterwards
+from kubestow.solver.runtime.options import Options
+from kubestow.solver.solve import place
 from tests import tiny_soft
 from tests.objects import node, pod
 
@@ -77,7 +77,7 @@ def test_the_search_of_what_was_read_slowly_ends_earlier(monkeypatch: pytest.Mon
     snapshot = uneven()
     place(snapshot, Options(engine="greedy"))  # what is imported when it is first needed takes longer than compiling
     monkeypatch.setattr(deadline.Deadline, "__init__", noted)
-    monkeypatch.setattr("solver.runtime.deadline.READING", 1e9)
+    monkeypatch.setattr("kubestow.solver.runtime.deadline.READING", 1e9)
     began = time.monotonic() - 10
     place(snapshot, Options(engine="greedy"), began=began)
     assert kept[0] >= 20

@@ -7,10 +7,10 @@ from itertools import product
 
 import pytest
 
-from models.cluster.unknown_namespaces import undecided
-from models.snapshot.snapshot import from_objects
-from solver.runtime.options import Options
-from solver.solve import place
+from kubestow.models.cluster.unknown_namespaces import undecided
+from kubestow.models.snapshot.snapshot import from_objects
+from kubestow.solver.runtime.options import Options
+from kubestow.solver.solve import place
 from tests.objects import Object, node, pod
 from tests.tiers import sampled
 

@@ -7,16 +7,16 @@ from typing import Final
 
 import numpy as np
 
-from audit.view.finding import Code, some
-from audit.view.headroom import Headroom
-from audit.view.label_matches import LabelMatches
-from audit.view.pod_terms import HOSTNAME, PodTerm
-from audit.view.usable_nodes import UsableNodes
-from audit.view.view import ClusterView, Subject
-from models.cluster.cluster import Ids
-from models.documents.findings.audit import Finding, Severity
-from models.kube.selectors import Bools
-from models.workloads.checks import describe
+from kubestow.audit.view.finding import Code, some
+from kubestow.audit.view.headroom import Headroom
+from kubestow.audit.view.label_matches import LabelMatches
+from kubestow.audit.view.pod_terms import HOSTNAME, PodTerm
+from kubestow.audit.view.usable_nodes import UsableNodes
+from kubestow.audit.view.view import ClusterView, Subject
+from kubestow.models.cluster.cluster import Ids
+from kubestow.models.documents.findings.audit import Finding, Severity
+from kubestow.models.kube.selectors import Bools
+from kubestow.models.workloads.checks import describe
 
 _ALL: Final = Code(
     "KS301", "anti-affinity-over-all-namespaces", "warning",

@@ -9,13 +9,13 @@ from typing import Final
 
 import msgspec
 
-from audit.view.finding import Code, some
-from audit.view.headroom import RESOURCES, Headroom, words
-from audit.view.label_matches import LabelMatches
-from audit.view.view import ClusterView, Subject
-from models.cluster.anti_affinity.opportunity_cost import Estimate, OpportunityCosts
-from models.documents.findings.audit import ClosedCapacity, Finding, OpportunityCost
-from models.kube.objects import Pod, pod_key
+from kubestow.audit.view.finding import Code, some
+from kubestow.audit.view.headroom import RESOURCES, Headroom, words
+from kubestow.audit.view.label_matches import LabelMatches
+from kubestow.audit.view.view import ClusterView, Subject
+from kubestow.models.cluster.anti_affinity.opportunity_cost import Estimate, OpportunityCosts
+from kubestow.models.documents.findings.audit import ClosedCapacity, Finding, OpportunityCost
+from kubestow.models.kube.objects import Pod, pod_key
 
 COST: Final = Code(
     "KS305", "anti-affinity-opportunity-cost", "info",

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from audit.view.finding import Code
-from audit.view.pod_terms import PLUGINS
-from audit.view.view import ClusterView
-from models.cluster.anti_affinity.users import AntiAffinityUsers
-from models.documents.findings.audit import Finding
+from kubestow.audit.view.finding import Code
+from kubestow.audit.view.pod_terms import PLUGINS
+from kubestow.audit.view.view import ClusterView
+from kubestow.models.cluster.anti_affinity.users import AntiAffinityUsers
+from kubestow.models.documents.findings.audit import Finding
 
 _NOT_GRANTED: Final = Code(
     "KS306", "anti-affinity-not-granted", "error",

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from audit.checks.control_plane import codes, machines, standard, user_pods, zones
-from audit.checks.control_plane.layout import Layout, layout, physical_label
-from audit.checks.control_plane.members import API_SERVER, ETCD, USUAL, labels_of, workers
-from audit.view.finding import Code
-from audit.view.view import ClusterView
-from models.documents.findings.audit import ControlPlane, Finding, Requirement
+from kubestow.audit.checks.control_plane import codes, machines, standard, user_pods, zones
+from kubestow.audit.checks.control_plane.layout import Layout, layout, physical_label
+from kubestow.audit.checks.control_plane.members import API_SERVER, ETCD, USUAL, labels_of, workers
+from kubestow.audit.view.finding import Code
+from kubestow.audit.view.view import ClusterView
+from kubestow.models.documents.findings.audit import ControlPlane, Finding, Requirement
 
 CODES: Final[tuple[Code, ...]] = codes.CODES
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from audit.checks.control_plane.failure_domains import HOST_ID
-from audit.view.finding import Code
+from kubestow.audit.checks.control_plane.failure_domains import HOST_ID
+from kubestow.audit.view.finding import Code
 
 _LABEL: Final = f"Label each node with {HOST_ID}=… (any name that is the machine's own), or name the label that does with --machine-label"
 

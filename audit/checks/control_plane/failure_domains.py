@@ -7,8 +7,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from audit.checks.control_plane.members import Component
-from models.documents.findings.audit import Stage
+from kubestow.audit.checks.control_plane.members import Component
+from kubestow.models.documents.findings.audit import Stage
 
 #: Names the physical machine (its hypervisor's, not the virtual machine's). A legacy key of the retired SCS tests, in no current standard.
 HOST_ID: Final = "topology.scs.community/host-id"

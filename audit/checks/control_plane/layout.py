@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from audit.checks.control_plane.failure_domains import HOST_ID, Labels, Machines, grade, machines, spread, stages, survives, value
-from audit.checks.control_plane.members import Component, Members, find, labels_of, workers
-from audit.view.view import ClusterView
-from models.documents.findings.audit import ComponentSpread, ControlPlane, Stage
+from kubestow.audit.checks.control_plane.failure_domains import HOST_ID, Labels, Machines, grade, machines, spread, stages, survives, value
+from kubestow.audit.checks.control_plane.members import Component, Members, find, labels_of, workers
+from kubestow.audit.view.view import ClusterView
+from kubestow.models.documents.findings.audit import ComponentSpread, ControlPlane, Stage
 
 
 @dataclass(frozen=True)

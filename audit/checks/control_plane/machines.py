@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from audit.checks.control_plane import codes, standard
-from audit.checks.control_plane.failure_domains import HOST_ID, lacking, spread
-from audit.checks.control_plane.layout import Layout
-from audit.checks.control_plane.members import Component
-from audit.view.finding import some
-from models.documents.findings.audit import Finding
+from kubestow.audit.checks.control_plane import codes, standard
+from kubestow.audit.checks.control_plane.failure_domains import HOST_ID, lacking, spread
+from kubestow.audit.checks.control_plane.layout import Layout
+from kubestow.audit.checks.control_plane.members import Component
+from kubestow.audit.view.finding import some
+from kubestow.models.documents.findings.audit import Finding
 
 #: What the findings about all of it are of.
 WHOLE = "ControlPlane"

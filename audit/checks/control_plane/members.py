@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from models.kube.objects import Pod, is_terminal, is_terminating
-from models.snapshot.scope import is_mirror
-from models.snapshot.snapshot import Snapshot
+from kubestow.models.kube.objects import Pod, is_terminal, is_terminating
+from kubestow.models.snapshot.scope import is_mirror
+from kubestow.models.snapshot.snapshot import Snapshot
 
 API_SERVER: Final = "kube-apiserver"
 ETCD: Final = "etcd"

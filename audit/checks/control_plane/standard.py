@@ -10,12 +10,12 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Final
 
-from audit.checks.control_plane.failure_domains import HOST_ID, STAGE_LABELS, ZONE, Labels, lacking, value
-from audit.checks.control_plane.layout import Layout
-from audit.checks.control_plane.members import USUAL, Component
-from audit.view.finding import some
-from audit.view.view import ClusterView
-from models.documents.findings.audit import Requirement, RequirementLevel, RequirementStatus
+from kubestow.audit.checks.control_plane.failure_domains import HOST_ID, STAGE_LABELS, ZONE, Labels, lacking, value
+from kubestow.audit.checks.control_plane.layout import Layout
+from kubestow.audit.checks.control_plane.members import USUAL, Component
+from kubestow.audit.view.finding import some
+from kubestow.audit.view.view import ClusterView
+from kubestow.models.documents.findings.audit import Requirement, RequirementLevel, RequirementStatus
 
 RECORD: Final = "scs-0213-v1"
 STANDARD: Final = "scs-0214-v2"

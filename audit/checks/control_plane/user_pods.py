@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from audit.checks.control_plane import codes
-from audit.checks.control_plane.layout import Layout
-from audit.view.finding import some
-from models.documents.findings.audit import Finding
-from models.kube.objects import Pod, controller_of
-from models.snapshot.scope import is_mirror
+from kubestow.audit.checks.control_plane import codes
+from kubestow.audit.checks.control_plane.layout import Layout
+from kubestow.audit.view.finding import some
+from kubestow.models.documents.findings.audit import Finding
+from kubestow.models.kube.objects import Pod, controller_of
+from kubestow.models.snapshot.scope import is_mirror
 
 #: Namespaces of a distribution's own components begin so.
 _SYSTEM = ("kube-", "openshift-", "openshift")

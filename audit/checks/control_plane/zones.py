@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
-from audit.checks.control_plane import codes
-from audit.checks.control_plane.failure_domains import STAGE_LABELS, Labels, lacking, value
-from audit.checks.control_plane.layout import Layout, worker_machines
-from audit.checks.control_plane.machines import WHOLE, failures
-from audit.checks.control_plane.standard import REQUIRED_LABELS, sharing
-from audit.view.finding import some
-from audit.view.view import ClusterView
-from models.documents.findings.audit import Finding, Severity, Stage
+from kubestow.audit.checks.control_plane import codes
+from kubestow.audit.checks.control_plane.failure_domains import STAGE_LABELS, Labels, lacking, value
+from kubestow.audit.checks.control_plane.layout import Layout, worker_machines
+from kubestow.audit.checks.control_plane.machines import WHOLE, failures
+from kubestow.audit.checks.control_plane.standard import REQUIRED_LABELS, sharing
+from kubestow.audit.view.finding import some
+from kubestow.audit.view.view import ClusterView
+from kubestow.models.documents.findings.audit import Finding, Severity, Stage
 
 
 def check(found: Layout) -> Iterator[Finding]:

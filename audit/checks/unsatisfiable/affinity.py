@@ -12,17 +12,17 @@ from typing import Final
 
 import numpy as np
 
-from audit.view.container_fields import host_port
-from audit.view.finding import Code, some
-from audit.view.label_matches import LabelMatches
-from audit.view.pod_terms import PodTerm
-from audit.view.usable_nodes import Place, UsableNodes, grave, running, wanted
-from audit.view.view import ClusterView, Subject
-from models.admission.deprecated_labels import hint
-from models.cluster.cluster import Ids, Ints
-from models.documents.findings.audit import Finding, Severity
-from models.kube.selectors import Bools, NodeTable
-from models.workloads.checks import describe
+from kubestow.audit.view.container_fields import host_port
+from kubestow.audit.view.finding import Code, some
+from kubestow.audit.view.label_matches import LabelMatches
+from kubestow.audit.view.pod_terms import PodTerm
+from kubestow.audit.view.usable_nodes import Place, UsableNodes, grave, running, wanted
+from kubestow.audit.view.view import ClusterView, Subject
+from kubestow.models.admission.deprecated_labels import hint
+from kubestow.models.cluster.cluster import Ids, Ints
+from kubestow.models.documents.findings.audit import Finding, Severity
+from kubestow.models.kube.selectors import Bools, NodeTable
+from kubestow.models.workloads.checks import describe
 
 _KEY: Final = Code(
     "KS215", "affinity-key-missing", "error",

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from audit.checks.unsatisfiable import affinity, missing_objects, mutual_affinity, node_rules
-from audit.view.finding import Code
-from audit.view.label_matches import LabelMatches
-from audit.view.usable_nodes import UsableNodes
-from audit.view.view import ClusterView
-from models.documents.findings.audit import Finding
+from kubestow.audit.checks.unsatisfiable import affinity, missing_objects, mutual_affinity, node_rules
+from kubestow.audit.view.finding import Code
+from kubestow.audit.view.label_matches import LabelMatches
+from kubestow.audit.view.usable_nodes import UsableNodes
+from kubestow.audit.view.view import ClusterView
+from kubestow.models.documents.findings.audit import Finding
 
 CODES: Final[tuple[Code, ...]] = (*node_rules.CODES, *affinity.CODES, *missing_objects.CODES, *mutual_affinity.CODES)
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from audit.view.finding import Code
-from audit.view.usable_nodes import grave, running, wanted
-from audit.view.view import ClusterView, Subject
-from models.documents.findings.audit import Finding
-from models.kube import objects
-from models.kube.workload_objects import StatefulSet
-from models.workloads.view import priority_of
+from kubestow.audit.view.finding import Code
+from kubestow.audit.view.usable_nodes import grave, running, wanted
+from kubestow.audit.view.view import ClusterView, Subject
+from kubestow.models.documents.findings.audit import Finding
+from kubestow.models.kube import objects
+from kubestow.models.kube.workload_objects import StatefulSet
+from kubestow.models.workloads.view import priority_of
 
 _PRIORITY: Final = Code(
     "KS223", "priority-class-missing", "error",

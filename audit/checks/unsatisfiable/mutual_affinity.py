@@ -7,13 +7,13 @@ from typing import Final
 
 import numpy as np
 
-from audit.view.finding import Code, some
-from audit.view.label_matches import LabelMatches
-from audit.view.usable_nodes import running, wanted
-from audit.view.view import ClusterView
-from models.documents.findings.audit import Finding
-from models.gangs.markers import marker
-from solver.rules.inter_pod_affinity import InterPodAffinity
+from kubestow.audit.view.finding import Code, some
+from kubestow.audit.view.label_matches import LabelMatches
+from kubestow.audit.view.usable_nodes import running, wanted
+from kubestow.audit.view.view import ClusterView
+from kubestow.models.documents.findings.audit import Finding
+from kubestow.models.gangs.markers import marker
+from kubestow.solver.rules.inter_pod_affinity import InterPodAffinity
 
 MUTUAL: Final = Code(
     "KS231", "affinity-mutual", "error",

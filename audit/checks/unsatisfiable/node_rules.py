@@ -7,15 +7,15 @@ from typing import Final
 
 import numpy as np
 
-from audit.view.container_fields import requesting
-from audit.view.finding import Code, some
-from audit.view.usable_nodes import Place, UsableNodes, grave, wanted
-from audit.view.view import ClusterView, Subject
-from models.admission.deprecated_labels import hint
-from models.cluster.cluster import HARD_EFFECTS
-from models.documents.findings.audit import Finding
-from models.kube import objects
-from models.kube.selectors import NodeTable, Tolerations
+from kubestow.audit.view.container_fields import requesting
+from kubestow.audit.view.finding import Code, some
+from kubestow.audit.view.usable_nodes import Place, UsableNodes, grave, wanted
+from kubestow.audit.view.view import ClusterView, Subject
+from kubestow.models.admission.deprecated_labels import hint
+from kubestow.models.cluster.cluster import HARD_EFFECTS
+from kubestow.models.documents.findings.audit import Finding
+from kubestow.models.kube import objects
+from kubestow.models.kube.selectors import NodeTable, Tolerations
 
 _MATCH: Final = Code(
     "KS211", "node-rules-match-no-node", "error",

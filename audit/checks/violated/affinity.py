@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from audit.checks.violated.running_pods import Group, Running, runs, whose
-from audit.view.finding import Code, some
-from models.cluster.cluster import AffinityTerm, Ids, Ints
-from models.documents.findings.audit import Finding
-from solver.explain.conflict.wording import selector
-from solver.rules.inter_pod_affinity import InterPodAffinity
+from kubestow.audit.checks.violated.running_pods import Group, Running, runs, whose
+from kubestow.audit.view.finding import Code, some
+from kubestow.models.cluster.cluster import AffinityTerm, Ids, Ints
+from kubestow.models.documents.findings.audit import Finding
+from kubestow.solver.explain.conflict.wording import selector
+from kubestow.solver.rules.inter_pod_affinity import InterPodAffinity
 
 AFFINITY = Code(
     "KS106", "affinity-broken", "warning", "Required pod affinity is no longer fulfilled",

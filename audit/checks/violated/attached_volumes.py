@@ -11,16 +11,16 @@ from collections.abc import Iterator
 import msgspec
 import numpy as np
 
-from audit.checks.violated.running_pods import Group, whose
-from audit.view.finding import Code, some
-from audit.view.usable_nodes import INDIFFERENT
-from audit.view.view import ClusterView
-from models.cluster.compile import compile_cluster
-from models.cluster.storage.attachments import Holders, exclusive_claims, holders
-from models.cluster.storage.never_bound import never_bound
-from models.documents.findings.audit import Finding
-from models.snapshot.scope import Scope, select
-from solver import rules
+from kubestow.audit.checks.violated.running_pods import Group, whose
+from kubestow.audit.view.finding import Code, some
+from kubestow.audit.view.usable_nodes import INDIFFERENT
+from kubestow.audit.view.view import ClusterView
+from kubestow.models.cluster.compile import compile_cluster
+from kubestow.models.cluster.storage.attachments import Holders, exclusive_claims, holders
+from kubestow.models.cluster.storage.never_bound import never_bound
+from kubestow.models.documents.findings.audit import Finding
+from kubestow.models.snapshot.scope import Scope, select
+from kubestow.solver import rules
 
 NEVER_BOUND = Code(
     "KS116", "claim-never-bound", "error", "Pods that name their node wait for a claim that nobody binds",

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from audit.checks.violated import affinity, attached_volumes, node_capacity, node_rules, spread, volumes
-from audit.checks.violated.execution import forgiveness, lonely_in_execution
-from audit.checks.violated.running_pods import Running, has_execution, without_execution
-from audit.view.finding import Code
-from audit.view.view import ClusterView
-from models.documents.findings.audit import Finding
-from models.execution.execution_grace import without
+from kubestow.audit.checks.violated import affinity, attached_volumes, node_capacity, node_rules, spread, volumes
+from kubestow.audit.checks.violated.execution import forgiveness, lonely_in_execution
+from kubestow.audit.checks.violated.running_pods import Running, has_execution, without_execution
+from kubestow.audit.view.finding import Code
+from kubestow.audit.view.view import ClusterView
+from kubestow.models.documents.findings.audit import Finding
+from kubestow.models.execution.execution_grace import without
 
 CODES: Final[tuple[Code, ...]] = (
     node_rules.SELECTION,
@@ -40,7 +40,8 @@ CODES: Final[tuple[Code, ...]] = (
 
 
 def check(view: ClusterView) -> Iterator[Finding]:
-    """Findings KS101 to KS118. Rules that hold during execution, too, are of :mod:`audit.checks.violated.required_during_execution`.
+    """Findings KS101 to KS118. Rules that hold during execution, too, are of
+    :mod:`kubestow.audit.checks.violated.required_during_execution`.
 
     Raises:
         InputError: quantities that cannot be summed, or node topologies that cannot be read.

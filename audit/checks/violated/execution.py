@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from audit.checks.violated.affinity import Together, lonely
-from audit.checks.violated.running_pods import Running, only_execution, without_execution
-from audit.view.usable_nodes import UsableNodes
-from audit.view.view import ClusterView
-from models.cluster.pod_terms import term_matches
-from models.execution.execution_grace import without
-from models.kube.objects import PodAffinityTerm, is_waiting
-from solver.rebalance.excused_filters import sentences
-from solver.rebalance.problem.execution_violators import Enforced
-from solver.rebalance.problem.forgiveness import Forgiveness, forgive
+from kubestow.audit.checks.violated.affinity import Together, lonely
+from kubestow.audit.checks.violated.running_pods import Running, only_execution, without_execution
+from kubestow.audit.view.usable_nodes import UsableNodes
+from kubestow.audit.view.view import ClusterView
+from kubestow.models.cluster.pod_terms import term_matches
+from kubestow.models.execution.execution_grace import without
+from kubestow.models.kube.objects import PodAffinityTerm, is_waiting
+from kubestow.solver.rebalance.excused_filters import sentences
+from kubestow.solver.rebalance.problem.execution_violators import Enforced
+from kubestow.solver.rebalance.problem.forgiveness import Forgiveness, forgive
 
 
 @dataclass

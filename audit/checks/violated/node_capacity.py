@@ -7,17 +7,17 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from audit.checks.hygiene import RESOURCES, stated
-from audit.checks.violated.running_pods import Group, Running, whose
-from audit.view.finding import Code, some
-from audit.view.headroom import Requests
-from models.documents.findings.audit import Finding
-from models.kube.pod_requests import is_resized
-from models.kube.pod_spec import Port
-from models.snapshot.scope import is_mirror
-from solver.explain.conflict.wording import amounts
-from solver.rules.node_ports import NodePorts, clash
-from solver.rules.node_resources_fit import NodeResourcesFit
+from kubestow.audit.checks.hygiene import RESOURCES, stated
+from kubestow.audit.checks.violated.running_pods import Group, Running, whose
+from kubestow.audit.view.finding import Code, some
+from kubestow.audit.view.headroom import Requests
+from kubestow.models.documents.findings.audit import Finding
+from kubestow.models.kube.pod_requests import is_resized
+from kubestow.models.kube.pod_spec import Port
+from kubestow.models.snapshot.scope import is_mirror
+from kubestow.solver.explain.conflict.wording import amounts
+from kubestow.solver.rules.node_ports import NodePorts, clash
+from kubestow.solver.rules.node_resources_fit import NodeResourcesFit
 
 Exact = NDArray[np.object_]
 
@@ -66,7 +66,7 @@ def ports(running: Running) -> Iterator[Finding]:
 
 def fit(running: Running) -> Iterator[Finding]:
     """Findings of overcommitted nodes, one for each. What running pods hold counts: the larger of spec and status, as they may have been
-    resized in place (:func:`models.kube.pod_requests.pod_request`). What every node has and this one does not state is KS805's."""
+    resized in place (:func:`kubestow.models.kube.pod_requests.pod_request`). What every node has and this one does not state is KS805's."""
     cluster, view = running.cluster, running.view
     requests = Requests(running.snapshot)
     used = np.zeros((cluster.n_nodes, len(cluster.resources)), dtype=object)

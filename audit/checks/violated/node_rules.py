@@ -8,19 +8,19 @@ from typing import Final
 import msgspec
 import numpy as np
 
-from audit.checks.violated.running_pods import Group, Running, has_execution, runs, whose
-from audit.view.finding import Code, some
-from audit.view.transient_taints import is_transient
-from audit.view.view import ClusterView
-from models.cluster.cluster import HARD_EFFECTS
-from models.documents.findings.audit import Finding
-from models.kube.objects import Pod, Taint, controller_of
-from models.kube.selectors import UNSCHEDULABLE_TAINT
-from models.snapshot.scope import is_mirror, select
-from solver.explain.conflict.wording import node_rule
-from solver.numa import zone_pools
-from solver.rules.node_resource_topology import NodeResourceTopologyMatch
-from solver.rules.node_static import NodeAffinity, TaintToleration
+from kubestow.audit.checks.violated.running_pods import Group, Running, has_execution, runs, whose
+from kubestow.audit.view.finding import Code, some
+from kubestow.audit.view.transient_taints import is_transient
+from kubestow.audit.view.view import ClusterView
+from kubestow.models.cluster.cluster import HARD_EFFECTS
+from kubestow.models.documents.findings.audit import Finding
+from kubestow.models.kube.objects import Pod, Taint, controller_of
+from kubestow.models.kube.selectors import UNSCHEDULABLE_TAINT
+from kubestow.models.snapshot.scope import is_mirror, select
+from kubestow.solver.explain.conflict.wording import node_rule
+from kubestow.solver.numa import zone_pools
+from kubestow.solver.rules.node_resource_topology import NodeResourceTopologyMatch
+from kubestow.solver.rules.node_static import NodeAffinity, TaintToleration
 
 SELECTION = Code(
     "KS101", "node-affinity-broken", "warning", "Running pods are on nodes that their nodeSelector or required node affinity excludes",

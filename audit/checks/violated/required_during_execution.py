@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from audit.checks.violated.affinity import lonely, together
-from audit.checks.violated.execution import Executed, executed, mending
-from audit.checks.violated.running_pods import Running, whose
-from audit.view.finding import Code, some
-from audit.view.view import ClusterView
-from models.cluster.cluster import AffinityTerm
-from models.documents.findings.audit import Finding
-from solver.explain.conflict.wording import node_rule, selector
-from solver.rules.inter_pod_affinity import InterPodAffinity
-from solver.rules.node_static import NodeAffinity
+from kubestow.audit.checks.violated.affinity import lonely, together
+from kubestow.audit.checks.violated.execution import Executed, executed, mending
+from kubestow.audit.checks.violated.running_pods import Running, whose
+from kubestow.audit.view.finding import Code, some
+from kubestow.audit.view.view import ClusterView
+from kubestow.models.cluster.cluster import AffinityTerm
+from kubestow.models.documents.findings.audit import Finding
+from kubestow.solver.explain.conflict.wording import node_rule, selector
+from kubestow.solver.rules.inter_pod_affinity import InterPodAffinity
+from kubestow.solver.rules.node_static import NodeAffinity
 
 _WHY: Final = "The rule is to hold while the pod runs: a cluster that enforced it would evict the pods named here, and "
 _FIX: Final = "Plan it before something does it for you: kubestow rebalance --goal repair moves them, --allow-eviction lets them go. "
@@ -46,7 +46,7 @@ def check(view: ClusterView) -> Iterator[Finding]:
     """Findings KS121 to KS123; ``pods`` are those that would have to go, in order, those included that have to be near them.
 
     Raises:
-        InputError: as for :func:`audit.checks.violated.check.check`.
+        InputError: as for :func:`kubestow.audit.checks.violated.check.check`.
     """
     found = executed(view)
     if found is None:

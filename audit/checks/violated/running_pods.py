@@ -9,13 +9,13 @@ from functools import cached_property
 import msgspec
 import numpy as np
 
-from audit.view.usable_nodes import INDIFFERENT
-from audit.view.view import ClusterView
-from models.cluster.cluster import Cluster, Ints
-from models.cluster.compile import compile_cluster
-from models.kube.objects import Pod, is_terminating, pod_key
-from models.snapshot.scope import Scope
-from models.snapshot.snapshot import Snapshot
+from kubestow.audit.view.usable_nodes import INDIFFERENT
+from kubestow.audit.view.view import ClusterView
+from kubestow.models.cluster.cluster import Cluster, Ints
+from kubestow.models.cluster.compile import compile_cluster
+from kubestow.models.kube.objects import Pod, is_terminating, pod_key
+from kubestow.models.snapshot.scope import Scope
+from kubestow.models.snapshot.snapshot import Snapshot
 
 
 @dataclass
@@ -37,7 +37,7 @@ class Running:
     are not being deleted: only such pods are said to break a rule. ``snapshot``: that of the view, or one with other rules of its pods.
 
     Raises:
-        InputError: as for :func:`models.cluster.compile.compile_cluster`.
+        InputError: as for :func:`kubestow.models.cluster.compile.compile_cluster`.
     """
 
     def __init__(self, view: ClusterView, snapshot: Snapshot | None = None) -> None:

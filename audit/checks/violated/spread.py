@@ -7,12 +7,12 @@ from typing import Final
 
 import numpy as np
 
-from audit.checks.violated.running_pods import Group, Running, runs, whose
-from audit.view.finding import Code, some
-from models.cluster.cluster import Spread
-from models.documents.findings.audit import Finding
-from solver.explain.conflict.wording import selector
-from solver.rules.pod_topology_spread import PodTopologySpread, Tally
+from kubestow.audit.checks.violated.running_pods import Group, Running, runs, whose
+from kubestow.audit.view.finding import Code, some
+from kubestow.models.cluster.cluster import Spread
+from kubestow.models.documents.findings.audit import Finding
+from kubestow.solver.explain.conflict.wording import selector
+from kubestow.solver.rules.pod_topology_spread import PodTopologySpread, Tally
 
 SKEW = Code(
     "KS108", "spread-exceeded", "warning", "Pods are spread more unevenly than their DoNotSchedule constraint allows",

@@ -9,12 +9,12 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from audit.checks.violated.running_pods import Group, Running, runs, whose
-from audit.view.finding import Code, some
-from models.cluster.volumes import Claim
-from models.documents.findings.audit import Finding
-from models.kube.pod_spec import named_claims
-from solver.rules.volumes import NodeVolumeLimits, VolumeBinding, VolumeRestrictions, VolumeZone
+from kubestow.audit.checks.violated.running_pods import Group, Running, runs, whose
+from kubestow.audit.view.finding import Code, some
+from kubestow.models.cluster.volumes import Claim
+from kubestow.models.documents.findings.audit import Finding
+from kubestow.models.kube.pod_spec import named_claims
+from kubestow.solver.rules.volumes import NodeVolumeLimits, VolumeBinding, VolumeRestrictions, VolumeZone
 
 REACH = Code(
     "KS109", "volume-out-of-reach", "error", "Running pods are on nodes that their volume's node affinity excludes",

@@ -1,5 +1,5 @@
 """The waves of an upgrade, replayed one after the other on one state, or each on a cluster made anew.
 
-Enter at :mod:`checker.capacity.waves.passage`, or :mod:`checker.capacity.waves.anew`. It may import everything of the checker below
-:mod:`checker.capacity`.
+Enter at :mod:`kubestow.checker.capacity.waves.passage`, or :mod:`kubestow.checker.capacity.waves.anew`. It may import everything of the
+checker below :mod:`kubestow.checker.capacity`.
 """

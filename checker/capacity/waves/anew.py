@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from checker.capacity.waves.bystanders import Bystanders
-from checker.plan.rest import rest_faults
-from checker.violation import Violation
-from models.documents.upgrade import Upgrade, UpgradeWave
-from models.edits import upgrade as edits
-from models.kube import objects
-from models.snapshot.gc_pause import no_gc
-from models.snapshot.snapshot import Snapshot
+from kubestow.checker.capacity.waves.bystanders import Bystanders
+from kubestow.checker.plan.rest import rest_faults
+from kubestow.checker.violation import Violation
+from kubestow.models.documents.upgrade import Upgrade, UpgradeWave
+from kubestow.models.edits import upgrade as edits
+from kubestow.models.kube import objects
+from kubestow.models.snapshot.gc_pause import no_gc
+from kubestow.models.snapshot.snapshot import Snapshot
 
 #: Pods, summed over waves, whose rules are replayed; of more waves the first, the last and some between are.
 MOST: Final = 200_000

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from checker.plan.disruption_budgets import Guards
-from checker.rules import affinity, spread
-from models.gangs.markers import members
-from models.kube import objects
-from models.snapshot.snapshot import Snapshot
+from kubestow.checker.plan.disruption_budgets import Guards
+from kubestow.checker.rules import affinity, spread
+from kubestow.models.gangs.markers import members
+from kubestow.models.kube import objects
+from kubestow.models.snapshot.snapshot import Snapshot
 
 
 class Bystanders:

@@ -13,24 +13,24 @@ from typing import Any, Final
 
 import msgspec
 
-from checker.capacity.waves.standing import Standing
-from checker.placement_document import why_not_pending
-from checker.plan.disruption_budgets import Guards, ignored, is_ready
-from checker.plan.document import entries, history_faults
-from checker.plan.movable import Exclusions
-from checker.plan.replay import Replay
-from checker.plan.rest import refused
-from checker.plan.spread import Watch
-from checker.plan.state import Board, Presence, Runner
-from checker.rules import gangs
-from checker.violation import Violation
-from models.documents.policy import DEFAULT
-from models.documents.upgrade import NewNode, Upgrade, UpgradeWave
-from models.edits import upgrade as edits
-from models.kube import objects
-from models.kube.pod_spec import SELECTED_NODE
-from models.snapshot.gc_pause import no_gc
-from models.snapshot.snapshot import Snapshot
+from kubestow.checker.capacity.waves.standing import Standing
+from kubestow.checker.placement_document import why_not_pending
+from kubestow.checker.plan.disruption_budgets import Guards, ignored, is_ready
+from kubestow.checker.plan.document import entries, history_faults
+from kubestow.checker.plan.movable import Exclusions
+from kubestow.checker.plan.replay import Replay
+from kubestow.checker.plan.rest import refused
+from kubestow.checker.plan.spread import Watch
+from kubestow.checker.plan.state import Board, Presence, Runner
+from kubestow.checker.rules import gangs
+from kubestow.checker.violation import Violation
+from kubestow.models.documents.policy import DEFAULT
+from kubestow.models.documents.upgrade import NewNode, Upgrade, UpgradeWave
+from kubestow.models.edits import upgrade as edits
+from kubestow.models.kube import objects
+from kubestow.models.kube.pod_spec import SELECTED_NODE
+from kubestow.models.snapshot.gc_pause import no_gc
+from kubestow.models.snapshot.snapshot import Snapshot
 
 _SPREAD: Final = "PodTopologySpread"
 _AFFINITY: Final = "InterPodAffinity"

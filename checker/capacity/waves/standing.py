@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from checker.plan.spread import Tallies, Watch
-from checker.rules import spread
-from models.kube import objects
-from models.kube.feature_gates import FeatureGates
+from kubestow.checker.plan.spread import Tallies, Watch
+from kubestow.checker.rules import spread
+from kubestow.models.kube import objects
+from kubestow.models.kube.feature_gates import FeatureGates
 
 
 @dataclass

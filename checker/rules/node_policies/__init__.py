@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from checker.rules.node_policies import balloons, isolated_cpus
-from models.kube import objects
-from models.snapshot.snapshot import Snapshot
+from kubestow.checker.rules.node_policies import balloons, isolated_cpus
+from kubestow.models.kube import objects
+from kubestow.models.snapshot.snapshot import Snapshot
 
 
 class NodePolicies:

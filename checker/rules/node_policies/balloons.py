@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
 
-from checker.rules.node_policies.governing import by_name, governing, is_kept, matches, nearest
-from models.kube import objects, quantity, topology_objects
-from models.snapshot.snapshot import Snapshot
+from kubestow.checker.rules.node_policies.governing import by_name, governing, is_kept, matches, nearest
+from kubestow.models.kube import objects, quantity, topology_objects
+from kubestow.models.snapshot.snapshot import Snapshot
 
 RULE = "BalloonsPolicy"
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypeVar
 
-from models.kube import objects, topology_objects
+from kubestow.models.kube import objects, topology_objects
 
 T = TypeVar("T")
 _DOMAIN = "resource-policy.nri.io"

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from fractions import Fraction
 
-from checker.rules import resources
-from checker.rules.node_policies.governing import by_name, governing, is_kept, matches, nearest, well_formed
-from models.kube import objects, pod_spec, quantity, topology_objects
-from models.snapshot.snapshot import Snapshot
+from kubestow.checker.rules import resources
+from kubestow.checker.rules.node_policies.governing import by_name, governing, is_kept, matches, nearest, well_formed
+from kubestow.models.kube import objects, pod_spec, quantity, topology_objects
+from kubestow.models.snapshot.snapshot import Snapshot
 
 RULE = "TopologyAwarePolicy"
 _KEY = "require-isolated-cpus.resource-policy.nri.io"

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from commands.common.cluster.choice import ClusterChoice
-from commands.common.exit_codes import say
-from live.capture import Captured, CaptureOptions
-from live.capture import capture as capture_cluster
-from models.snapshot import sources
-from models.snapshot.snapshot import InputError, Snapshot, from_json
-from report.documents.output import gzipped, write_file
+from kubestow.commands.common.cluster.choice import ClusterChoice
+from kubestow.commands.common.exit_codes import say
+from kubestow.live.capture import Captured, CaptureOptions
+from kubestow.live.capture import capture as capture_cluster
+from kubestow.models.snapshot import sources
+from kubestow.models.snapshot.snapshot import InputError, Snapshot, from_json
+from kubestow.report.documents.output import gzipped, write_file
 
 
 def capture(asked: CaptureOptions, *, quiet: bool, verbose: bool) -> Captured:

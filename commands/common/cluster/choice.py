@@ -124,9 +124,9 @@ def _namespace(names: Mapping[str, str | None], program: str, given: Mapping[str
     manifests = given.get("manifests") or given.get("more") or "=" in (given.get("rollout") or "")
     if not manifests or given.get("namespace") is not None:
         return None
-    from live.capture import CaptureOptions
-    from live.capture_kubectl import Kubectl, KubectlError
-    from models.snapshot.object_names import is_label
+    from kubestow.live.capture import CaptureOptions
+    from kubestow.live.capture_kubectl import Kubectl, KubectlError
+    from kubestow.models.snapshot.object_names import is_label
 
     asked = CaptureOptions(program, names["context"], names["kubeconfig"])
     try:

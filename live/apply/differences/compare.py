@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from live.apply.differences import nodes, others, pods
-from live.apply.differences.found import Done, Drift
-from models.disruption.pod_disruption_budgets import is_ready
-from models.kube import objects, workload_objects
-from models.kube.selectors import canonical, selector_matches
-from models.snapshot.gc_pause import no_gc
-from models.snapshot.snapshot import Snapshot
+from kubestow.live.apply.differences import nodes, others, pods
+from kubestow.live.apply.differences.found import Done, Drift
+from kubestow.models.disruption.pod_disruption_budgets import is_ready
+from kubestow.models.kube import objects, workload_objects
+from kubestow.models.kube.selectors import canonical, selector_matches
+from kubestow.models.snapshot.gc_pause import no_gc
+from kubestow.models.snapshot.snapshot import Snapshot
 
 
 def compare(before: Snapshot, now: Snapshot, done: Done) -> list[Drift]:

@@ -7,8 +7,8 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from live.redact import kept_annotations
-from models.kube import objects, quantity
+from kubestow.live.redact import kept_annotations
+from kubestow.models.kube import objects, quantity
 
 #: Parts of paths below which values are quantities.
 _AMOUNTS: Final = frozenset(

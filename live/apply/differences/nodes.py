@@ -7,11 +7,11 @@ from typing import Any, Final
 
 import msgspec
 
-from live.apply.differences import fields
-from live.apply.differences.found import Done, Drift
-from models.kube import objects
-from models.kube.closed_nodes import LET_IN, OWN_TAINTS, UNSCHEDULABLE
-from models.snapshot.snapshot import Snapshot
+from kubestow.live.apply.differences import fields
+from kubestow.live.apply.differences.found import Done, Drift
+from kubestow.models.kube import objects
+from kubestow.models.kube.closed_nodes import LET_IN, OWN_TAINTS, UNSCHEDULABLE
+from kubestow.models.snapshot.snapshot import Snapshot
 
 #: What the node lifecycle controller puts on nodes whose kubelet is not well.
 _NOT_READY: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")

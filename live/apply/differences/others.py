@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
-from live.apply.differences import fields
-from live.apply.differences.found import Drift
-from models.disruption.eviction_requests import described, target
-from models.kube import device_objects, kinds, objects, storage_objects, workload_objects
-from models.kube.workload_objects import Job, ReplicaSet
-from models.snapshot.snapshot import Snapshot
+from kubestow.live.apply.differences import fields
+from kubestow.live.apply.differences.found import Drift
+from kubestow.models.disruption.eviction_requests import described, target
+from kubestow.models.kube import device_objects, kinds, objects, storage_objects, workload_objects
+from kubestow.models.kube.workload_objects import Job, ReplicaSet
+from kubestow.models.snapshot.snapshot import Snapshot
 
 View = Callable[[Any], dict[str, Any]]
 _SELECTED: Final = "volume.kubernetes.io/selected-node"

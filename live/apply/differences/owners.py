@@ -9,9 +9,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any, Final, NamedTuple
 
-from live.apply.differences import others
-from models.kube import objects
-from models.snapshot.snapshot import Snapshot
+from kubestow.live.apply.differences import others
+from kubestow.models.kube import objects
+from kubestow.models.snapshot.snapshot import Snapshot
 
 _MAKING: Final = ("ReplicaSet", "ReplicationController", "StatefulSet", "Job")
 _REVISION: Final = "controller-revision-hash"

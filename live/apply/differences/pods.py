@@ -9,12 +9,12 @@ from typing import Any, Final
 
 import msgspec
 
-from live.apply.differences import fields
-from live.apply.differences.found import Done, Drift
-from live.redact import kept_annotations
-from models.kube import objects, quantity
-from models.kube.feature_gates import DEFAULT
-from models.kube.pod_requests import pod_request
+from kubestow.live.apply.differences import fields
+from kubestow.live.apply.differences.found import Done, Drift
+from kubestow.live.redact import kept_annotations
+from kubestow.models.kube import objects, quantity
+from kubestow.models.kube.feature_gates import DEFAULT
+from kubestow.models.kube.pod_requests import pod_request
 
 Pods = dict[str, objects.Pod]
 #: What redaction takes out of a spec in part or as a whole, or older captures lack; the rest is compared as it is.

@@ -1,1 +1,1 @@
-"""What is done to one pod: evicted, replaced, bound, awaited. Enter at :mod:`live.apply.moving.course`."""
+"""What is done to one pod: evicted, replaced, bound, awaited. Enter at :mod:`kubestow.live.apply.moving.course`."""

@@ -6,14 +6,14 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from live.api.answers import Object, Unreachable
-from live.apply.moving.evict import pod_path
-from live.apply.moving.work import Dropped, Ended, Work
-from live.apply.node_changes import is_closed
-from live.apply.steps import Step
-from live.apply.waiting import Verdict, looked_at, verdict
-from live.apply.whereabouts import is_leaving, key_of, node_of
-from models.kube.pod_spec import SELECTED_NODE
+from kubestow.live.api.answers import Object, Unreachable
+from kubestow.live.apply.moving.evict import pod_path
+from kubestow.live.apply.moving.work import Dropped, Ended, Work
+from kubestow.live.apply.node_changes import is_closed
+from kubestow.live.apply.steps import Step
+from kubestow.live.apply.waiting import Verdict, looked_at, verdict
+from kubestow.live.apply.whereabouts import is_leaving, key_of, node_of
+from kubestow.models.kube.pod_spec import SELECTED_NODE
 
 
 def binding(pod: Object, node: str) -> Object:

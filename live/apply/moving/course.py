@@ -8,15 +8,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-from live.api.answers import Object
-from live.apply.moving.bind import place
-from live.apply.moving.evict import evict, gone
-from live.apply.moving.owner import is_known, why_none
-from live.apply.moving.replacement import manifest, recreate, replacement
-from live.apply.moving.work import Dropped, Ended, Work
-from live.apply.progress import StepProgress
-from live.apply.steps import Step
-from live.apply.whereabouts import is_leaving, is_over, node_of
+from kubestow.live.api.answers import Object
+from kubestow.live.apply.moving.bind import place
+from kubestow.live.apply.moving.evict import evict, gone
+from kubestow.live.apply.moving.owner import is_known, why_none
+from kubestow.live.apply.moving.replacement import manifest, recreate, replacement
+from kubestow.live.apply.moving.work import Dropped, Ended, Work
+from kubestow.live.apply.progress import StepProgress
+from kubestow.live.apply.steps import Step
+from kubestow.live.apply.whereabouts import is_leaving, is_over, node_of
 
 #: Seconds that a controller has to notice that a pod is gone which nothing waits for.
 _SOON: Final = 10.0

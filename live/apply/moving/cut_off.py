@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
-from live.apply.moving.work import Work
-from live.apply.whereabouts import is_leaving
+from kubestow.live.apply.moving.work import Work
+from kubestow.live.apply.whereabouts import is_leaving
 
 #: Seconds after which the disruption controller forgets such a pod, and a little more.
 _FORGOTTEN: Final = 125.0

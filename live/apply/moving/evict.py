@@ -6,14 +6,14 @@ import time
 from typing import Final
 from urllib.parse import quote
 
-from live.api.answers import Answer, Object, Unreachable
-from live.apply.moving.cut_off import patient
-from live.apply.moving.hold import awaited, by_budget, waits_for
-from live.apply.moving.owner import why_none
-from live.apply.moving.work import Ended, Work
-from live.apply.steps import Step
-from live.apply.whereabouts import is_leaving, node_of
-from models.disruption.eviction_requests import of_uid
+from kubestow.live.api.answers import Answer, Object, Unreachable
+from kubestow.live.apply.moving.cut_off import patient
+from kubestow.live.apply.moving.hold import awaited, by_budget, waits_for
+from kubestow.live.apply.moving.owner import why_none
+from kubestow.live.apply.moving.work import Ended, Work
+from kubestow.live.apply.steps import Step
+from kubestow.live.apply.whereabouts import is_leaving, node_of
+from kubestow.models.disruption.eviction_requests import of_uid
 
 #: Answers after which the pod is looked at again: gone, another one of the name, or changed while the server dealt with it.
 _LOOK_AGAIN: Final = (404, 409)

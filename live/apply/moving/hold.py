@@ -7,13 +7,13 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from live.api.answers import Answer, Object
-from live.apply.moving.work import Work
-from live.apply.steps import Step
-from live.apply.whereabouts import key_of
-from models.kube.lenient_decode import some
-from models.kube.objects import LabelSelector
-from models.kube.selectors import Selector, canonical, selector_matches
+from kubestow.live.api.answers import Answer, Object
+from kubestow.live.apply.moving.work import Work
+from kubestow.live.apply.steps import Step
+from kubestow.live.apply.whereabouts import key_of
+from kubestow.models.kube.lenient_decode import some
+from kubestow.models.kube.objects import LabelSelector
+from kubestow.models.kube.selectors import Selector, canonical, selector_matches
 
 
 def by_budget(answer: Answer) -> bool:

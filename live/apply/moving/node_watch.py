@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from live.apply.moving.work import Cluster
-from live.apply.whereabouts import Whereabouts, is_over
-from models.kube.closed_nodes import OWN_TAINTS
+from kubestow.live.apply.moving.work import Cluster
+from kubestow.live.apply.whereabouts import Whereabouts, is_over
+from kubestow.models.kube.closed_nodes import OWN_TAINTS
 
 Print = tuple[Any, ...]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, Protocol
 
-from live.api.answers import Object
-from live.apply.moving.work import Work
-from live.apply.steps import Origin, Step
-from live.apply.whereabouts import is_leaving, is_over
+from kubestow.live.api.answers import Object
+from kubestow.live.apply.moving.work import Work
+from kubestow.live.apply.steps import Origin, Step
+from kubestow.live.apply.whereabouts import is_leaving, is_over
 
 #: Kinds whose controller keeps ``spec.replicas`` pods and gives no pod an identity.
 _COUNTED: Final = ("ReplicaSet", "ReplicationController")
@@ -17,7 +17,7 @@ _ENDED: Final = ("Complete", "Failed", "SuccessCriteriaMet", "FailureTarget")
 
 
 class Owners(Protocol):
-    """The part of a cluster that is read here, which :class:`live.api.live_cluster.LiveCluster` has."""
+    """The part of a cluster that is read here, which :class:`kubestow.live.api.live_cluster.LiveCluster` has."""
 
     def objects(self, kind: str) -> Mapping[str, Object]: ...
     def pods_of(self, owner_uid: str) -> list[Object]: ...

@@ -7,12 +7,12 @@ import time
 from collections.abc import Iterable
 from typing import Final
 
-from live.api.answers import Object, Unreachable
-from live.apply.moving.evict import pod_path
-from live.apply.moving.owner import why_none
-from live.apply.moving.work import Ended, Work
-from live.apply.steps import Step
-from live.apply.whereabouts import is_leaving, is_like, is_over, key_of, node_of
+from kubestow.live.api.answers import Object, Unreachable
+from kubestow.live.apply.moving.evict import pod_path
+from kubestow.live.apply.moving.owner import why_none
+from kubestow.live.apply.moving.work import Ended, Work
+from kubestow.live.apply.steps import Step
+from kubestow.live.apply.whereabouts import is_leaving, is_like, is_over, key_of, node_of
 
 #: What the server fills in, and what must not be given when a pod is created.
 _FILLED_IN: Final = (

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
-from live.api.answers import Object, Unreachable
-from live.apply.moving.course import Course, is_ready
-from live.apply.moving.owner import why_none
-from live.apply.moving.work import Cluster
-from live.apply.whereabouts import Whereabouts, is_leaving, is_over, node_of
+from kubestow.live.api.answers import Object, Unreachable
+from kubestow.live.apply.moving.course import Course, is_ready
+from kubestow.live.apply.moving.owner import why_none
+from kubestow.live.apply.moving.work import Cluster
+from kubestow.live.apply.whereabouts import Whereabouts, is_leaving, is_over, node_of
 
 
 async def closing_sentences(courses: Collection[Course], cluster: Cluster, where: Whereabouts, any_open: Callable[[], bool]) -> list[str]:

@@ -9,17 +9,17 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeVar
 
-from live.api.answers import Api, Object
-from live.apply.steps import Step
-from live.apply.whereabouts import Whereabouts
-from models.documents.journal import What
-from models.snapshot.snapshot import Snapshot
+from kubestow.live.api.answers import Api, Object
+from kubestow.live.apply.steps import Step
+from kubestow.live.apply.whereabouts import Whereabouts
+from kubestow.models.documents.journal import What
+from kubestow.models.snapshot.snapshot import Snapshot
 
 T = TypeVar("T")
 
 
 class Cluster(Protocol):
-    """What is read of the cluster, which :class:`live.api.live_cluster.LiveCluster` has."""
+    """What is read of the cluster, which :class:`kubestow.live.api.live_cluster.LiveCluster` has."""
 
     def objects(self, kind: str) -> Mapping[str, Object]: ...
     def pod(self, uid: str) -> Object | None: ...
@@ -33,13 +33,13 @@ class Cluster(Protocol):
 
 
 class Facts(Protocol):
-    """What is written, which :class:`live.apply.journal.Journal` has."""
+    """What is written, which :class:`kubestow.live.apply.journal.Journal` has."""
 
     async def fact(self, what: What, **fields: Any) -> None: ...
 
 
 class Gate(Protocol):
-    """What lets single pods through to the scheduler, which :class:`live.apply.fence.Fence` is."""
+    """What lets single pods through to the scheduler, which :class:`kubestow.live.apply.fence.Fence` is."""
 
     def check(self) -> None: ...
     def let_in(self, pod: Object, node: str) -> AbstractAsyncContextManager[None]: ...

@@ -18,12 +18,12 @@ from typing import Final
 
 import numpy as np
 
-from models.cluster.pod_terms import namespace_labels
-from models.kube.objects import Pod, PodAffinityTerm, pod_key
-from models.kube.pod_requests import allocatable
-from models.kube.pod_spec import required_terms
-from models.kube.selectors import Bools, NodeTable, canonical, label_key_requirements, selector_matches
-from models.snapshot.snapshot import Snapshot
+from kubestow.models.cluster.pod_terms import namespace_labels
+from kubestow.models.kube.objects import Pod, PodAffinityTerm, pod_key
+from kubestow.models.kube.pod_requests import allocatable
+from kubestow.models.kube.pod_spec import required_terms
+from kubestow.models.kube.selectors import Bools, NodeTable, canonical, label_key_requirements, selector_matches
+from kubestow.models.snapshot.snapshot import Snapshot
 
 #: The label of every namespace with its name, and the name of a namespace that is yet to come: one that no term can list.
 _NAME: Final = "kubernetes.io/metadata.name"

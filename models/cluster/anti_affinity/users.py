@@ -10,10 +10,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from models.cluster.pod_terms import looks_everywhere, namespace_labels
-from models.documents.policy import AntiAffinityUser, Policy
-from models.kube.objects import Pod
-from models.snapshot.snapshot import Snapshot
+from kubestow.models.cluster.pod_terms import looks_everywhere, namespace_labels
+from kubestow.models.documents.policy import AntiAffinityUser, Policy
+from kubestow.models.kube.objects import Pod
+from kubestow.models.snapshot.snapshot import Snapshot
 
 HOSTNAME: Final = "kubernetes.io/hostname"
 #: The fields of a pod spec with required terms. The RequiredDuringExecution variant schedules alike.

@@ -11,11 +11,11 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from models.kube.lenient_decode import some
-from models.kube.objects import Pod, is_terminal, is_terminating, pod_key
-from models.kube.pod_spec import claim_keys
-from models.kube.storage_objects import PersistentVolume
-from models.snapshot.snapshot import Snapshot
+from kubestow.models.kube.lenient_decode import some
+from kubestow.models.kube.objects import Pod, is_terminal, is_terminating, pod_key
+from kubestow.models.kube.pod_spec import claim_keys
+from kubestow.models.kube.storage_objects import PersistentVolume
+from kubestow.models.snapshot.snapshot import Snapshot
 
 #: Access modes with which several nodes may have a volume.
 _SHARED: Final = frozenset({"ReadWriteMany", "ReadOnlyMany"})

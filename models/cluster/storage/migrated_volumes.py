@@ -13,8 +13,8 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from models.kube import objects
-from models.kube.storage_objects import CSINode, PersistentVolume
+from kubestow.models.kube import objects
+from kubestow.models.kube.storage_objects import CSINode, PersistentVolume
 
 ANNOTATION: Final = "storage.alpha.kubernetes.io/migrated-plugins"
 _ZONE: Final = "topology.kubernetes.io/zone"

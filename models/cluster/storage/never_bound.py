@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from models.kube.lenient_decode import some
-from models.kube.objects import Pod, is_terminal, is_terminating, pod_key
-from models.kube.pod_spec import ANYWHERE, SELECTED_NODE, claim_keys
-from models.kube.storage_objects import PersistentVolumeClaim
-from models.snapshot.snapshot import Snapshot
+from kubestow.models.kube.lenient_decode import some
+from kubestow.models.kube.objects import Pod, is_terminal, is_terminating, pod_key
+from kubestow.models.kube.pod_spec import ANYWHERE, SELECTED_NODE, claim_keys
+from kubestow.models.kube.storage_objects import PersistentVolumeClaim
+from kubestow.models.snapshot.snapshot import Snapshot
 
 
 def never_bound(snapshot: Snapshot) -> dict[int, list[str]]:

@@ -12,14 +12,14 @@ from typing import Final
 
 import msgspec
 
-from models.devices.shared_gpus.cards import Ask, Card, Share, System
-from models.devices.shared_gpus.hami import HAMI, VOLCANO
-from models.devices.shared_gpus.kai import KAI
-from models.kube import device_objects as api
-from models.kube import objects
-from models.kube.feature_gates import FeatureGates
-from models.snapshot.settling import some_of
-from models.snapshot.snapshot import Snapshot
+from kubestow.models.devices.shared_gpus.cards import Ask, Card, Share, System
+from kubestow.models.devices.shared_gpus.hami import HAMI, VOLCANO
+from kubestow.models.devices.shared_gpus.kai import KAI
+from kubestow.models.kube import device_objects as api
+from kubestow.models.kube import objects
+from kubestow.models.kube.feature_gates import FeatureGates
+from kubestow.models.snapshot.settling import some_of
+from kubestow.models.snapshot.snapshot import Snapshot
 
 SYSTEMS: Final[dict[str, System]] = {"hami": HAMI, "kai": KAI, "volcano": VOLCANO}
 #: The driver of the devices, the name of their class, and the entry of pods.

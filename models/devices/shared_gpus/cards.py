@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
-from models.kube import objects
+from kubestow.models.kube import objects
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ from typing import Any, Final
 
 import msgspec
 
-from models.devices.shared_gpus.cards import Ask, Card, Share, System, whole
-from models.kube import objects
+from kubestow.models.devices.shared_gpus.cards import Ask, Card, Share, System, whole
+from kubestow.models.kube import objects
 
 
 @dataclass(frozen=True)

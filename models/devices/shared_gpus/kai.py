@@ -8,8 +8,8 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Final
 
-from models.devices.shared_gpus.cards import Ask, Card, Share, System, whole
-from models.kube import objects
+from kubestow.models.devices.shared_gpus.cards import Ask, Card, Share, System, whole
+from kubestow.models.kube import objects
 
 _RESOURCE: Final = "nvidia.com/gpu"
 _COUNT: Final = "nvidia.com/gpu.count"

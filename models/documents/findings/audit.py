@@ -10,9 +10,9 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 from msgspec import Meta
 
-from models.documents.findings.descheduler import DeschedulerAudit
-from models.documents.findings.karpenter import KarpenterAudit
-from models.documents.placement import API_VERSION, Doc, SnapshotRef, Unmodelled
+from kubestow.models.documents.findings.descheduler import DeschedulerAudit
+from kubestow.models.documents.findings.karpenter import KarpenterAudit
+from kubestow.models.documents.placement import API_VERSION, Doc, SnapshotRef, Unmodelled
 
 Severity = Literal["error", "warning", "info"]
 Etcd = Literal["stacked", "external", "unknown"]

@@ -7,8 +7,8 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 from msgspec import Meta
 
-from models.documents.findings.audit import Severity
-from models.documents.placement import API_VERSION
+from kubestow.models.documents.findings.audit import Severity
+from kubestow.models.documents.placement import API_VERSION
 
 _Prefix = Annotated[str, Meta(pattern="^KS[0-9]{0,3}$", description="A code, or what several codes begin with: KS203, KS2, KS.")]
 _Name = Annotated[str, Meta(min_length=1)]

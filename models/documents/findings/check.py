@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from models.documents.findings.audit import SEVERITIES, Finding
-from models.documents.placement import API_VERSION, Doc, SnapshotRef, Unmodelled
+from kubestow.models.documents.findings.audit import SEVERITIES, Finding
+from kubestow.models.documents.placement import API_VERSION, Doc, SnapshotRef, Unmodelled
 
 #: What becomes of a workload's pods. ``unproved``: not all were placed, and it is not proved that they cannot be.
 Fit = Literal["fits", "does not fit", "unproved"]

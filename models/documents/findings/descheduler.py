@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from models.documents.placement import Doc
+from kubestow.models.documents.placement import Doc
 
 #: Of all continuations, of some, or of none.
 Often = Literal["always", "sometimes", "never"]

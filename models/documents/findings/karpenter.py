@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from models.documents.placement import Doc
+from kubestow.models.documents.placement import Doc
 
 #: Karpenter's methods, in the order in which it tries them.
 Method = Literal["empty", "multi", "single"]

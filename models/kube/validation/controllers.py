@@ -10,8 +10,8 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final, TypeGuard
 
-from models.kube.validation.new_pods import Refused, mapping
-from models.kube.validation.texts import forbidden, invalid, required, unsupported
+from kubestow.models.kube.validation.new_pods import Refused, mapping
+from kubestow.models.kube.validation.texts import forbidden, invalid, required, unsupported
 
 _PERCENT: Final = re.compile(r"[0-9]{1,9}%\Z", re.ASCII)
 _NONNEGATIVE: Final = "must be greater than or equal to 0"

@@ -1,7 +1,7 @@
 """What the API server refuses of new objects with pods, in its own words: a table of rules over plain data.
 
 Stored objects are never judged by it, because an older API server may have let them through. Rules that hold for stored objects as well
-(operators, ranges, quantities) are in :mod:`models.kube.validation.pods`; a field that these refuse is not refused twice.
+(operators, ranges, quantities) are in :mod:`kubestow.models.kube.validation.pods`; a field that these refuse is not refused twice.
 Sources: pkg/apis/{core,apps,batch}/validation/validation.go of https://github.com/kubernetes/kubernetes/tree/v1.36.2, function by function.
 """
 
@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
-from models.kube.feature_gates import FeatureGates
-from models.kube.validation import controllers, resources, scheduling
-from models.kube.validation.new_pods import NewPods, Refused, label_selector, listed, mapping, named
-from models.kube.validation.texts import (
+from kubestow.models.kube.feature_gates import FeatureGates
+from kubestow.models.kube.validation import controllers, resources, scheduling
+from kubestow.models.kube.validation.new_pods import NewPods, Refused, label_selector, listed, mapping, named
+from kubestow.models.kube.validation.texts import (
     dns_label,
     dns_subdomain,
     duplicate,

@@ -1,7 +1,7 @@
 """What the API server would refuse of ResourceSlices, DeviceClasses, ResourceClaims and their templates, and DeviceTaintRules.
 
 Stored objects (without ``gates``) are only asked for what can be read: an older or a newer API server may have let through the rest.
-Selectors in CEL are judged in :mod:`models.workloads.checks`.
+Selectors in CEL are judged in :mod:`kubestow.models.workloads.checks`.
 
 Source: https://github.com/kubernetes/kubernetes/blob/v1.36.2/pkg/apis/resource/validation/validation.go
 """
@@ -12,13 +12,13 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
-from models.kube import device_objects as api
-from models.kube import quantity
-from models.kube.feature_gates import FeatureGates
-from models.kube.lenient_decode import shorten
-from models.kube.objects import RawQuantity
-from models.kube.quantity import QuantityError
-from models.kube.validation.pods import Problems, check_choice, check_node_selector
+from kubestow.models.kube import device_objects as api
+from kubestow.models.kube import quantity
+from kubestow.models.kube.feature_gates import FeatureGates
+from kubestow.models.kube.lenient_decode import shorten
+from kubestow.models.kube.objects import RawQuantity
+from kubestow.models.kube.quantity import QuantityError
+from kubestow.models.kube.validation.pods import Problems, check_choice, check_node_selector
 
 _MAX_DEVICES: Final = 128
 #: With taints, counters or lists of attributes.

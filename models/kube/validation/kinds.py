@@ -10,12 +10,12 @@ import re
 from collections.abc import Callable
 from typing import Final
 
-from models.kube import device_objects, kinds, objects, topology_objects, workload_objects
-from models.kube.feature_gates import FeatureGates
-from models.kube.lenient_decode import shorten
-from models.kube.namespace_limits import LimitRange, ResourceQuota, RuntimeClass
-from models.kube.storage_objects import CSINode, PersistentVolume, PersistentVolumeClaim, StorageClass
-from models.kube.validation.pods import (
+from kubestow.models.kube import device_objects, kinds, objects, topology_objects, workload_objects
+from kubestow.models.kube.feature_gates import FeatureGates
+from kubestow.models.kube.lenient_decode import shorten
+from kubestow.models.kube.namespace_limits import LimitRange, ResourceQuota, RuntimeClass
+from kubestow.models.kube.storage_objects import CSINode, PersistentVolume, PersistentVolumeClaim, StorageClass
+from kubestow.models.kube.validation.pods import (
     EFFECTS,
     INT32,
     INT64,
@@ -34,7 +34,7 @@ from models.kube.validation.pods import (
     status_problems,
     volume_problems,
 )
-from models.kube.workload_objects import (
+from kubestow.models.kube.workload_objects import (
     CapacityBuffer,
     CronJob,
     DaemonSet,
@@ -218,7 +218,7 @@ def problems(obj: object, gates: FeatureGates | None = None) -> Problems:
     elif isinstance(obj, CapacityBuffer):
         _capacity_buffer(obj, gates, out)
     elif type(obj).__module__ == device_objects.__name__:
-        from models.kube.validation import devices  # most snapshots have none
+        from kubestow.models.kube.validation import devices  # most snapshots have none
 
         devices.CHECKS[type(obj)](obj, gates, out)
     else:

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from models.kube.feature_gates import FeatureGates
-from models.kube.validation.texts import invalid, label_value, labels, qualified_name
+from kubestow.models.kube.feature_gates import FeatureGates
+from kubestow.models.kube.validation.texts import invalid, label_value, labels, qualified_name
 
 #: Fields that the server refuses, each with its reason.
 Refused = Iterator[tuple[str, str]]

@@ -1,6 +1,7 @@
 """What the API server would refuse of a pod and of the parts that other kinds share with it (selectors, quantities, claims).
 
-Every function appends ``path: what is wrong, what was expected`` to ``out``. See :mod:`models.kube.validation.kinds` for the source.
+Every function appends ``path: what is wrong, what was expected`` to ``out``. See :mod:`kubestow.models.kube.validation.kinds` for the
+source.
 """
 
 from __future__ import annotations
@@ -11,9 +12,9 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Final
 
-from models.kube import defaults, objects, quantity
-from models.kube.feature_gates import FeatureGates
-from models.kube.lenient_decode import did_you_mean, shorten
+from kubestow.models.kube import defaults, objects, quantity
+from kubestow.models.kube.feature_gates import FeatureGates
+from kubestow.models.kube.lenient_decode import did_you_mean, shorten
 
 Problems = list[str]
 
@@ -42,7 +43,7 @@ EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 INT32: Final = 2**31 - 1
 INT64: Final = 2**63 - 1
 _COMPARISONS: Final = ("Gt", "Lt")
-#: What becomes of stored values that are not known; :mod:`models.kube.validation.stored` sees to the first of them.
+#: What becomes of stored values that are not known; :mod:`kubestow.models.kube.validation.stored` sees to the first of them.
 UNREADABLE: Final = "a pending pod is rejected everywhere, a bound one loses all terms of the list"
 _NO_NODE: Final = "the term matches no node"
 _NO_TAINT: Final = "it tolerates nothing"

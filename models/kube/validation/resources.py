@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator, Mapping
 from fractions import Fraction
 from typing import Any, Final
 
-from models.kube import quantity
-from models.kube.quantity import QuantityError
-from models.kube.validation.new_pods import Refused
-from models.kube.validation.texts import forbidden, invalid, qualified_name, required, unsupported
+from kubestow.models.kube import quantity
+from kubestow.models.kube.quantity import QuantityError
+from kubestow.models.kube.validation.new_pods import Refused
+from kubestow.models.kube.validation.texts import forbidden, invalid, qualified_name, required, unsupported
 
 _CONTAINER: Final = ("cpu", "memory", "ephemeral-storage")
 _HUGE: Final = "hugepages-"
@@ -76,7 +76,7 @@ def _pod_name(name: str) -> Iterator[str]:
 
 
 def _amount(name: str, amount: Fraction, raw: Any) -> Iterator[str]:
-    """Yield why an amount cannot be asked for. Negative ones are refused by :mod:`models.kube.validation.pods`."""
+    """Yield why an amount cannot be asked for. Negative ones are refused by :mod:`kubestow.models.kube.validation.pods`."""
     if (name in _COUNTED or _is_extended(name)) and quantity.ceil(amount * 1000) % 1000:
         yield invalid(_shown(raw), "must be an integer")
     if name.startswith(_HUGE):

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from models.kube.validation.new_pods import NewPods, Refused, label_selector, listed, mapping, named, requirements, texts
-from models.kube.validation.texts import dns_label, dns_subdomain, invalid, label_value, qualified_name, required
+from kubestow.models.kube.validation.new_pods import NewPods, Refused, label_selector, listed, mapping, named, requirements, texts
+from kubestow.models.kube.validation.texts import dns_label, dns_subdomain, invalid, label_value, qualified_name, required
 
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"

@@ -11,8 +11,8 @@ from typing import Any, Final
 
 import msgspec
 
-from models.kube import kinds, objects
-from models.kube.validation.pods import SELECTOR_OPERATORS, UnknownValue
+from kubestow.models.kube import kinds, objects
+from kubestow.models.kube.validation.pods import SELECTOR_OPERATORS, UnknownValue
 
 #: No node has such a label, so that a constraint on it rejects all nodes.
 _NOWHERE: Final = "kubestow.dev/unreadable"

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-from models.kube.lenient_decode import shorten
+from kubestow.models.kube.lenient_decode import shorten
 
 _ALPHANUMERIC: Final = "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character"
 _LABEL_VALUE: Final = f"a valid label must be an empty string or {_ALPHANUMERIC.replace('must consist', 'consist', 1)}"

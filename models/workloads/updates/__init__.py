@@ -1,4 +1,4 @@
 """What an update of a StatefulSet or a DaemonSet starts from.
 
-Enter at :mod:`models.workloads.updates.update_input`.
+Enter at :mod:`kubestow.models.workloads.updates.update_input`.
 """

@@ -12,21 +12,21 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from models.documents.placement import Edits, Unmodelled
-from models.kube import objects
-from models.kube.lenient_decode import shorten
-from models.kube.selectors import NodeTable, Tolerations
-from models.kube.workload_objects import DeploymentStrategy, RollingUpdate
-from models.snapshot.snapshot import InputError, Snapshot
-from models.workloads import checks, claims, daemon_sets
-from models.workloads.deployment_rollout import is_ready, scaled
-from models.workloads.expand import MOST_PODS, owned
-from models.workloads.ownership import named
-from models.workloads.pods import Maker, NotAdmitted, admitted
-from models.workloads.replicas import Slot, replicas
-from models.workloads.revisions import reference
-from models.workloads.rollout_input import undeleted, updated
-from models.workloads.view import Workload, labelled, view
+from kubestow.models.documents.placement import Edits, Unmodelled
+from kubestow.models.kube import objects
+from kubestow.models.kube.lenient_decode import shorten
+from kubestow.models.kube.selectors import NodeTable, Tolerations
+from kubestow.models.kube.workload_objects import DeploymentStrategy, RollingUpdate
+from kubestow.models.snapshot.snapshot import InputError, Snapshot
+from kubestow.models.workloads import checks, claims, daemon_sets
+from kubestow.models.workloads.deployment_rollout import is_ready, scaled
+from kubestow.models.workloads.expand import MOST_PODS, owned
+from kubestow.models.workloads.ownership import named
+from kubestow.models.workloads.pods import Maker, NotAdmitted, admitted
+from kubestow.models.workloads.replicas import Slot, replicas
+from kubestow.models.workloads.revisions import reference
+from kubestow.models.workloads.rollout_input import undeleted, updated
+from kubestow.models.workloads.view import Workload, labelled, view
 
 #: The feature gate without which maxUnavailable of StatefulSets is 1.
 MAX_UNAVAILABLE: Final = "MaxUnavailableStatefulSet"

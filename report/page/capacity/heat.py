@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from models.documents.survival import Scenario, Survival
-from models.snapshot.snapshot import Snapshot
-from report.page.unplaced import cause_data
+from kubestow.models.documents.survival import Scenario, Survival
+from kubestow.models.snapshot.snapshot import Snapshot
+from kubestow.report.page.unplaced import cause_data
 
 #: Outcomes in the order of their severity, as the page numbers them: not looked at, nothing to come back, survives, not known, pending.
 ABSENT, NOTHING, SURVIVES, UNKNOWN, PENDING = range(5)

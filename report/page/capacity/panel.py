@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from models.catalogue import money
-from models.documents.capacity import Capacity
-from models.documents.fit import Fit
-from models.documents.sizing import Moment, Sizing
-from models.documents.survival import Survival
-from models.documents.upgrade import Upgrade
-from models.snapshot.snapshot import Snapshot
-from report.documents.output import counted
-from report.page import words
-from report.page.capacity.heat import heat
-from report.page.owners import short
-from report.page.unplaced import cause_data
+from kubestow.models.catalogue import money
+from kubestow.models.documents.capacity import Capacity
+from kubestow.models.documents.fit import Fit
+from kubestow.models.documents.sizing import Moment, Sizing
+from kubestow.models.documents.survival import Survival
+from kubestow.models.documents.upgrade import Upgrade
+from kubestow.models.snapshot.snapshot import Snapshot
+from kubestow.report.documents.output import counted
+from kubestow.report.page import words
+from kubestow.report.page.capacity.heat import heat
+from kubestow.report.page.owners import short
+from kubestow.report.page.unplaced import cause_data
 
 _LISTED: Final = 1_000
 Panel = dict[str, Any]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import msgspec
 
-from models.documents.placement import Placement
-from models.documents.rebalance_plan import RebalancePlan, Summary
-from models.documents.upgrade import Upgrade
-from models.edits import upgrade as edits
-from models.snapshot.snapshot import Snapshot
-from report.documents.results import Result
+from kubestow.models.documents.placement import Placement
+from kubestow.models.documents.rebalance_plan import RebalancePlan, Summary
+from kubestow.models.documents.upgrade import Upgrade
+from kubestow.models.edits import upgrade as edits
+from kubestow.models.snapshot.snapshot import Snapshot
+from kubestow.report.documents.results import Result
 
 _change = msgspec.structs.replace
 

@@ -10,10 +10,10 @@ from urllib.parse import quote
 
 from jinja2 import DictLoader, Environment, StrictUndefined
 
-from models.catalogue import money
-from models.documents.batch import BatchSummary, Row
-from report.documents.output import one_line
-from report.page.render import POLICY, asset, hash_of
+from kubestow.models.catalogue import money
+from kubestow.models.documents.batch import BatchSummary, Row
+from kubestow.report.documents.output import one_line
+from kubestow.report.page.render import POLICY, asset, hash_of
 
 _TEMPLATE: Final = "fleet.html.j2"
 _SCRIPT: Final = "fleet.js"

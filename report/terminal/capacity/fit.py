@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from rich.console import RenderableType
 from rich.text import Text
 
-from models.documents.fit import Fit, Growth
-from models.documents.placement import Cause
-from report.documents.output import counted
-from report.terminal.canvas import Surface, grid, heading, inset, more, plain
-from report.terminal.capacity import headroom
-from report.terminal.columns import Name
-from report.terminal.placement import unmodelled_and_notes
+from kubestow.models.documents.fit import Fit, Growth
+from kubestow.models.documents.placement import Cause
+from kubestow.report.documents.output import counted
+from kubestow.report.terminal.canvas import Surface, grid, heading, inset, more, plain
+from kubestow.report.terminal.capacity import headroom
+from kubestow.report.terminal.columns import Name
+from kubestow.report.terminal.placement import unmodelled_and_notes
 
 #: Kinds of nodes listed.
 _KINDS = 20

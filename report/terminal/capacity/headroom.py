@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 from rich.console import RenderableType
 from rich.text import Text
 
-from models.catalogue import money
-from models.documents.headroom import BufferRoom, Headroom
-from models.documents.sizing import Sizing
-from report.documents.output import counted
-from report.terminal.canvas import Surface, heading, inset, more, plain
+from kubestow.models.catalogue import money
+from kubestow.models.documents.headroom import BufferRoom, Headroom
+from kubestow.models.documents.sizing import Sizing
+from kubestow.report.documents.output import counted
+from kubestow.report.terminal.canvas import Surface, heading, inset, more, plain
 
 #: Buffers that are listed.
 _BUFFERS = 20

@@ -9,11 +9,11 @@ from typing import Final
 from rich.console import RenderableType
 from rich.text import Text
 
-from models.catalogue import money
-from models.documents.sizing import Moment, Sizing, Utilisation
-from report.documents.numbers import percent
-from report.documents.output import some
-from report.terminal.canvas import Surface, bar, grid, inset, more, plain
+from kubestow.models.catalogue import money
+from kubestow.models.documents.sizing import Moment, Sizing, Utilisation
+from kubestow.report.documents.numbers import percent
+from kubestow.report.documents.output import some
+from kubestow.report.terminal.canvas import Surface, bar, grid, inset, more, plain
 
 #: Snapshots that are listed.
 _LISTED: Final = 31

@@ -10,18 +10,18 @@ from rich.console import RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from models.catalogue import money
-from models.documents.placement import Cause
-from models.documents.sizing import Replaced, Sizing, Utilisation, WorkloadCost
-from models.snapshot.snapshot import Snapshot
-from report.documents.numbers import percent
-from report.documents.output import counted
-from report.documents.tier_words import gap_text
-from report.terminal.canvas import Surface, bar, grid, heading, inset, more, plain
-from report.terminal.capacity import headroom
-from report.terminal.capacity.moments import decided_by, moments
-from report.terminal.columns import Cell, Name
-from report.terminal.placement import STATUS_STYLES, assignments, examples, unmodelled_and_notes
+from kubestow.models.catalogue import money
+from kubestow.models.documents.placement import Cause
+from kubestow.models.documents.sizing import Replaced, Sizing, Utilisation, WorkloadCost
+from kubestow.models.snapshot.snapshot import Snapshot
+from kubestow.report.documents.numbers import percent
+from kubestow.report.documents.output import counted
+from kubestow.report.documents.tier_words import gap_text
+from kubestow.report.terminal.canvas import Surface, bar, grid, heading, inset, more, plain
+from kubestow.report.terminal.capacity import headroom
+from kubestow.report.terminal.capacity.moments import decided_by, moments
+from kubestow.report.terminal.columns import Cell, Name
+from kubestow.report.terminal.placement import STATUS_STYLES, assignments, examples, unmodelled_and_notes
 
 #: A month, as clouds count it.
 MONTH: Final = 730

@@ -9,15 +9,15 @@ from typing import Final
 from rich.console import RenderableType
 from rich.text import Text
 
-from models.documents.placement import Fact
-from models.documents.survival import Counterexample, Scenario, Survival, SurvivalRemedy
-from models.snapshot.snapshot import Snapshot
-from report.documents.output import counted
-from report.terminal.canvas import Surface, grid, heading, inset, more, plain
-from report.terminal.capacity import headroom
-from report.terminal.columns import Name
-from report.terminal.placement import examples, unmodelled_and_notes
-from report.terminal.workloads import owners
+from kubestow.models.documents.placement import Fact
+from kubestow.models.documents.survival import Counterexample, Scenario, Survival, SurvivalRemedy
+from kubestow.models.snapshot.snapshot import Snapshot
+from kubestow.report.documents.output import counted
+from kubestow.report.terminal.canvas import Surface, grid, heading, inset, more, plain
+from kubestow.report.terminal.capacity import headroom
+from kubestow.report.terminal.columns import Name
+from kubestow.report.terminal.placement import examples, unmodelled_and_notes
+from kubestow.report.terminal.workloads import owners
 
 #: Counterexamples, failures and exposed objects that are listed.
 _LISTED: Final = 5

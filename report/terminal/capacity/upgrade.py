@@ -9,14 +9,14 @@ from typing import Final
 from rich.console import RenderableType
 from rich.text import Text
 
-from models.documents.upgrade import Blocker, Upgrade, UpgradeWave
-from models.snapshot.snapshot import Snapshot
-from report.documents.output import counted, some
-from report.terminal.canvas import Surface, grid, heading, inset, more, plain
-from report.terminal.capacity import headroom
-from report.terminal.columns import Name
-from report.terminal.placement import unmodelled_and_notes
-from report.terminal.workloads import owners
+from kubestow.models.documents.upgrade import Blocker, Upgrade, UpgradeWave
+from kubestow.models.snapshot.snapshot import Snapshot
+from kubestow.report.documents.output import counted, some
+from kubestow.report.terminal.canvas import Surface, grid, heading, inset, more, plain
+from kubestow.report.terminal.capacity import headroom
+from kubestow.report.terminal.columns import Name
+from kubestow.report.terminal.placement import unmodelled_and_notes
+from kubestow.report.terminal.workloads import owners
 
 #: Waves and blockers that are listed; nodes and workloads that a line names.
 _WAVES: Final = 40

@@ -9,7 +9,7 @@ from typing import Final
 from rich.console import RenderableType
 from rich.text import Text
 
-from models.documents.findings.audit import (
+from kubestow.models.documents.findings.audit import (
     SEVERITIES,
     Audit,
     ClosedCapacity,
@@ -19,12 +19,12 @@ from models.documents.findings.audit import (
     Requirement,
     Selection,
 )
-from models.kube import quantity
-from report.documents.output import counted, some
-from report.findings.outcomes import at_or_above
-from report.terminal.canvas import FINDINGS, Surface, grid, heading, inset, listed, more, plain
-from report.terminal.findings.descheduler import descheduler_table
-from report.terminal.findings.karpenter import karpenter_table
+from kubestow.models.kube import quantity
+from kubestow.report.documents.output import counted, some
+from kubestow.report.findings.outcomes import at_or_above
+from kubestow.report.terminal.canvas import FINDINGS, Surface, grid, heading, inset, listed, more, plain
+from kubestow.report.terminal.findings.descheduler import descheduler_table
+from kubestow.report.terminal.findings.karpenter import karpenter_table
 
 STYLES: Final = {"error": "bold red", "warning": "bold yellow", "info": "bold blue"}
 #: Findings of one kind that the table lists.

@@ -8,10 +8,10 @@ from typing import Final
 from rich.console import RenderableType
 from rich.text import Text
 
-from models.documents.findings.check import Check, Fault, Position, WorkloadFit, unfit
-from report.documents.output import counted
-from report.terminal.canvas import FINDINGS, Surface, heading, inset, listed, more, plain
-from report.terminal.findings.audit import STYLES, per_severity
+from kubestow.models.documents.findings.check import Check, Fault, Position, WorkloadFit, unfit
+from kubestow.report.documents.output import counted
+from kubestow.report.terminal.canvas import FINDINGS, Surface, heading, inset, listed, more, plain
+from kubestow.report.terminal.findings.audit import STYLES, per_severity
 
 _FIT: Final = {"fits": "bold green", "does not fit": "bold red", "unproved": "bold yellow"}
 #: Findings, and workloads that fit, of which a table has so many at most.

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from rich.console import RenderableType
 from rich.padding import Padding
 
-from models.documents.findings.descheduler import DeschedulerAudit, Often, PlanInstead, PolicyEviction, Range, StrategyResult
-from report.documents.output import counted
-from report.terminal.canvas import FINDINGS, Surface, grid, heading, inset, more, plain
+from kubestow.models.documents.findings.descheduler import DeschedulerAudit, Often, PlanInstead, PolicyEviction, Range, StrategyResult
+from kubestow.report.documents.output import counted
+from kubestow.report.terminal.canvas import FINDINGS, Surface, grid, heading, inset, more, plain
 
 #: Evictions that the table lists.
 _LISTED = 10

@@ -7,10 +7,10 @@ from typing import Final
 
 from rich.console import RenderableType
 
-from models.catalogue import money
-from models.documents.findings.karpenter import Command, KarpenterAudit, Optimum
-from report.documents.output import counted
-from report.terminal.canvas import FINDINGS, Surface, grid, heading, inset, more, plain
+from kubestow.models.catalogue import money
+from kubestow.models.documents.findings.karpenter import Command, KarpenterAudit, Optimum
+from kubestow.report.documents.output import counted
+from kubestow.report.terminal.canvas import FINDINGS, Surface, grid, heading, inset, more, plain
 
 #: Steps, and nodes that stay, which the table lists.
 _LISTED: Final = 10

@@ -6,7 +6,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any, Final
 
-from report.terminal.progress import Lines, Redrawn
+from kubestow.report.terminal.progress import Lines, Redrawn
 
 if TYPE_CHECKING:
     from rich.text import Text

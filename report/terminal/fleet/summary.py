@@ -9,11 +9,11 @@ from typing import Final
 from rich.console import RenderableType
 from rich.text import Text
 
-from models.catalogue import money
-from models.documents.batch import BatchSummary, Row
-from report.documents.output import counted
-from report.terminal.canvas import Surface, grid, heading, more, plain
-from report.terminal.columns import Cell, Name
+from kubestow.models.catalogue import money
+from kubestow.models.documents.batch import BatchSummary, Row
+from kubestow.report.documents.output import counted
+from kubestow.report.terminal.canvas import Surface, grid, heading, more, plain
+from kubestow.report.terminal.columns import Cell, Name
 
 #: Rows that are shown, with and without a result.
 _ROWS: Final = 60

@@ -1,7 +1,7 @@
 """The headroom of CapacityBuffers in one state of a cluster: the most chunks that fit beside all real pods, with a bound.
 
-The chunks of each buffer are a tier of their own below all real pods (:mod:`models.buffers.chunks`). So real pods are placed first, as
-many as can be, then the chunks of the first buffer, and so on.
+The chunks of each buffer are a tier of their own below all real pods (:mod:`kubestow.models.buffers.chunks`). So real pods are placed
+first, as many as can be, then the chunks of the first buffer, and so on.
 """
 
 from __future__ import annotations
@@ -12,24 +12,24 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from models.buffers.chunks import buffer_of, priority_of, with_chunks
-from models.buffers.demand import Demand
-from models.cluster.cluster import Cluster
-from models.cluster.compile import compile_cluster
-from models.documents.headroom import BufferRoom, Headroom
-from models.documents.placement import Assignment
-from models.documents.policy import without_preferences
-from models.edits.binding import bound_as
-from models.kube.objects import pod_key
-from models.snapshot.scope import select
-from models.snapshot.snapshot import Snapshot
-from solver import rules
-from solver.explain.undecided import is_undecided
-from solver.objective.preferences import Objective
-from solver.placed_tiers import Answer, PlacedSearch
-from solver.rules.eligibility import possible
-from solver.runtime.run_context import RunContext
-from solver.solve import assignments_of
+from kubestow.models.buffers.chunks import buffer_of, priority_of, with_chunks
+from kubestow.models.buffers.demand import Demand
+from kubestow.models.cluster.cluster import Cluster
+from kubestow.models.cluster.compile import compile_cluster
+from kubestow.models.documents.headroom import BufferRoom, Headroom
+from kubestow.models.documents.placement import Assignment
+from kubestow.models.documents.policy import without_preferences
+from kubestow.models.edits.binding import bound_as
+from kubestow.models.kube.objects import pod_key
+from kubestow.models.snapshot.scope import select
+from kubestow.models.snapshot.snapshot import Snapshot
+from kubestow.solver import rules
+from kubestow.solver.explain.undecided import is_undecided
+from kubestow.solver.objective.preferences import Objective
+from kubestow.solver.placed_tiers import Answer, PlacedSearch
+from kubestow.solver.rules.eligibility import possible
+from kubestow.solver.runtime.run_context import RunContext
+from kubestow.solver.solve import assignments_of
 
 
 def headroom(snapshot: Snapshot, state: str, context: RunContext) -> Headroom:

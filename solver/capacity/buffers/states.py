@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from models.buffers.chunks import without_chunks
-from models.documents.headroom import Headroom
-from models.documents.placement import Assignment, Placement
-from models.kube.objects import pod_key
-from models.snapshot.snapshot import Snapshot
-from solver.capacity.buffers.headroom import beside, headroom
-from solver.runtime.run_context import RunContext
+from kubestow.models.buffers.chunks import without_chunks
+from kubestow.models.documents.headroom import Headroom
+from kubestow.models.documents.placement import Assignment, Placement
+from kubestow.models.kube.objects import pod_key
+from kubestow.models.snapshot.snapshot import Snapshot
+from kubestow.solver.capacity.buffers.headroom import beside, headroom
+from kubestow.solver.runtime.run_context import RunContext
 
 #: Seconds that one state gets, whatever is left.
 SHORT: Final = 0.05

@@ -1,4 +1,4 @@
 """The most replicas of templates that fit, with the constraint that ends it.
 
-Enter at :mod:`solver.capacity.fit.fit`. It may import everything of the solver but the other questions of capacity.
+Enter at :mod:`kubestow.solver.capacity.fit.fit`. It may import everything of the solver but the other questions of capacity.
 """

@@ -6,16 +6,16 @@ from dataclasses import replace
 
 import numpy as np
 
-from models.documents.fit import Keep
-from models.documents.placement import Cause
-from models.kube.objects import pod_key
-from solver.capacity.fit.kept import ZoneRoom, zone_cause
-from solver.capacity.fit.question import Instance, Question
-from solver.capacity.fit.units import Most
-from solver.explain.conflict.minimal_conflict import minimal_cause
-from solver.explain.conflict.placement_question import PlacementQuestion
-from solver.explain.placed_pods import placed_in
-from solver.runtime.run_context import RunContext
+from kubestow.models.documents.fit import Keep
+from kubestow.models.documents.placement import Cause
+from kubestow.models.kube.objects import pod_key
+from kubestow.solver.capacity.fit.kept import ZoneRoom, zone_cause
+from kubestow.solver.capacity.fit.question import Instance, Question
+from kubestow.solver.capacity.fit.units import Most
+from kubestow.solver.explain.conflict.minimal_conflict import minimal_cause
+from kubestow.solver.explain.conflict.placement_question import PlacementQuestion
+from kubestow.solver.explain.placed_pods import placed_in
+from kubestow.solver.runtime.run_context import RunContext
 
 
 def one_more(question: Question, found: Most) -> tuple[Instance, PlacementQuestion]:

@@ -8,26 +8,26 @@ from dataclasses import replace
 
 import numpy as np
 
-from checker.capacity.fit import check_fit
-from checker.violation import insist
-from models.cluster.unknown_namespaces import SENTENCE, undecided
-from models.documents import fit as doc
-from models.documents.placement import Cause, Edits, Placement, Seconds, Unmodelled
-from models.kube.objects import is_terminal
-from models.snapshot.snapshot import Snapshot
-from solver.capacity.buffers.states import of_fit
-from solver.capacity.fit.cause import cause_of, one_more
-from solver.capacity.fit.growth import growth
-from solver.capacity.fit.question import Ceiling, Question, read
-from solver.capacity.fit.units import SHORT, Most, most
-from solver.explain.undecided import is_undecided
-from solver.placed_tiers import Answer
-from solver.refused_pods import refuse_domain_blocking
-from solver.runtime.deadline import Deadline
-from solver.runtime.options import OnProgress, Options
-from solver.runtime.progress_trace import ProgressReporter
-from solver.runtime.run_context import RunContext
-from solver.solve import document
+from kubestow.checker.capacity.fit import check_fit
+from kubestow.checker.violation import insist
+from kubestow.models.cluster.unknown_namespaces import SENTENCE, undecided
+from kubestow.models.documents import fit as doc
+from kubestow.models.documents.placement import Cause, Edits, Placement, Seconds, Unmodelled
+from kubestow.models.kube.objects import is_terminal
+from kubestow.models.snapshot.snapshot import Snapshot
+from kubestow.solver.capacity.buffers.states import of_fit
+from kubestow.solver.capacity.fit.cause import cause_of, one_more
+from kubestow.solver.capacity.fit.growth import growth
+from kubestow.solver.capacity.fit.question import Ceiling, Question, read
+from kubestow.solver.capacity.fit.units import SHORT, Most, most
+from kubestow.solver.explain.undecided import is_undecided
+from kubestow.solver.placed_tiers import Answer
+from kubestow.solver.refused_pods import refuse_domain_blocking
+from kubestow.solver.runtime.deadline import Deadline
+from kubestow.solver.runtime.options import OnProgress, Options
+from kubestow.solver.runtime.progress_trace import ProgressReporter
+from kubestow.solver.runtime.run_context import RunContext
+from kubestow.solver.solve import document
 
 #: Shares of the time that is left: for the answer itself, and then for its cause.
 ANSWER = 0.5
@@ -53,7 +53,7 @@ def fit(
 ) -> doc.Fit:
     """Return the most units of the templates of ``manifests`` that fit beside what runs in ``snapshot``. ``edits``: what-if edits; pods
     that wait are placed, too, unless these leave them out. ``stop`` ends it early with what is certain by then; ``began``: as in
-    :func:`solver.solve.place`.
+    :func:`kubestow.solver.solve.place`.
 
     Raises:
         InputError: manifests without a ratio, edits that cannot be made.

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from models.cluster.cluster import Cluster
-from models.documents.fit import Growth
-from solver.capacity.fit.question import Ceiling, Instance, Question
-from solver.capacity.fit.units import SHORT, Most, range_of
-from solver.explain.conflict.placement_question import PlacementQuestion
-from solver.explain.remedy.add_nodes import shapes
-from solver.runtime.run_context import RunContext
+from kubestow.models.cluster.cluster import Cluster
+from kubestow.models.documents.fit import Growth
+from kubestow.solver.capacity.fit.question import Ceiling, Instance, Question
+from kubestow.solver.capacity.fit.units import SHORT, Most, range_of
+from kubestow.solver.explain.conflict.placement_question import PlacementQuestion
+from kubestow.solver.explain.remedy.add_nodes import shapes
+from kubestow.solver.runtime.run_context import RunContext
 
 #: A kind may take so many times its share of the time that is left: most take less.
 AHEAD = 2.0

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 import numpy as np
 
-from models.cluster.cluster import Cluster, Ids, Ints
-from models.documents.fit import Keep
-from models.documents.placement import Fact
-from models.kube import objects, pod_requests, quantity
-from models.snapshot.snapshot import Snapshot
-from solver.explain.conflict.wording import amounts
+from kubestow.models.cluster.cluster import Cluster, Ids, Ints
+from kubestow.models.documents.fit import Keep
+from kubestow.models.documents.placement import Fact
+from kubestow.models.kube import objects, pod_requests, quantity
+from kubestow.models.snapshot.snapshot import Snapshot
+from kubestow.solver.explain.conflict.wording import amounts
 
 if TYPE_CHECKING:
-    from solver.cpsat.model import PlacementModel
+    from kubestow.solver.cpsat.model import PlacementModel
 
 ZONE: Final = "topology.kubernetes.io/zone"
 _change = msgspec.structs.replace

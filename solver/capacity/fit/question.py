@@ -9,25 +9,25 @@ from math import gcd
 import msgspec
 import numpy as np
 
-from models.cluster.cluster import Cluster, Ints
-from models.cluster.compile import compile_cluster
-from models.documents.fit import Keep
-from models.documents.placement import Edits
-from models.documents.policy import without_preferences
-from models.edits.edits import apply
-from models.kube import objects
-from models.snapshot.scope import Scope, select
-from models.snapshot.snapshot import InputError, Snapshot
-from models.workloads.checks import held_by_buffers, is_held
-from models.workloads.expand import Expansion, made_by_another
-from models.workloads.gang_markers import elsewhere, stated
-from models.workloads.ownership import OwnedPods
-from models.workloads.replicas import asked, suspended
-from models.workloads.view import Workload, listed, selector, view
-from solver import rules
-from solver.capacity.fit.kept import ZoneRoom, with_room_kept
-from solver.rules.eligibility import possible
-from solver.runtime.options import Options
+from kubestow.models.cluster.cluster import Cluster, Ints
+from kubestow.models.cluster.compile import compile_cluster
+from kubestow.models.documents.fit import Keep
+from kubestow.models.documents.placement import Edits
+from kubestow.models.documents.policy import without_preferences
+from kubestow.models.edits.edits import apply
+from kubestow.models.kube import objects
+from kubestow.models.snapshot.scope import Scope, select
+from kubestow.models.snapshot.snapshot import InputError, Snapshot
+from kubestow.models.workloads.checks import held_by_buffers, is_held
+from kubestow.models.workloads.expand import Expansion, made_by_another
+from kubestow.models.workloads.gang_markers import elsewhere, stated
+from kubestow.models.workloads.ownership import OwnedPods
+from kubestow.models.workloads.replicas import asked, suspended
+from kubestow.models.workloads.view import Workload, listed, selector, view
+from kubestow.solver import rules
+from kubestow.solver.capacity.fit.kept import ZoneRoom, with_room_kept
+from kubestow.solver.rules.eligibility import possible
+from kubestow.solver.runtime.options import Options
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ class Question:
         expansion = apply(self.snapshot, self.manifests, self.edits_at(units))
         snapshot = expansion.snapshot
         if snapshot.shared_gpus != "none":
-            from models.devices.shared_gpus import adapter
+            from kubestow.models.devices.shared_gpus import adapter
 
             adapter.apply(snapshot, snapshot.shared_gpus)
         new = self._new(snapshot, units)

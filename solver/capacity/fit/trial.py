@@ -6,12 +6,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from solver import rules
-from solver.capacity.fit.question import Instance
-from solver.objective.preferences import Objective
-from solver.placed_tiers import PARAMETERS, Answer, PlacedSearch
-from solver.rules.eligibility import fits
-from solver.runtime.run_context import RunContext
+from kubestow.solver import rules
+from kubestow.solver.capacity.fit.question import Instance
+from kubestow.solver.objective.preferences import Objective
+from kubestow.solver.placed_tiers import PARAMETERS, Answer, PlacedSearch
+from kubestow.solver.rules.eligibility import fits
+from kubestow.solver.runtime.run_context import RunContext
 
 #: Constructions at most: the question is one of many, and a relaxation says sooner that there is none.
 TRIES = 2
@@ -79,8 +79,8 @@ class Trial(PlacedSearch):
 
     def _decide(self, share: tuple[int, int]) -> Verdict:
         """The exact model, in which no pod may be left."""
-        from solver.explain.conflict.placement_question import in_some_order  # takes ortools, which takes long to import
-        from solver.rules.placement_model import build_model
+        from kubestow.solver.explain.conflict.placement_question import in_some_order  # takes ortools, which takes long to import
+        from kubestow.solver.rules.placement_model import build_model
 
         encoding = build_model(self.cluster, rules.build(self.cluster), limits=self.limits)
         for left in encoding.left.values():

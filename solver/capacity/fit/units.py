@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from solver import rules
-from solver.bind_order.order import Sequence_
-from solver.capacity.fit.question import Ceiling, Instance, Question
-from solver.capacity.fit.trial import Trial, Verdict
-from solver.objective.preferences import Objective
-from solver.placed_tiers import PlacedSearch
-from solver.runtime.run_context import RunContext
+from kubestow.solver import rules
+from kubestow.solver.bind_order.order import Sequence_
+from kubestow.solver.capacity.fit.question import Ceiling, Instance, Question
+from kubestow.solver.capacity.fit.trial import Trial, Verdict
+from kubestow.solver.objective.preferences import Objective
+from kubestow.solver.placed_tiers import PlacedSearch
+from kubestow.solver.runtime.run_context import RunContext
 
 #: The share of the time that is left for one number of units.
 TRIAL = 0.5

@@ -7,7 +7,7 @@ from functools import partial
 
 from ortools.sat.python import cp_model
 
-from solver.capacity.series.search import PAIRS, Joint
+from kubestow.solver.capacity.series.search import PAIRS, Joint
 
 #: Share of the time that is left for one bound.
 ASK = 0.1

@@ -12,16 +12,16 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from models.catalogue.catalogue import Catalogue
-from models.cluster.cluster import Ints
-from solver.capacity.size.master import Master, groups_of
-from solver.capacity.size.options import SizeOptions
-from solver.capacity.size.packing import Packer, values
-from solver.capacity.size.plan import Bought, Plan, counts_of, left_of, plan_of, start_of
-from solver.capacity.size.quotas import guess
-from solver.capacity.size.search import TRY, WHOLE, Found, Incumbent, Relaxed, Search
-from solver.capacity.size.trial import Trial
-from solver.runtime.run_context import RunContext
+from kubestow.models.catalogue.catalogue import Catalogue
+from kubestow.models.cluster.cluster import Ints
+from kubestow.solver.capacity.size.master import Master, groups_of
+from kubestow.solver.capacity.size.options import SizeOptions
+from kubestow.solver.capacity.size.packing import Packer, values
+from kubestow.solver.capacity.size.plan import Bought, Plan, counts_of, left_of, plan_of, start_of
+from kubestow.solver.capacity.size.quotas import guess
+from kubestow.solver.capacity.size.search import TRY, WHOLE, Found, Incumbent, Relaxed, Search
+from kubestow.solver.capacity.size.trial import Trial
+from kubestow.solver.runtime.run_context import RunContext
 
 #: (class, brand) pairs of all snapshots up to which the relaxation is solved in whole numbers.
 PAIRS = 5 * WHOLE

@@ -7,22 +7,22 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from models.catalogue.catalogue import Catalogue
-from models.catalogue.money import number
-from models.documents import placement as doc
-from models.documents.sizing import Cost, Moment, Sizing
-from models.snapshot.snapshot import Snapshot
-from solver.capacity.series.deciding import deciding
-from solver.capacity.series.search import Joint, Shared
-from solver.capacity.size.menu import menus
-from solver.capacity.size.options import SizeOptions
-from solver.capacity.size.search import Found, Search
-from solver.capacity.size.size import CHECKING, LATER, answer, reference
-from solver.capacity.size.world import World, world
-from solver.runtime.deadline import Deadline
-from solver.runtime.options import OnProgress, Options
-from solver.runtime.progress_trace import ProgressReporter
-from solver.runtime.run_context import RunContext
+from kubestow.models.catalogue.catalogue import Catalogue
+from kubestow.models.catalogue.money import number
+from kubestow.models.documents import placement as doc
+from kubestow.models.documents.sizing import Cost, Moment, Sizing
+from kubestow.models.snapshot.snapshot import Snapshot
+from kubestow.solver.capacity.series.deciding import deciding
+from kubestow.solver.capacity.series.search import Joint, Shared
+from kubestow.solver.capacity.size.menu import menus
+from kubestow.solver.capacity.size.options import SizeOptions
+from kubestow.solver.capacity.size.search import Found, Search
+from kubestow.solver.capacity.size.size import CHECKING, LATER, answer, reference
+from kubestow.solver.capacity.size.world import World, world
+from kubestow.solver.runtime.deadline import Deadline
+from kubestow.solver.runtime.options import OnProgress, Options
+from kubestow.solver.runtime.progress_trace import ProgressReporter
+from kubestow.solver.runtime.run_context import RunContext
 
 #: Share of the time for the snapshots alone.
 ALONE = 0.5
@@ -40,7 +40,7 @@ def size_series(
 ) -> Sizing:
     """Find the cheapest nodes that hold everything that waits, in each of several snapshots of a cluster. ``snapshots``: in the order of
     their times, two at least; ``asked``: of each of them, alike but for names of nodes, without failures; else as
-    :func:`solver.capacity.size.size.size` has it.
+    :func:`kubestow.solver.capacity.size.size.size` has it.
 
     Raises:
         InputError: quantities that cannot be summed, edits that cannot be made.

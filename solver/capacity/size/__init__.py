@@ -1,4 +1,4 @@
 """The cheapest nodes of a catalogue that hold everything.
 
-Enter at :mod:`solver.capacity.size.size`. It may import everything of the solver, and :mod:`solver.capacity.survive`.
+Enter at :mod:`kubestow.solver.capacity.size.size`. It may import everything of the solver, and :mod:`kubestow.solver.capacity.survive`.
 """

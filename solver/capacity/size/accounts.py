@@ -7,17 +7,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from models.catalogue import money
-from models.catalogue.catalogue import Catalogue, Offer
-from models.catalogue.nodes import INSTANCE_TYPE
-from models.documents.sizing import Purchase, Replaced, Sizing, Utilisation, WorkloadCost
-from models.kube.lenient_decode import some
-from models.kube.objects import Node, Pod, is_terminal, pod_key
-from models.kube.pod_requests import allocatable, pod_request
-from models.snapshot.scope import is_mirror, is_replicated
-from models.snapshot.snapshot import Snapshot
-from models.workloads.daemon_sets import is_daemon
-from models.workloads.ownership import Owners
+from kubestow.models.catalogue import money
+from kubestow.models.catalogue.catalogue import Catalogue, Offer
+from kubestow.models.catalogue.nodes import INSTANCE_TYPE
+from kubestow.models.documents.sizing import Purchase, Replaced, Sizing, Utilisation, WorkloadCost
+from kubestow.models.kube.lenient_decode import some
+from kubestow.models.kube.objects import Node, Pod, is_terminal, pod_key
+from kubestow.models.kube.pod_requests import allocatable, pod_request
+from kubestow.models.snapshot.scope import is_mirror, is_replicated
+from kubestow.models.snapshot.snapshot import Snapshot
+from kubestow.models.workloads.daemon_sets import is_daemon
+from kubestow.models.workloads.ownership import Owners
 
 ZONE = "topology.kubernetes.io/zone"
 #: Names in a note.

@@ -13,10 +13,10 @@ from math import gcd
 import numpy as np
 from ortools.sat.python import cp_model
 
-from models.cluster.cluster import Ints
-from solver.capacity.size.packing import Floats, Stock, forbid, stock_of
-from solver.capacity.size.plan import Bought, Local, Plan, by_brand
-from solver.cpsat.run import CpSat
+from kubestow.models.cluster.cluster import Ints
+from kubestow.solver.capacity.size.packing import Floats, Stock, forbid, stock_of
+from kubestow.solver.capacity.size.plan import Bought, Local, Plan, by_brand
+from kubestow.solver.cpsat.run import CpSat
 
 #: Nodes given back at once, and deterministic or other seconds for one neighbourhood.
 FEWEST, MOST_NODES = 2, 8

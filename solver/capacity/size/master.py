@@ -13,14 +13,14 @@ from math import gcd
 import numpy as np
 from ortools.sat.python import cp_model
 
-from models.catalogue.catalogue import Catalogue
-from models.cluster.cluster import Ids, Ints
-from models.kube.selectors import Bools
-from models.snapshot.scope import is_replicated
-from solver.capacity.size.menu import HOSTNAME, Menu
-from solver.capacity.size.options import SizeOptions
-from solver.cpsat.run import Answer, CpSat, OnValue
-from solver.rules.eligibility import room_with_slots
+from kubestow.models.catalogue.catalogue import Catalogue
+from kubestow.models.cluster.cluster import Ids, Ints
+from kubestow.models.kube.selectors import Bools
+from kubestow.models.snapshot.scope import is_replicated
+from kubestow.solver.capacity.size.menu import HOSTNAME, Menu
+from kubestow.solver.capacity.size.options import SizeOptions
+from kubestow.solver.cpsat.run import Answer, CpSat, OnValue
+from kubestow.solver.rules.eligibility import room_with_slots
 
 #: (class, node) pairs up to which a purchase is packed node by node before it is tried.
 ONE_BY_ONE = 2_000

@@ -9,19 +9,19 @@ from functools import cached_property
 import msgspec
 import numpy as np
 
-from models.catalogue.catalogue import Catalogue, Offer
-from models.cluster.cluster import Cluster, Ids, Ints
-from models.cluster.compile import compile_cluster
-from models.edits.binding import bound_as
-from models.kube.objects import controller_of, pod_key
-from models.snapshot.scope import select
-from models.snapshot.snapshot import Snapshot
-from models.workloads.daemon_sets import target
-from solver import rules
-from solver.capacity.size.world import World
-from solver.rules.base import Rule
-from solver.rules.eligibility import alone, demand_with_slots, room_with_slots
-from solver.runtime.options import Options
+from kubestow.models.catalogue.catalogue import Catalogue, Offer
+from kubestow.models.cluster.cluster import Cluster, Ids, Ints
+from kubestow.models.cluster.compile import compile_cluster
+from kubestow.models.edits.binding import bound_as
+from kubestow.models.kube.objects import controller_of, pod_key
+from kubestow.models.snapshot.scope import select
+from kubestow.models.snapshot.snapshot import Snapshot
+from kubestow.models.workloads.daemon_sets import target
+from kubestow.solver import rules
+from kubestow.solver.capacity.size.world import World
+from kubestow.solver.rules.base import Rule
+from kubestow.solver.rules.eligibility import alone, demand_with_slots, room_with_slots
+from kubestow.solver.runtime.options import Options
 
 HOSTNAME = "kubernetes.io/hostname"
 ZONE = "topology.kubernetes.io/zone"

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from models.cluster.cluster import Cluster
-from models.documents.sizing import Misfit, ShapeReason
-from models.kube.objects import pod_key
-from solver.rules.base import Rule
+from kubestow.models.cluster.cluster import Cluster
+from kubestow.models.documents.sizing import Misfit, ShapeReason
+from kubestow.models.kube.objects import pod_key
+from kubestow.solver.rules.base import Rule
 
 
 def misfits(cluster: Cluster, active: Sequence[Rule], shapes: Mapping[int, str], hopeless: Iterable[int]) -> list[Misfit]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from models.documents.sizing import Mode
-from models.snapshot.snapshot import Snapshot
-from solver.capacity.survive.options import SurviveOptions
+from kubestow.models.documents.sizing import Mode
+from kubestow.models.snapshot.snapshot import Snapshot
+from kubestow.solver.capacity.survive.options import SurviveOptions
 
 
 @dataclass(frozen=True, slots=True)

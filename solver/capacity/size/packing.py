@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from ortools.math_opt.python import mathopt
 from ortools.sat.python import cp_model
 
-from models.cluster.cluster import Ints
-from solver.capacity.size.plan import Bought, Local
+from kubestow.models.cluster.cluster import Ints
+from kubestow.solver.capacity.size.plan import Bought, Local
 
 Floats = NDArray[np.float64]
 #: Brands that are tried for a node.

@@ -13,13 +13,13 @@ from math import gcd
 
 import numpy as np
 
-from models.catalogue.catalogue import Catalogue
-from models.cluster.cluster import Cluster, Ints
-from models.kube.objects import pod_key
-from models.kube.selectors import Bools
-from solver.capacity.size.menu import HOSTNAME, Menu
-from solver.capacity.size.options import SizeOptions
-from solver.capacity.size.trial import Start, Trial
+from kubestow.models.catalogue.catalogue import Catalogue
+from kubestow.models.cluster.cluster import Cluster, Ints
+from kubestow.models.kube.objects import pod_key
+from kubestow.models.kube.selectors import Bools
+from kubestow.solver.capacity.size.menu import HOSTNAME, Menu
+from kubestow.solver.capacity.size.options import SizeOptions
+from kubestow.solver.capacity.size.trial import Start, Trial
 
 
 @dataclass
@@ -64,7 +64,7 @@ class Local:
 @dataclass
 class Allowance:
     """What the catalogue and the question allow. ``shape``: int64[B], the shapes numbered; ``most``: int64 by shape; ``excess``:
-    int64 by shape, see :attr:`models.catalogue.catalogue.Catalogue.excess`."""
+    int64 by shape, see :attr:`kubestow.models.catalogue.catalogue.Catalogue.excess`."""
 
     shape: Ints
     most: Ints

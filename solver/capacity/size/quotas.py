@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from models.cluster.cluster import Ints
-from solver.capacity.size.menu import HOSTNAME, Menu
-from solver.capacity.size.packing import Stock
-from solver.capacity.size.plan import Local
+from kubestow.models.cluster.cluster import Ints
+from kubestow.solver.capacity.size.menu import HOSTNAME, Menu
+from kubestow.solver.capacity.size.packing import Stock
+from kubestow.solver.capacity.size.plan import Local
 
 
 def guess(menu: Menu, local: Local, count: Ints) -> Stock:

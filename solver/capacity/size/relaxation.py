@@ -1,6 +1,7 @@
 """The linear relaxation on classes and brands: a bound on cost that is exact whatever the solver of linear programs answers.
 
-It is the relaxation of :mod:`solver.capacity.size.master` without whole numbers, for where that is too large to be solved with them.
+It is the relaxation of :mod:`kubestow.solver.capacity.size.master` without whole numbers, for where that is too large to be solved with
+them.
 """
 
 from __future__ import annotations
@@ -10,11 +11,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from models.catalogue.catalogue import Catalogue
-from models.cluster.cluster import Ints
-from solver.bounds.safe_dual_bounds import Program, best_bound
-from solver.capacity.size.master import exclusive, groups_of
-from solver.capacity.size.menu import Menu
+from kubestow.models.catalogue.catalogue import Catalogue
+from kubestow.models.cluster.cluster import Ints
+from kubestow.solver.bounds.safe_dual_bounds import Program, best_bound
+from kubestow.solver.capacity.size.master import exclusive, groups_of
+from kubestow.solver.capacity.size.menu import Menu
 
 
 class _Rows:

@@ -11,19 +11,19 @@ from math import ceil, gcd
 import numpy as np
 from ortools.sat.python import cp_model
 
-from models.catalogue.catalogue import Catalogue, Offer
-from solver.capacity.size.improve import Improver
-from solver.capacity.size.master import UNEVEN, Master, ceilings, groups_of
-from solver.capacity.size.menu import HOSTNAME, Menu, unlimited
-from solver.capacity.size.options import SizeOptions
-from solver.capacity.size.packing import Packer, Stock, values
-from solver.capacity.size.plan import Bought, Plan, cost_of, counts_of, left_of, local, plan_of, start_of
-from solver.capacity.size.quotas import guess
-from solver.capacity.size.relaxation import least_cost
-from solver.capacity.size.trial import Start, Trial, attempt
-from solver.capacity.size.world import World
-from solver.cpsat.run import CpSat
-from solver.runtime.run_context import RunContext
+from kubestow.models.catalogue.catalogue import Catalogue, Offer
+from kubestow.solver.capacity.size.improve import Improver
+from kubestow.solver.capacity.size.master import UNEVEN, Master, ceilings, groups_of
+from kubestow.solver.capacity.size.menu import HOSTNAME, Menu, unlimited
+from kubestow.solver.capacity.size.options import SizeOptions
+from kubestow.solver.capacity.size.packing import Packer, Stock, values
+from kubestow.solver.capacity.size.plan import Bought, Plan, cost_of, counts_of, left_of, local, plan_of, start_of
+from kubestow.solver.capacity.size.quotas import guess
+from kubestow.solver.capacity.size.relaxation import least_cost
+from kubestow.solver.capacity.size.trial import Start, Trial, attempt
+from kubestow.solver.capacity.size.world import World
+from kubestow.solver.cpsat.run import CpSat
+from kubestow.solver.runtime.run_context import RunContext
 
 #: Share of the time that is left for one solve of the relaxation, and for one trial.
 SOLVE = 0.25

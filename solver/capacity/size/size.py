@@ -9,36 +9,36 @@ from dataclasses import replace
 
 import numpy as np
 
-from checker.capacity.sizing import check_sizing
-from checker.violation import insist
-from models.buffers.chunks import buffer_of
-from models.buffers.demand import demands
-from models.catalogue.catalogue import Catalogue
-from models.catalogue.money import number
-from models.cluster import unmodelled
-from models.documents import placement as doc
-from models.documents.headroom import BufferRoom
-from models.documents.policy import DEFAULT
-from models.documents.sizing import Cost, Purchase, Sizing
-from models.documents.survival import Survival
-from models.edits.binding import bound_as
-from models.kube.objects import pod_key
-from models.snapshot.scope import select
-from models.snapshot.snapshot import Snapshot
-from solver.capacity.size.accounts import account, notes, replaced
-from solver.capacity.size.menu import Menu, menu, unlimited
-from solver.capacity.size.misfits import misfits
-from solver.capacity.size.options import SizeOptions
-from solver.capacity.size.search import ALL, Found, Search, spent
-from solver.capacity.size.surviving import ROUNDS, certificate, check_label, together
-from solver.capacity.size.trial import Start, Trial, attempt
-from solver.capacity.size.world import World, world
-from solver.objective.tie_break import choose
-from solver.runtime.deadline import Deadline
-from solver.runtime.options import OnProgress, Options
-from solver.runtime.progress_trace import ProgressReporter
-from solver.runtime.run_context import RunContext
-from solver.solve import document, improve_later
+from kubestow.checker.capacity.sizing import check_sizing
+from kubestow.checker.violation import insist
+from kubestow.models.buffers.chunks import buffer_of
+from kubestow.models.buffers.demand import demands
+from kubestow.models.catalogue.catalogue import Catalogue
+from kubestow.models.catalogue.money import number
+from kubestow.models.cluster import unmodelled
+from kubestow.models.documents import placement as doc
+from kubestow.models.documents.headroom import BufferRoom
+from kubestow.models.documents.policy import DEFAULT
+from kubestow.models.documents.sizing import Cost, Purchase, Sizing
+from kubestow.models.documents.survival import Survival
+from kubestow.models.edits.binding import bound_as
+from kubestow.models.kube.objects import pod_key
+from kubestow.models.snapshot.scope import select
+from kubestow.models.snapshot.snapshot import Snapshot
+from kubestow.solver.capacity.size.accounts import account, notes, replaced
+from kubestow.solver.capacity.size.menu import Menu, menu, unlimited
+from kubestow.solver.capacity.size.misfits import misfits
+from kubestow.solver.capacity.size.options import SizeOptions
+from kubestow.solver.capacity.size.search import ALL, Found, Search, spent
+from kubestow.solver.capacity.size.surviving import ROUNDS, certificate, check_label, together
+from kubestow.solver.capacity.size.trial import Start, Trial, attempt
+from kubestow.solver.capacity.size.world import World, world
+from kubestow.solver.objective.tie_break import choose
+from kubestow.solver.runtime.deadline import Deadline
+from kubestow.solver.runtime.options import OnProgress, Options
+from kubestow.solver.runtime.progress_trace import ProgressReporter
+from kubestow.solver.runtime.run_context import RunContext
+from kubestow.solver.solve import document, improve_later
 
 #: What comes after the search takes up to so many times as long as compiling.
 CHECKING = 1.5
@@ -258,10 +258,10 @@ def _shown(cluster: World, trial: Trial, options: Options) -> Options:
 
 def _together(trial: Trial, context: RunContext) -> list[doc.Cause]:
     """Why pods are left in a trial. Without remedies: they would count nodes that nobody has bought."""
-    from solver.explain.conflict.minimal_conflict import minimal_cause
-    from solver.explain.conflict.order_conflict import order_cause
-    from solver.explain.conflict.placement_question import PlacementQuestion
-    from solver.explain.unplaced import left_of
+    from kubestow.solver.explain.conflict.minimal_conflict import minimal_cause
+    from kubestow.solver.explain.conflict.order_conflict import order_cause
+    from kubestow.solver.explain.conflict.placement_question import PlacementQuestion
+    from kubestow.solver.explain.unplaced import left_of
 
     cluster, options = trial.cluster, context.options
     taken, placed, found = [0] * cluster.n_classes, list[tuple[int, str]](), list[doc.Cause]()
@@ -295,8 +295,8 @@ def _much_bought(cluster: World, offered: Menu, context: RunContext) -> tuple[li
 
 def _causes(offered: Menu, hopeless: list[int], context: RunContext) -> list[doc.Cause]:
     """Why pods fit no node, there or offered."""
-    from solver.explain.conflict.minimal_conflict import minimal_cause
-    from solver.explain.conflict.placement_question import PlacementQuestion
+    from kubestow.solver.explain.conflict.minimal_conflict import minimal_cause
+    from kubestow.solver.explain.conflict.placement_question import PlacementQuestion
 
     found, options = [], context.options
     snapshot = offered.cluster.snapshot

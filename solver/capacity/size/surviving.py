@@ -9,20 +9,20 @@ from itertools import chain
 
 import msgspec
 
-from models.buffers.chunks import without_chunks
-from models.catalogue.catalogue import Catalogue, Offer
-from models.catalogue.nodes import node
-from models.documents.placement import Placement
-from models.documents.survival import Survival
-from models.edits.binding import placed_as
-from models.kube.objects import Node
-from models.snapshot.snapshot import InputError
-from solver.capacity.size.options import SizeOptions
-from solver.capacity.size.trial import Trial
-from solver.capacity.survive.answer import Wishes, answer
-from solver.capacity.survive.failures import too_few
-from solver.capacity.survive.options import SurviveOptions
-from solver.runtime.run_context import RunContext
+from kubestow.models.buffers.chunks import without_chunks
+from kubestow.models.catalogue.catalogue import Catalogue, Offer
+from kubestow.models.catalogue.nodes import node
+from kubestow.models.documents.placement import Placement
+from kubestow.models.documents.survival import Survival
+from kubestow.models.edits.binding import placed_as
+from kubestow.models.kube.objects import Node
+from kubestow.models.snapshot.snapshot import InputError
+from kubestow.solver.capacity.size.options import SizeOptions
+from kubestow.solver.capacity.size.trial import Trial
+from kubestow.solver.capacity.survive.answer import Wishes, answer
+from kubestow.solver.capacity.survive.failures import too_few
+from kubestow.solver.capacity.survive.options import SurviveOptions
+from kubestow.solver.runtime.run_context import RunContext
 
 #: Certificates, each with what the last one lacked.
 ROUNDS = 4

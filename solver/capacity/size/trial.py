@@ -8,19 +8,19 @@ from itertools import islice
 
 import numpy as np
 
-from models.catalogue.catalogue import Offer
-from models.cluster.cluster import Cluster, Ints
-from models.cluster.compile import compile_cluster
-from models.kube.objects import pod_key
-from models.snapshot.scope import select
-from models.workloads.expand import Expansion
-from solver import rules
-from solver.bind_order.order import most_in_order
-from solver.capacity.size.world import World
-from solver.objective.preferences import Objective
-from solver.placed_tiers import Answer, PlacedSearch
-from solver.rules.eligibility import possible
-from solver.runtime.run_context import RunContext
+from kubestow.models.catalogue.catalogue import Offer
+from kubestow.models.cluster.cluster import Cluster, Ints
+from kubestow.models.cluster.compile import compile_cluster
+from kubestow.models.kube.objects import pod_key
+from kubestow.models.snapshot.scope import select
+from kubestow.models.workloads.expand import Expansion
+from kubestow.solver import rules
+from kubestow.solver.bind_order.order import most_in_order
+from kubestow.solver.capacity.size.world import World
+from kubestow.solver.objective.preferences import Objective
+from kubestow.solver.placed_tiers import Answer, PlacedSearch
+from kubestow.solver.rules.eligibility import possible
+from kubestow.solver.runtime.run_context import RunContext
 
 
 @dataclass
@@ -77,7 +77,7 @@ class _Started(PlacedSearch):
         counts, found = most_in_order(self.cluster, self.start, {}, seed=self.options.seed)
         if found.sequence is None:
             return super()._construct(bounds)
-        from solver.construction.greedy import complete
+        from kubestow.solver.construction.greedy import complete
 
         counts, sequence = complete(self.cluster, self.limits, counts, found.sequence)
         return Answer(counts, sequence, bounds, "greedy", interrupted=self.stop.is_set())

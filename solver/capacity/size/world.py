@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 import msgspec
 
-from models.catalogue.catalogue import Offer
-from models.documents.placement import Edits
-from models.edits.edits import apply
-from models.snapshot.snapshot import Snapshot
-from models.workloads.expand import Expansion
-from solver.capacity.size.options import SizeOptions
+from kubestow.models.catalogue.catalogue import Offer
+from kubestow.models.documents.placement import Edits
+from kubestow.models.edits.edits import apply
+from kubestow.models.snapshot.snapshot import Snapshot
+from kubestow.models.workloads.expand import Expansion
+from kubestow.solver.capacity.size.options import SizeOptions
 
 #: Labels of nodes that run the control plane: they stay whatever is built anew.
 _ROLES = tuple(f"node-role.kubernetes.io/{role}" for role in ("control-plane", "master", "controlplane"))

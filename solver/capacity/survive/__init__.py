@@ -1,4 +1,4 @@
 """What comes back when nodes or domains fail.
 
-Enter at :mod:`solver.capacity.survive.survive`. It may import everything of the solver but the other questions of capacity.
+Enter at :mod:`kubestow.solver.capacity.survive.survive`. It may import everything of the solver but the other questions of capacity.
 """

@@ -6,28 +6,28 @@ import threading
 import time
 from dataclasses import dataclass, replace
 
-from checker.capacity.survival import headroom_faults
-from checker.violation import insist
-from models.catalogue.catalogue import Catalogue
-from models.documents.placement import Placement
-from models.documents.survival import Survival, SurvivalRemedy
-from models.edits.binding import placed_as
-from models.snapshot.scope import select
-from models.snapshot.snapshot import Snapshot
-from solver.capacity.buffers.states import SHORT
-from solver.capacity.survive.buffers import after_failures
-from solver.capacity.survive.consequences import Stakes
-from solver.capacity.survive.failures import domains
-from solver.capacity.survive.offers import offers
-from solver.capacity.survive.options import SurviveOptions
-from solver.capacity.survive.remedy import find
-from solver.capacity.survive.survive import survive
-from solver.executors.pool import Pool
-from solver.runtime.deadline import Deadline
-from solver.runtime.options import OnProgress, Options
-from solver.runtime.progress_trace import ProgressReporter
-from solver.runtime.run_context import RunContext
-from solver.solve import place
+from kubestow.checker.capacity.survival import headroom_faults
+from kubestow.checker.violation import insist
+from kubestow.models.catalogue.catalogue import Catalogue
+from kubestow.models.documents.placement import Placement
+from kubestow.models.documents.survival import Survival, SurvivalRemedy
+from kubestow.models.edits.binding import placed_as
+from kubestow.models.snapshot.scope import select
+from kubestow.models.snapshot.snapshot import Snapshot
+from kubestow.solver.capacity.buffers.states import SHORT
+from kubestow.solver.capacity.survive.buffers import after_failures
+from kubestow.solver.capacity.survive.consequences import Stakes
+from kubestow.solver.capacity.survive.failures import domains
+from kubestow.solver.capacity.survive.offers import offers
+from kubestow.solver.capacity.survive.options import SurviveOptions
+from kubestow.solver.capacity.survive.remedy import find
+from kubestow.solver.capacity.survive.survive import survive
+from kubestow.solver.executors.pool import Pool
+from kubestow.solver.runtime.deadline import Deadline
+from kubestow.solver.runtime.options import OnProgress, Options
+from kubestow.solver.runtime.progress_trace import ProgressReporter
+from kubestow.solver.runtime.run_context import RunContext
+from kubestow.solver.solve import place
 
 #: The share of the time limit for the certificate where a remedy is looked for after it, and where not.
 _CERTIFICATE, _ALONE = 0.6, 0.9

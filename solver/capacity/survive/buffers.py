@@ -8,18 +8,18 @@ from itertools import combinations
 from math import comb
 from typing import Final
 
-from models.buffers.chunks import buffer_of, with_chunks
-from models.documents.headroom import Headroom
-from models.documents.survival import Scenario
-from models.snapshot.snapshot import Snapshot
-from solver.capacity.buffers.headroom import Reader
-from solver.capacity.buffers.states import LOOK, SHORT, STATE_FRACTION, in_state, undone
-from solver.capacity.survive.failures import after, domains
-from solver.capacity.survive.instance import Instance
-from solver.capacity.survive.options import SurviveOptions
-from solver.explain.undecided import is_undecided
-from solver.runtime.options import Options
-from solver.runtime.run_context import RunContext
+from kubestow.models.buffers.chunks import buffer_of, with_chunks
+from kubestow.models.documents.headroom import Headroom
+from kubestow.models.documents.survival import Scenario
+from kubestow.models.snapshot.snapshot import Snapshot
+from kubestow.solver.capacity.buffers.headroom import Reader
+from kubestow.solver.capacity.buffers.states import LOOK, SHORT, STATE_FRACTION, in_state, undone
+from kubestow.solver.capacity.survive.failures import after, domains
+from kubestow.solver.capacity.survive.instance import Instance
+from kubestow.solver.capacity.survive.options import SurviveOptions
+from kubestow.solver.explain.undecided import is_undecided
+from kubestow.solver.runtime.options import Options
+from kubestow.solver.runtime.run_context import RunContext
 
 #: Failures beyond which the rest is left out, ...
 MAX_FAILURES: Final = 2_000

@@ -6,18 +6,18 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from models.cluster.compile import compile_cluster
-from models.documents.placement import Cause
-from models.kube.objects import pod_key
-from models.snapshot.scope import select
-from models.snapshot.snapshot import Snapshot
-from solver.capacity.survive.decide import Verdict
-from solver.capacity.survive.failures import after
-from solver.capacity.survive.options import SurviveOptions
-from solver.capacity.survive.search import Failed, FailureSearch, Found
-from solver.explain.placed_pods import placed_in
-from solver.explain.unplaced import left_of, remedied
-from solver.runtime.run_context import RunContext
+from kubestow.models.cluster.compile import compile_cluster
+from kubestow.models.documents.placement import Cause
+from kubestow.models.kube.objects import pod_key
+from kubestow.models.snapshot.scope import select
+from kubestow.models.snapshot.snapshot import Snapshot
+from kubestow.solver.capacity.survive.decide import Verdict
+from kubestow.solver.capacity.survive.failures import after
+from kubestow.solver.capacity.survive.options import SurviveOptions
+from kubestow.solver.capacity.survive.search import Failed, FailureSearch, Found
+from kubestow.solver.explain.placed_pods import placed_in
+from kubestow.solver.explain.unplaced import left_of, remedied
+from kubestow.solver.runtime.run_context import RunContext
 
 #: Counterexamples that are explained, the worst first, ...
 EXPLAINED: Final = 5
@@ -51,8 +51,8 @@ def _cause(
     """Return a minimal cause for the first kind of pods that stay pending: without the others that come back if it holds without them,
     else with these where they were placed; None if none was found in time. ``contexts``: for it, and for the ways out, if they are
     asked for; these always count the others."""
-    from solver.explain.conflict.minimal_conflict import minimal_cause  # takes ortools, which takes long to import
-    from solver.explain.conflict.placement_question import PlacementQuestion
+    from kubestow.solver.explain.conflict.minimal_conflict import minimal_cause  # takes ortools, which takes long to import
+    from kubestow.solver.explain.conflict.placement_question import PlacementQuestion
 
     context, ways = contexts
     options = context.options

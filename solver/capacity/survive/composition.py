@@ -23,14 +23,14 @@ from typing import Final
 
 import numpy as np
 
-from models.cluster.cluster import Ints, PodClass
-from models.documents.placement import Assignment
-from models.kube.selectors import Bools
-from solver.capacity.survive.decide import Verdict
-from solver.capacity.survive.instance import Instance
-from solver.rules.eligibility import demand_with_slots, room_with_slots
-from solver.rules.inter_pod_affinity import InterPodAffinity
-from solver.rules.pod_topology_spread import PodTopologySpread
+from kubestow.models.cluster.cluster import Ints, PodClass
+from kubestow.models.documents.placement import Assignment
+from kubestow.models.kube.selectors import Bools
+from kubestow.solver.capacity.survive.decide import Verdict
+from kubestow.solver.capacity.survive.instance import Instance
+from kubestow.solver.rules.eligibility import demand_with_slots, room_with_slots
+from kubestow.solver.rules.inter_pod_affinity import InterPodAffinity
+from kubestow.solver.rules.pod_topology_spread import PodTopologySpread
 
 #: Choices of placements that are looked at for one failure, and how many of them are put to the test of rules.
 WAYS: Final = 8

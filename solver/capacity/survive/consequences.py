@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from math import comb
 from typing import Final, Literal
 
-from models.disruption.pod_disruption_budgets import budgets, is_healthy
-from models.documents.survival import Consequence, Exposure
-from models.kube.lenient_decode import some
-from models.kube.objects import Pod, controller_of, is_terminal, is_terminating, pod_key
-from models.snapshot.scope import is_mirror
-from models.snapshot.snapshot import Snapshot
-from models.workloads.ownership import named
-from solver.capacity.survive.failures import is_bare
+from kubestow.models.disruption.pod_disruption_budgets import budgets, is_healthy
+from kubestow.models.documents.survival import Consequence, Exposure
+from kubestow.models.kube.lenient_decode import some
+from kubestow.models.kube.objects import Pod, controller_of, is_terminal, is_terminating, pod_key
+from kubestow.models.snapshot.scope import is_mirror
+from kubestow.models.snapshot.snapshot import Snapshot
+from kubestow.models.workloads.ownership import named
+from kubestow.solver.capacity.survive.failures import is_bare
 
 #: A StatefulSet of fewer pods has no majority that outlives one of them.
 _QUORUM: Final = 3

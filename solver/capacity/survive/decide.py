@@ -8,23 +8,23 @@ from typing import Literal
 
 import numpy as np
 
-from models.cluster.cluster import Cluster, Ints
-from models.cluster.compile import compile_cluster
-from models.documents import placement as doc
-from models.documents.policy import Policy, without_preferences
-from models.kube.objects import pod_key
-from models.snapshot.scope import select
-from models.snapshot.snapshot import Snapshot
-from solver import rules
-from solver.capacity.survive.failures import after
-from solver.capacity.survive.options import SurviveOptions
-from solver.construction.greedy import construct
-from solver.objective.preferences import Objective
-from solver.placed_tiers import Answer, PlacedSearch
-from solver.rules.eligibility import demand_with_slots, fits, possible, room_with_slots
-from solver.runtime.options import Options
-from solver.runtime.run_context import RunContext
-from solver.solve import assignments_of
+from kubestow.models.cluster.cluster import Cluster, Ints
+from kubestow.models.cluster.compile import compile_cluster
+from kubestow.models.documents import placement as doc
+from kubestow.models.documents.policy import Policy, without_preferences
+from kubestow.models.kube.objects import pod_key
+from kubestow.models.snapshot.scope import select
+from kubestow.models.snapshot.snapshot import Snapshot
+from kubestow.solver import rules
+from kubestow.solver.capacity.survive.failures import after
+from kubestow.solver.capacity.survive.options import SurviveOptions
+from kubestow.solver.construction.greedy import construct
+from kubestow.solver.objective.preferences import Objective
+from kubestow.solver.placed_tiers import Answer, PlacedSearch
+from kubestow.solver.rules.eligibility import demand_with_slots, fits, possible, room_with_slots
+from kubestow.solver.runtime.options import Options
+from kubestow.solver.runtime.run_context import RunContext
+from kubestow.solver.solve import assignments_of
 
 By = Literal["nothing", "bound", "composition", "search", "solver"]
 

@@ -7,11 +7,11 @@ from itertools import combinations
 
 import numpy as np
 
-from models.cluster.cluster import Cluster, Ints
-from models.cluster.storage import migrated_volumes
-from solver import rules
-from solver.capacity.survive.instance import Instance
-from solver.rules.volumes import VolumeBinding, VolumeZone
+from kubestow.models.cluster.cluster import Cluster, Ints
+from kubestow.models.cluster.storage import migrated_volumes
+from kubestow.solver import rules
+from kubestow.solver.capacity.survive.instance import Instance
+from kubestow.solver.rules.volumes import VolumeBinding, VolumeZone
 
 
 def group(instance: Instance, nodes: Mapping[str, Sequence[str]], at_once: int) -> dict[tuple[str, ...], list[tuple[str, ...]]]:

@@ -9,13 +9,13 @@ from typing import Final
 
 import msgspec
 
-from models.edits import nodes as edits_nodes
-from models.kube import objects
-from models.kube.lenient_decode import shorten
-from models.snapshot.scope import is_replicated
-from models.snapshot.snapshot import InputError, Snapshot
-from models.workloads.daemon_sets import is_daemon
-from solver.capacity.survive.options import SurviveOptions
+from kubestow.models.edits import nodes as edits_nodes
+from kubestow.models.kube import objects
+from kubestow.models.kube.lenient_decode import shorten
+from kubestow.models.snapshot.scope import is_replicated
+from kubestow.models.snapshot.snapshot import InputError, Snapshot
+from kubestow.models.workloads.daemon_sets import is_daemon
+from kubestow.solver.capacity.survive.options import SurviveOptions
 
 #: More combinations than this are never looked at, whatever the time.
 MOST: Final = 1_000_000

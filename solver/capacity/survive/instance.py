@@ -12,17 +12,17 @@ from typing import Final
 
 import numpy as np
 
-from models.cluster.cluster import Cluster, FixedTerm, Ints, PlacedPods, PodClass
-from models.cluster.compile import compile_cluster
-from models.kube.objects import Pod, pod_key
-from models.kube.pod_spec import SELECTED_NODE, claim_keys
-from models.kube.selectors import Bools
-from models.snapshot.scope import Scope, select
-from models.snapshot.snapshot import Snapshot
-from solver.capacity.survive.decide import compiled, hard
-from solver.capacity.survive.failures import after, is_bare
-from solver.capacity.survive.options import SurviveOptions
-from solver.runtime.options import Options
+from kubestow.models.cluster.cluster import Cluster, FixedTerm, Ints, PlacedPods, PodClass
+from kubestow.models.cluster.compile import compile_cluster
+from kubestow.models.kube.objects import Pod, pod_key
+from kubestow.models.kube.pod_spec import SELECTED_NODE, claim_keys
+from kubestow.models.kube.selectors import Bools
+from kubestow.models.snapshot.scope import Scope, select
+from kubestow.models.snapshot.snapshot import Snapshot
+from kubestow.solver.capacity.survive.decide import compiled, hard
+from kubestow.solver.capacity.survive.failures import after, is_bare
+from kubestow.solver.capacity.survive.options import SurviveOptions
+from kubestow.solver.runtime.options import Options
 
 _NONE: Final[tuple[int, ...]] = ()
 
@@ -92,7 +92,7 @@ class Instance:
 
     def _odd(self) -> set[int]:
         """Return twins that belong to gangs."""
-        from models.gangs import markers
+        from kubestow.models.gangs import markers
 
         found = markers.members(self._both.pods, self._twin)
         return {i for members in found.values() for i in members}

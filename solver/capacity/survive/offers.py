@@ -9,19 +9,19 @@ from typing import Final
 import msgspec
 import numpy as np
 
-from models.catalogue.catalogue import Catalogue
-from models.cluster.cluster import Cluster
-from models.documents.catalogue import Shape
-from models.documents.placement import Edits
-from models.documents.survival import Survival
-from models.edits.edits import apply
-from models.kube.objects import pod_key
-from models.snapshot.snapshot import Snapshot
-from solver.capacity.survive.options import ZONE_KEY, SurviveOptions
-from solver.explain.conflict.placement_question import PlacementQuestion
-from solver.explain.remedy.add_nodes import HOSTNAME, shapes
-from solver.rules.node_static import NodeAffinity, TaintToleration
-from solver.runtime.run_context import RunContext
+from kubestow.models.catalogue.catalogue import Catalogue
+from kubestow.models.cluster.cluster import Cluster
+from kubestow.models.documents.catalogue import Shape
+from kubestow.models.documents.placement import Edits
+from kubestow.models.documents.survival import Survival
+from kubestow.models.edits.edits import apply
+from kubestow.models.kube.objects import pod_key
+from kubestow.models.snapshot.snapshot import Snapshot
+from kubestow.solver.capacity.survive.options import ZONE_KEY, SurviveOptions
+from kubestow.solver.explain.conflict.placement_question import PlacementQuestion
+from kubestow.solver.explain.remedy.add_nodes import HOSTNAME, shapes
+from kubestow.solver.rules.node_static import NodeAffinity, TaintToleration
+from kubestow.solver.runtime.run_context import RunContext
 
 #: Kinds of nodes that are tried.
 _KINDS: Final = 24

@@ -15,24 +15,24 @@ import msgspec
 import numpy as np
 from ortools.sat.python import cp_model
 
-from models.cluster.cluster import Cluster, Ints
-from models.cluster.compile import compile_cluster
-from models.kube.objects import pod_key
-from models.snapshot.scope import select
-from models.snapshot.snapshot import Snapshot
-from solver import rules
-from solver.bind_order.order import find_order
-from solver.capacity.survive.decide import Verdict, hard, verdict_of
-from solver.capacity.survive.failures import After, after
-from solver.capacity.survive.options import SurviveOptions
-from solver.cpsat.model import PlacementModel
-from solver.cpsat.run import CpSat
-from solver.explain.conflict.placement_question import PlacementQuestion
-from solver.explain.remedy.preempt import encode, holders, weights_of
-from solver.explain.remedy.victims import EvictionProblem, candidates, eviction_problem
-from solver.placed_tiers import Answer
-from solver.rules.eligibility import fits, possible
-from solver.runtime.run_context import RunContext
+from kubestow.models.cluster.cluster import Cluster, Ints
+from kubestow.models.cluster.compile import compile_cluster
+from kubestow.models.kube.objects import pod_key
+from kubestow.models.snapshot.scope import select
+from kubestow.models.snapshot.snapshot import Snapshot
+from kubestow.solver import rules
+from kubestow.solver.bind_order.order import find_order
+from kubestow.solver.capacity.survive.decide import Verdict, hard, verdict_of
+from kubestow.solver.capacity.survive.failures import After, after
+from kubestow.solver.capacity.survive.options import SurviveOptions
+from kubestow.solver.cpsat.model import PlacementModel
+from kubestow.solver.cpsat.run import CpSat
+from kubestow.solver.explain.conflict.placement_question import PlacementQuestion
+from kubestow.solver.explain.remedy.preempt import encode, holders, weights_of
+from kubestow.solver.explain.remedy.victims import EvictionProblem, candidates, eviction_problem
+from kubestow.solver.placed_tiers import Answer
+from kubestow.solver.rules.eligibility import fits, possible
+from kubestow.solver.runtime.run_context import RunContext
 
 #: Placements without a bind order that are cut off before the failure stays open.
 CUTS: Final = 20

@@ -15,21 +15,21 @@ from functools import partial
 from itertools import chain
 from typing import Final
 
-from models.catalogue import money
-from models.catalogue.catalogue import Catalogue
-from models.documents.survival import Survival, SurvivalRemedy
-from models.edits.edits import apply
-from models.snapshot.snapshot import Snapshot
-from solver.capacity.survive.decide import Verdict, hard
-from solver.capacity.survive.failures import after, domains
-from solver.capacity.survive.offers import Offer, Room, edits_of, one_of_each, room
-from solver.capacity.survive.options import ZONE, SurviveOptions
-from solver.capacity.survive.search import Failed, FailureSearch
-from solver.capacity.survive.survive import survive
-from solver.executors.pool import Pool
-from solver.explain.conflict.placement_question import PlacementQuestion
-from solver.explain.remedy.smallest_working import least
-from solver.runtime.run_context import RunContext
+from kubestow.models.catalogue import money
+from kubestow.models.catalogue.catalogue import Catalogue
+from kubestow.models.documents.survival import Survival, SurvivalRemedy
+from kubestow.models.edits.edits import apply
+from kubestow.models.snapshot.snapshot import Snapshot
+from kubestow.solver.capacity.survive.decide import Verdict, hard
+from kubestow.solver.capacity.survive.failures import after, domains
+from kubestow.solver.capacity.survive.offers import Offer, Room, edits_of, one_of_each, room
+from kubestow.solver.capacity.survive.options import ZONE, SurviveOptions
+from kubestow.solver.capacity.survive.search import Failed, FailureSearch
+from kubestow.solver.capacity.survive.survive import survive
+from kubestow.solver.executors.pool import Pool
+from kubestow.solver.explain.conflict.placement_question import PlacementQuestion
+from kubestow.solver.explain.remedy.smallest_working import least
+from kubestow.solver.runtime.run_context import RunContext
 
 #: Failures decided, and certificates run, at most: what ends a run that no clock ends.
 _DECISIONS: Final = 2_000
@@ -167,7 +167,7 @@ class _Search:
             world, part = self._world(counts), self._part(_ONE)
             verdict = world.decide(failed, part)
             if self.asked.preemption and not verdict.survives:
-                from solver.capacity.survive.preemption import decide_preempting
+                from kubestow.solver.capacity.survive.preemption import decide_preempting
 
                 verdict = decide_preempting(world.snapshot, world.gone(failed), self.asked, verdict, part)
             self._verdicts[key] = verdict

@@ -7,16 +7,16 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final, Literal
 
-from models.kube.objects import pod_key
-from models.snapshot.snapshot import Snapshot
-from solver.capacity.survive.composition import Composition
-from solver.capacity.survive.decide import Verdict, decide
-from solver.capacity.survive.equal_failures import group
-from solver.capacity.survive.instance import Instance
-from solver.capacity.survive.options import SurviveOptions
-from solver.executors.pool import Pool, Question
-from solver.runtime.options import Options
-from solver.runtime.run_context import RunContext
+from kubestow.models.kube.objects import pod_key
+from kubestow.models.snapshot.snapshot import Snapshot
+from kubestow.solver.capacity.survive.composition import Composition
+from kubestow.solver.capacity.survive.decide import Verdict, decide
+from kubestow.solver.capacity.survive.equal_failures import group
+from kubestow.solver.capacity.survive.instance import Instance
+from kubestow.solver.capacity.survive.options import SurviveOptions
+from kubestow.solver.executors.pool import Pool, Question
+from kubestow.solver.runtime.options import Options
+from kubestow.solver.runtime.run_context import RunContext
 
 Failed = tuple[str, ...]
 #: Counterexamples, the worst first, for which it is sought how many pods come back at most.
@@ -57,8 +57,8 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A failure to be decided. ``how``: ``quick``, ``even`` as of :func:`solver.capacity.survive.decide.decide`; by a whole search; or with
-    preemption, where ``before`` is what is known without it. ``seconds``: that it may take, None: as many as it takes."""
+    """A failure to be decided. ``how``: ``quick``, ``even`` as of :func:`kubestow.solver.capacity.survive.decide.decide`; by a whole
+    search; or with preemption, where ``before`` is what is known without it. ``seconds``: that it may take, None: as many as it takes."""
 
     failed: Failed
     how: Literal["quick", "even", "whole", "preempting"]
@@ -97,7 +97,8 @@ class FailureSearch:
         return [name for domain in failed for name in self.nodes[domain]]
 
     def decide(self, failed: Failed, context: RunContext, *, quick: bool = False, even: bool = False) -> Verdict:
-        """Decide one failure, whatever is known of others; ``quick``, ``even``: as of :func:`solver.capacity.survive.decide.decide`."""
+        """Decide one failure, whatever is known of others; ``quick``, ``even``: as of
+        :func:`kubestow.solver.capacity.survive.decide.decide`."""
         gone = self.gone(failed)
         cluster = self.instance.left(gone)
         keys = self._keys if cluster.snapshot is self.instance.cluster.snapshot else ()
@@ -107,7 +108,7 @@ class FailureSearch:
         """Decide one failure within its own time, here or in a worker."""
         context = self.context.part(part.seconds)
         if part.how == "preempting":
-            from solver.capacity.survive.preemption import decide_preempting
+            from kubestow.solver.capacity.survive.preemption import decide_preempting
 
             assert part.before is not None
             return decide_preempting(self.snapshot, self.gone(part.failed), self.asked, part.before, context)

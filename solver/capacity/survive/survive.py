@@ -10,25 +10,25 @@ from typing import Final
 
 import msgspec
 
-from checker.capacity.survival import Judge, check_survival
-from checker.violation import Violation, insist
-from models.cluster import unmodelled
-from models.documents import placement as doc
-from models.documents import survival as docs
-from models.documents.policy import DEFAULT
-from models.kube.objects import pod_key
-from models.snapshot.scope import select
-from models.snapshot.snapshot import Snapshot
-from solver.capacity.survive.causes import explain
-from solver.capacity.survive.decide import Verdict
-from solver.capacity.survive.failures import domains
-from solver.capacity.survive.options import SurviveOptions
-from solver.capacity.survive.search import Failed, FailureSearch, Found
-from solver.executors.pool import Pool, Question
-from solver.runtime.deadline import Deadline
-from solver.runtime.options import OnProgress, Options
-from solver.runtime.progress_trace import ProgressReporter
-from solver.runtime.run_context import RunContext
+from kubestow.checker.capacity.survival import Judge, check_survival
+from kubestow.checker.violation import Violation, insist
+from kubestow.models.cluster import unmodelled
+from kubestow.models.documents import placement as doc
+from kubestow.models.documents import survival as docs
+from kubestow.models.documents.policy import DEFAULT
+from kubestow.models.kube.objects import pod_key
+from kubestow.models.snapshot.scope import select
+from kubestow.models.snapshot.snapshot import Snapshot
+from kubestow.solver.capacity.survive.causes import explain
+from kubestow.solver.capacity.survive.decide import Verdict
+from kubestow.solver.capacity.survive.failures import domains
+from kubestow.solver.capacity.survive.options import SurviveOptions
+from kubestow.solver.capacity.survive.search import Failed, FailureSearch, Found
+from kubestow.solver.executors.pool import Pool, Question
+from kubestow.solver.runtime.deadline import Deadline
+from kubestow.solver.runtime.options import OnProgress, Options
+from kubestow.solver.runtime.progress_trace import ProgressReporter
+from kubestow.solver.runtime.run_context import RunContext
 
 #: The share of the time limit that is kept for the check.
 CHECKING: Final = 0.15

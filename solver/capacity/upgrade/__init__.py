@@ -1,4 +1,4 @@
 """A node-pool upgrade, wave by wave.
 
-Enter at :mod:`solver.capacity.upgrade.upgrade`. It may import everything of the solver but the other questions of capacity.
+Enter at :mod:`kubestow.solver.capacity.upgrade.upgrade`. It may import everything of the solver but the other questions of capacity.
 """

@@ -6,20 +6,20 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from models.disruption.pod_disruption_budgets import DisruptionBudget
-from models.documents.upgrade import Blocker
-from models.edits.upgrade import stays
-from models.kube import objects
-from models.kube.objects import Pod, pod_key
-from models.kube.pod_spec import claim_keys
-from solver.capacity.upgrade.course import Walk, open_, surging
-from solver.capacity.upgrade.pool import Pool
-from solver.capacity.upgrade.state import PoolState
-from solver.explain.conflict.wording import amount
-from solver.rebalance.problem.problem import Step
-from solver.rules.base import Rule
-from solver.rules.inter_pod_affinity import InterPodAffinity
-from solver.rules.volumes import VolumeBinding
+from kubestow.models.disruption.pod_disruption_budgets import DisruptionBudget
+from kubestow.models.documents.upgrade import Blocker
+from kubestow.models.edits.upgrade import stays
+from kubestow.models.kube import objects
+from kubestow.models.kube.objects import Pod, pod_key
+from kubestow.models.kube.pod_spec import claim_keys
+from kubestow.solver.capacity.upgrade.course import Walk, open_, surging
+from kubestow.solver.capacity.upgrade.pool import Pool
+from kubestow.solver.capacity.upgrade.state import PoolState
+from kubestow.solver.explain.conflict.wording import amount
+from kubestow.solver.rebalance.problem.problem import Step
+from kubestow.solver.rules.base import Rule
+from kubestow.solver.rules.inter_pod_affinity import InterPodAffinity
+from kubestow.solver.rules.volumes import VolumeBinding
 
 _NO = {
     "do-not-disrupt": "an annotation of it forbids to disrupt it",

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from models.documents.headroom import Headroom
-from models.documents.upgrade import Upgrade
-from models.edits import nodes as edits_nodes
-from models.edits import upgrade as edits
-from models.snapshot.snapshot import Snapshot
-from solver.capacity.buffers.states import in_state, undone
-from solver.runtime.run_context import RunContext
+from kubestow.models.documents.headroom import Headroom
+from kubestow.models.documents.upgrade import Upgrade
+from kubestow.models.edits import nodes as edits_nodes
+from kubestow.models.edits import upgrade as edits
+from kubestow.models.snapshot.snapshot import Snapshot
+from kubestow.solver.capacity.buffers.states import in_state, undone
+from kubestow.solver.runtime.run_context import RunContext
 
 
 def in_waves(snapshot: Snapshot, upgrade: Upgrade, context: RunContext) -> tuple[list[Headroom] | None, list[str]]:

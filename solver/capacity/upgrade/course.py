@@ -8,11 +8,11 @@ from itertools import islice
 
 import numpy as np
 
-from models.cluster.cluster import Ints
-from models.kube.selectors import Bools
-from solver.capacity.upgrade.pool import Pool
-from solver.capacity.upgrade.state import PoolState
-from solver.rebalance.problem.problem import Step
+from kubestow.models.cluster.cluster import Ints
+from kubestow.models.kube.selectors import Bools
+from kubestow.solver.capacity.upgrade.pool import Pool
+from kubestow.solver.capacity.upgrade.state import PoolState
+from kubestow.solver.rebalance.problem.problem import Step
 
 #: Finds steps that empty a node where pod by pod none were found; None: none.
 Packer = Callable[[PoolState, int], list[Step] | None]

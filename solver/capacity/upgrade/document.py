@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from models.cluster import unmodelled
-from models.documents import placement as doc
-from models.documents.policy import DEFAULT
-from models.documents.upgrade import Blocker, Upgrade, UpgradeWave
-from models.edits.upgrade import stays
-from models.kube import objects
-from models.snapshot.scope import select
-from models.snapshot.snapshot import Snapshot
-from solver.capacity.upgrade.course import Course
-from solver.capacity.upgrade.pool import Pool, UpgradeOptions
-from solver.rebalance.named_moves import name_moves
-from solver.rebalance.problem.problem import Step
-from solver.rules.base import Rule
+from kubestow.models.cluster import unmodelled
+from kubestow.models.documents import placement as doc
+from kubestow.models.documents.policy import DEFAULT
+from kubestow.models.documents.upgrade import Blocker, Upgrade, UpgradeWave
+from kubestow.models.edits.upgrade import stays
+from kubestow.models.kube import objects
+from kubestow.models.snapshot.scope import select
+from kubestow.models.snapshot.snapshot import Snapshot
+from kubestow.solver.capacity.upgrade.course import Course
+from kubestow.solver.capacity.upgrade.pool import Pool, UpgradeOptions
+from kubestow.solver.rebalance.named_moves import name_moves
+from kubestow.solver.rebalance.problem.problem import Step
+from kubestow.solver.rules.base import Rule
 
 #: Names that a note lists.
 LISTED = 3

@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from solver.capacity.upgrade.course import Course, WaveDraft, open_, preference, surging
-from solver.capacity.upgrade.state import PoolState
-from solver.rebalance.problem.problem import Step
+from kubestow.solver.capacity.upgrade.course import Course, WaveDraft, open_, preference, surging
+from kubestow.solver.capacity.upgrade.state import PoolState
+from kubestow.solver.rebalance.problem.problem import Step
 
 #: States that are looked at before giving up.
 STATES = 10_000

@@ -8,13 +8,13 @@ from math import gcd
 import numpy as np
 from ortools.sat.python import cp_model
 
-from models.cluster.cluster import Ints
-from models.kube.selectors import Bools
-from solver.capacity.upgrade.state import PoolState
-from solver.cpsat.run import CpSat
-from solver.rebalance.problem.problem import Step
-from solver.rules.eligibility import demand_with_slots, room_with_slots
-from solver.runtime.run_context import RunContext
+from kubestow.models.cluster.cluster import Ints
+from kubestow.models.kube.selectors import Bools
+from kubestow.solver.capacity.upgrade.state import PoolState
+from kubestow.solver.cpsat.run import CpSat
+from kubestow.solver.rebalance.problem.problem import Step
+from kubestow.solver.rules.eligibility import demand_with_slots, room_with_slots
+from kubestow.solver.runtime.run_context import RunContext
 
 #: Seconds of one question, and (class, node) pairs up to which one is asked.
 SECONDS = 5.0

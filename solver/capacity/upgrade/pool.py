@@ -11,24 +11,24 @@ from typing import Any
 
 import numpy as np
 
-from models.disruption.node_selection import pool
-from models.disruption.pod_disruption_budgets import budgets
-from models.documents.rebalance_plan import Limits
-from models.documents.upgrade import NewNode
-from models.edits import upgrade as edits
-from models.kube.lenient_decode import shorten
-from models.kube.selectors import Bools
-from models.snapshot.snapshot import InputError, Snapshot
-from solver.rebalance.problem.options import PlanOptions
-from solver.rebalance.problem.problem import RebalanceProblem, read_problem
-from solver.runtime.options import Options
+from kubestow.models.disruption.node_selection import pool
+from kubestow.models.disruption.pod_disruption_budgets import budgets
+from kubestow.models.documents.rebalance_plan import Limits
+from kubestow.models.documents.upgrade import NewNode
+from kubestow.models.edits import upgrade as edits
+from kubestow.models.kube.lenient_decode import shorten
+from kubestow.models.kube.selectors import Bools
+from kubestow.models.snapshot.snapshot import InputError, Snapshot
+from kubestow.solver.rebalance.problem.options import PlanOptions
+from kubestow.solver.rebalance.problem.problem import RebalanceProblem, read_problem
+from kubestow.solver.runtime.options import Options
 
 
 @dataclass(frozen=True, slots=True)
 class UpgradeOptions:
     """What a node-pool upgrade is asked for. ``pool``: a label selector of nodes; ``max_unavailable``, ``surge``: a number of nodes, or a
     percentage of the pool (``10%``); ``by``: the label whose domains are upgraded one after the other; ``to``: what is changed in a Node
-    (:mod:`models.edits.upgrade`)."""
+    (:mod:`kubestow.models.edits.upgrade`)."""
 
     pool: str
     max_unavailable: str = "0"

@@ -9,19 +9,19 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from models.disruption.evictable import DO_NOT_DISRUPT
-from models.disruption.pod_disruption_budgets import DisruptionBudget, budgets, is_ready
-from models.documents.upgrade import Blocker
-from models.edits.binding import bound_as
-from models.kube import objects
-from models.kube.objects import Pod, pod_key
-from models.kube.pod_spec import claim_keys
-from models.kube.workload_objects import PodDisruptionBudget, PodDisruptionBudgetSpec
-from models.snapshot.scope import SAFE_TO_EVICT_ANNOTATION
-from models.snapshot.snapshot import Snapshot
-from solver import rules
-from solver.explain.conflict.placement_question import PlacementQuestion
-from solver.rules.eligibility import possible
+from kubestow.models.disruption.evictable import DO_NOT_DISRUPT
+from kubestow.models.disruption.pod_disruption_budgets import DisruptionBudget, budgets, is_ready
+from kubestow.models.documents.upgrade import Blocker
+from kubestow.models.edits.binding import bound_as
+from kubestow.models.kube import objects
+from kubestow.models.kube.objects import Pod, pod_key
+from kubestow.models.kube.pod_spec import claim_keys
+from kubestow.models.kube.workload_objects import PodDisruptionBudget, PodDisruptionBudgetSpec
+from kubestow.models.snapshot.scope import SAFE_TO_EVICT_ANNOTATION
+from kubestow.models.snapshot.snapshot import Snapshot
+from kubestow.solver import rules
+from kubestow.solver.explain.conflict.placement_question import PlacementQuestion
+from kubestow.solver.rules.eligibility import possible
 
 #: Changes that are tried in all: each takes another search.
 MAX_TRIALS = 24

@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from models.cluster.cluster import Ints, domain_sum
-from models.kube.objects import is_terminating
-from models.kube.selectors import Bools
-from solver.capacity.upgrade.pool import Pool
-from solver.rebalance.problem.problem import Step
-from solver.rebalance.problem.resident_rules import Providers
-from solver.rebalance.problem.state import PlanState
-from solver.rules.pod_topology_spread import Tally
+from kubestow.models.cluster.cluster import Ints, domain_sum
+from kubestow.models.kube.objects import is_terminating
+from kubestow.models.kube.selectors import Bools
+from kubestow.solver.capacity.upgrade.pool import Pool
+from kubestow.solver.rebalance.problem.problem import Step
+from kubestow.solver.rebalance.problem.resident_rules import Providers
+from kubestow.solver.rebalance.problem.state import PlanState
+from kubestow.solver.rules.pod_topology_spread import Tally
 
 
 @dataclass

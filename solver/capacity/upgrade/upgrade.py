@@ -9,24 +9,24 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from checker.capacity.upgrade import check_upgrade
-from checker.violation import insist
-from models.documents import placement as doc
-from models.documents.upgrade import Blocker, Upgrade
-from models.snapshot.snapshot import Snapshot
-from solver.capacity.upgrade import blockers, remedies
-from solver.capacity.upgrade.buffers import in_waves
-from solver.capacity.upgrade.course import Course, Walk, open_, orders, surging
-from solver.capacity.upgrade.document import document
-from solver.capacity.upgrade.exhaustive import Explorer
-from solver.capacity.upgrade.packing import Packing
-from solver.capacity.upgrade.pool import Pool, UpgradeOptions, read_pool
-from solver.capacity.upgrade.state import PoolState
-from solver.rollout.remedies import least
-from solver.runtime.deadline import Deadline
-from solver.runtime.options import OnProgress
-from solver.runtime.progress_trace import ProgressReporter
-from solver.runtime.run_context import RunContext
+from kubestow.checker.capacity.upgrade import check_upgrade
+from kubestow.checker.violation import insist
+from kubestow.models.documents import placement as doc
+from kubestow.models.documents.upgrade import Blocker, Upgrade
+from kubestow.models.snapshot.snapshot import Snapshot
+from kubestow.solver.capacity.upgrade import blockers, remedies
+from kubestow.solver.capacity.upgrade.buffers import in_waves
+from kubestow.solver.capacity.upgrade.course import Course, Walk, open_, orders, surging
+from kubestow.solver.capacity.upgrade.document import document
+from kubestow.solver.capacity.upgrade.exhaustive import Explorer
+from kubestow.solver.capacity.upgrade.packing import Packing
+from kubestow.solver.capacity.upgrade.pool import Pool, UpgradeOptions, read_pool
+from kubestow.solver.capacity.upgrade.state import PoolState
+from kubestow.solver.rollout.remedies import least
+from kubestow.solver.runtime.deadline import Deadline
+from kubestow.solver.runtime.options import OnProgress
+from kubestow.solver.runtime.progress_trace import ProgressReporter
+from kubestow.solver.runtime.run_context import RunContext
 
 #: Nodes and pods up to which every course is looked at, and the deterministic seconds that a state counts.
 NODES, PODS = 40, 150

@@ -6,15 +6,15 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from models.devices.demand import Demand
-from models.documents.placement import Fact
-from models.kube.selectors import Bools
-from solver import rules
-from solver.devices.shortage import claims_asked
-from solver.explain.conflict.remaining_nodes import RemainingNodes
-from solver.explain.conflict.wording import listed
-from solver.rules.dynamic_resources import DynamicResources
-from solver.rules.encodings.dynamic_resources import DeviceShortage, SharedClaim
+from kubestow.models.devices.demand import Demand
+from kubestow.models.documents.placement import Fact
+from kubestow.models.kube.selectors import Bools
+from kubestow.solver import rules
+from kubestow.solver.devices.shortage import claims_asked
+from kubestow.solver.explain.conflict.remaining_nodes import RemainingNodes
+from kubestow.solver.explain.conflict.wording import listed
+from kubestow.solver.rules.dynamic_resources import DynamicResources
+from kubestow.solver.rules.encodings.dynamic_resources import DeviceShortage, SharedClaim
 
 
 def device_words(fact: Fact, view: RemainingNodes, topic: object, classes: Sequence[int], nodes: tuple[Bools, Bools]) -> str:

@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 from ortools.sat.python import cp_model
 
-from models.cluster.cluster import Cluster, Ids
-from models.kube.selectors import Bools
-from solver.cpsat.cells import Cells
-from solver.cpsat.model import PlacementModel
-from solver.rules.base import Rule
-from solver.rules.node_resources_fit import NodeResourcesFit
+from kubestow.models.cluster.cluster import Cluster, Ids
+from kubestow.models.kube.selectors import Bools
+from kubestow.solver.cpsat.cells import Cells
+from kubestow.solver.cpsat.model import PlacementModel
+from kubestow.solver.rules.base import Rule
+from kubestow.solver.rules.node_resources_fit import NodeResourcesFit
 
 #: Domains of a topology key beyond which facts are not told apart by them.
 MOST_DOMAINS = 64

@@ -1,7 +1,7 @@
 """Why pods cannot be placed together: a smallest set of rules and capacities that together make it impossible.
 
-The facts of the model (solver.explain.conflict.fact_model) are first taken in coarse groups; a core by CP-SAT's assumptions, where one is
-found quickly, and deletion leave a smallest set of them, whose members are then split (by workload, term, claim and port, at last by
+The facts of the model (kubestow.solver.explain.conflict.fact_model) are first taken in coarse groups; a core by CP-SAT's assumptions, where
+one is found quickly, and deletion leave a smallest set of them, whose members are then split (by workload, term, claim and port, at last by
 topology domain) and reduced again, as far as the set stays readable.
 """
 
@@ -12,21 +12,21 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from models.cluster.cluster import Affinity, AffinityTerm, Spread
-from models.documents.placement import Cause, Fact
-from models.kube.objects import pod_key
-from models.workloads.ownership import Owners
-from solver import rules
-from solver.explain.conflict.fact_model import FactEncoding, Tag
-from solver.explain.conflict.placement_question import PlacementQuestion
-from solver.explain.conflict.sentences import facts
-from solver.explain.conflict.subset_check import SubsetCheck
-from solver.explain.conflict.wording import listed
-from solver.explain.undecided import is_undecided
-from solver.rules.gang_scheduling import GangScheduling
-from solver.rules.inter_pod_affinity import InterPodAffinity
-from solver.rules.node_resources_fit import NodeResourcesFit
-from solver.runtime.run_context import RunContext
+from kubestow.models.cluster.cluster import Affinity, AffinityTerm, Spread
+from kubestow.models.documents.placement import Cause, Fact
+from kubestow.models.kube.objects import pod_key
+from kubestow.models.workloads.ownership import Owners
+from kubestow.solver import rules
+from kubestow.solver.explain.conflict.fact_model import FactEncoding, Tag
+from kubestow.solver.explain.conflict.placement_question import PlacementQuestion
+from kubestow.solver.explain.conflict.sentences import facts
+from kubestow.solver.explain.conflict.subset_check import SubsetCheck
+from kubestow.solver.explain.conflict.wording import listed
+from kubestow.solver.explain.undecided import is_undecided
+from kubestow.solver.rules.gang_scheduling import GangScheduling
+from kubestow.solver.rules.inter_pod_affinity import InterPodAffinity
+from kubestow.solver.rules.node_resources_fit import NodeResourcesFit
+from kubestow.solver.runtime.run_context import RunContext
 
 #: Facts of one cause at most, unless they cannot be told in coarser ones.
 READABLE = 20

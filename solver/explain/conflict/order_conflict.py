@@ -9,17 +9,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from models.cluster.cluster import Cluster
-from models.documents.placement import Cause, Fact
-from models.kube.objects import pod_key
-from solver import rules
-from solver.bind_order.order import Sequence_
-from solver.explain.conflict.placement_question import PlacementQuestion, in_some_order
-from solver.explain.conflict.wording import listed
-from solver.rules.base import Rule
-from solver.rules.dynamic_resources import DynamicResources
-from solver.rules.placement_model import build_model
-from solver.runtime.run_context import RunContext
+from kubestow.models.cluster.cluster import Cluster
+from kubestow.models.documents.placement import Cause, Fact
+from kubestow.models.kube.objects import pod_key
+from kubestow.solver import rules
+from kubestow.solver.bind_order.order import Sequence_
+from kubestow.solver.explain.conflict.placement_question import PlacementQuestion, in_some_order
+from kubestow.solver.explain.conflict.wording import listed
+from kubestow.solver.rules.base import Rule
+from kubestow.solver.rules.dynamic_resources import DynamicResources
+from kubestow.solver.rules.placement_model import build_model
+from kubestow.solver.runtime.run_context import RunContext
 
 #: Pods to bind at most before the cause is left open.
 MAX_PODS = 64

@@ -9,19 +9,19 @@ from typing import Final, NamedTuple
 
 from ortools.sat.python import cp_model
 
-from models.catalogue.catalogue import Catalogue
-from models.cluster.cluster import Cluster, Ints
-from models.cluster.compile import compile_cluster
-from models.documents.policy import DEFAULT, Policy
-from models.kube.objects import is_terminal, pod_key
-from models.snapshot.scope import Scope
-from models.snapshot.snapshot import Snapshot
-from solver import rules
-from solver.bind_order.order import Sequence_, find_order
-from solver.cpsat.model import PlacementModel
-from solver.cpsat.run import CpSat
-from solver.rules.placement_model import build_model
-from solver.runtime.run_context import RunContext
+from kubestow.models.catalogue.catalogue import Catalogue
+from kubestow.models.cluster.cluster import Cluster, Ints
+from kubestow.models.cluster.compile import compile_cluster
+from kubestow.models.documents.policy import DEFAULT, Policy
+from kubestow.models.kube.objects import is_terminal, pod_key
+from kubestow.models.snapshot.scope import Scope
+from kubestow.models.snapshot.snapshot import Snapshot
+from kubestow.solver import rules
+from kubestow.solver.bind_order.order import Sequence_, find_order
+from kubestow.solver.cpsat.model import PlacementModel
+from kubestow.solver.cpsat.run import CpSat
+from kubestow.solver.rules.placement_model import build_model
+from kubestow.solver.runtime.run_context import RunContext
 
 #: Assignments without a bind order that are cut off before the question stays open.
 CUTS = 20

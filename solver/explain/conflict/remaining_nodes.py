@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from models.cluster.cluster import Ints
-from models.kube.objects import Pod, pod_key
-from models.kube.selectors import Bools
-from models.workloads.ownership import Owners, name
-from solver.explain.conflict.fact_model import FactEncoding, Tag
-from solver.explain.conflict.wording import listed
-from solver.rules.node_resources_fit import NodeResourcesFit
+from kubestow.models.cluster.cluster import Ints
+from kubestow.models.kube.objects import Pod, pod_key
+from kubestow.models.kube.selectors import Bools
+from kubestow.models.workloads.ownership import Owners, name
+from kubestow.solver.explain.conflict.fact_model import FactEncoding, Tag
+from kubestow.solver.explain.conflict.wording import listed
+from kubestow.solver.rules.node_resources_fit import NodeResourcesFit
 
 #: The facts of a cause: the tags of each, and the topology domain (key, code) of its nodes, where it was split by a key.
 Core = Sequence[tuple[tuple[Tag, ...], tuple[str, int] | None]]

@@ -8,25 +8,25 @@ from typing import Final
 
 import numpy as np
 
-from models.cluster.cluster import Affinity, domain_sum
-from models.documents.placement import Fact
-from models.kube.selectors import Bools
-from solver import rules
-from solver.explain.conflict.device_sentences import device_words
-from solver.explain.conflict.fact_model import FactEncoding
-from solver.explain.conflict.remaining_nodes import Core, RemainingNodes
-from solver.explain.conflict.topology_sentences import affinity_words, spread_words
-from solver.explain.conflict.wording import NAMES, amounts, listed, node_rule
-from solver.rules.dynamic_resources import DynamicResources
-from solver.rules.gang_scheduling import GangScheduling
-from solver.rules.inter_pod_affinity import InterPodAffinity
-from solver.rules.node_ports import NodePorts
-from solver.rules.node_resource_topology import NodeResourceTopologyMatch
-from solver.rules.node_resources_fit import NodeResourcesFit
-from solver.rules.node_static import LimitRanger, NodeAffinity, PodNodeSelector, PodTolerationRestriction, ResourceQuota
-from solver.rules.pod_topology_spread import PodTopologySpread
-from solver.rules.volume_claims import Driver, Volume
-from solver.rules.volumes import NodeVolumeLimits, VolumeBinding, VolumeRestrictions, VolumeZone
+from kubestow.models.cluster.cluster import Affinity, domain_sum
+from kubestow.models.documents.placement import Fact
+from kubestow.models.kube.selectors import Bools
+from kubestow.solver import rules
+from kubestow.solver.explain.conflict.device_sentences import device_words
+from kubestow.solver.explain.conflict.fact_model import FactEncoding
+from kubestow.solver.explain.conflict.remaining_nodes import Core, RemainingNodes
+from kubestow.solver.explain.conflict.topology_sentences import affinity_words, spread_words
+from kubestow.solver.explain.conflict.wording import NAMES, amounts, listed, node_rule
+from kubestow.solver.rules.dynamic_resources import DynamicResources
+from kubestow.solver.rules.gang_scheduling import GangScheduling
+from kubestow.solver.rules.inter_pod_affinity import InterPodAffinity
+from kubestow.solver.rules.node_ports import NodePorts
+from kubestow.solver.rules.node_resource_topology import NodeResourceTopologyMatch
+from kubestow.solver.rules.node_resources_fit import NodeResourcesFit
+from kubestow.solver.rules.node_static import LimitRanger, NodeAffinity, PodNodeSelector, PodTolerationRestriction, ResourceQuota
+from kubestow.solver.rules.pod_topology_spread import PodTopologySpread
+from kubestow.solver.rules.volume_claims import Driver, Volume
+from kubestow.solver.rules.volumes import NodeVolumeLimits, VolumeBinding, VolumeRestrictions, VolumeZone
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,10 @@ from collections.abc import Collection, Sequence
 
 from ortools.sat.python import cp_model
 
-from solver.cpsat.run import CpSat
-from solver.cpsat.solver import new_solver
-from solver.explain.conflict.fact_model import FactEncoding, Tag
-from solver.runtime.run_context import RunContext
+from kubestow.solver.cpsat.run import CpSat
+from kubestow.solver.cpsat.solver import new_solver
+from kubestow.solver.explain.conflict.fact_model import FactEncoding, Tag
+from kubestow.solver.runtime.run_context import RunContext
 
 #: Seconds for a search without presolve: what it does not find quickly it does not find.
 PLAIN_SECONDS = 0.05

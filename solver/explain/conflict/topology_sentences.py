@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from models.cluster.cluster import Affinity, AffinityTerm, Spread, domain_sum
-from models.documents.placement import Fact
-from models.kube.selectors import Bools
-from solver.explain.conflict.remaining_nodes import RemainingNodes
-from solver.explain.conflict.wording import listed, selector
-from solver.rules.node_resources_fit import NodeResourcesFit
+from kubestow.models.cluster.cluster import Affinity, AffinityTerm, Spread, domain_sum
+from kubestow.models.documents.placement import Fact
+from kubestow.models.kube.selectors import Bools
+from kubestow.solver.explain.conflict.remaining_nodes import RemainingNodes
+from kubestow.solver.explain.conflict.wording import listed, selector
+from kubestow.solver.rules.node_resources_fit import NodeResourcesFit
 
 
 def spread_words(fact: Fact, view: RemainingNodes, topic: object, classes: Sequence[int], barred: Bools) -> str:

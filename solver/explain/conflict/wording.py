@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from models.cluster.cluster import Cluster
-from models.kube import quantity
-from models.kube.objects import NodeSelectorRequirement, Pod
-from models.workloads.checks import describe
+from kubestow.models.cluster.cluster import Cluster
+from kubestow.models.kube import quantity
+from kubestow.models.kube.objects import NodeSelectorRequirement, Pod
+from kubestow.models.workloads.checks import describe
 
 #: So many names, then a number.
 NAMES = 3

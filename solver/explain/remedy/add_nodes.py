@@ -8,16 +8,16 @@ from typing import Final
 
 import numpy as np
 
-from models.catalogue.nodes import BOUGHT
-from models.cluster.cluster import Cluster
-from models.documents.placement import Remedy
-from models.kube.objects import controller_of
-from models.kube.selectors import taints_key
-from solver.explain.conflict.placement_question import PlacementQuestion
-from solver.explain.remedy.apply import gang_of, with_nodes
-from solver.explain.remedy.smallest_working import least
-from solver.explain.remedy.time_slices import TimeSlices
-from solver.rules.node_static import NodeAffinity, NodeDeclaredFeatures, PodOS, TaintToleration
+from kubestow.models.catalogue.nodes import BOUGHT
+from kubestow.models.cluster.cluster import Cluster
+from kubestow.models.documents.placement import Remedy
+from kubestow.models.kube.objects import controller_of
+from kubestow.models.kube.selectors import taints_key
+from kubestow.solver.explain.conflict.placement_question import PlacementQuestion
+from kubestow.solver.explain.remedy.apply import gang_of, with_nodes
+from kubestow.solver.explain.remedy.smallest_working import least
+from kubestow.solver.explain.remedy.time_slices import TimeSlices
+from kubestow.solver.rules.node_static import NodeAffinity, NodeDeclaredFeatures, PodOS, TaintToleration
 
 HOSTNAME: Final = "kubernetes.io/hostname"
 

@@ -8,17 +8,17 @@ from typing import Final
 
 import msgspec
 
-from models.admission import namespace_annotations as namespace_admission
-from models.documents.placement import Edits, Remedy
-from models.edits.edits import apply
-from models.gangs import gangs
-from models.kube import objects
-from models.kube.objects import Pod, pod_key
-from models.snapshot.snapshot import Snapshot
-from models.workloads.ownership import Owners
-from solver.explain.conflict.placement_question import PlacementQuestion
-from solver.explain.remedy import device_edits, raise_quotas
-from solver.explain.remedy.pod_edits import OWN, POD_CHANGES, Arguments
+from kubestow.models.admission import namespace_annotations as namespace_admission
+from kubestow.models.documents.placement import Edits, Remedy
+from kubestow.models.edits.edits import apply
+from kubestow.models.gangs import gangs
+from kubestow.models.kube import objects
+from kubestow.models.kube.objects import Pod, pod_key
+from kubestow.models.snapshot.snapshot import Snapshot
+from kubestow.models.workloads.ownership import Owners
+from kubestow.solver.explain.conflict.placement_question import PlacementQuestion
+from kubestow.solver.explain.remedy import device_edits, raise_quotas
+from kubestow.solver.explain.remedy.pod_edits import OWN, POD_CHANGES, Arguments
 
 
 def applied(question: PlacementQuestion, remedy: Remedy) -> PlacementQuestion:

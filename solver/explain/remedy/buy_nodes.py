@@ -6,16 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from models.catalogue import money
-from models.catalogue.catalogue import Catalogue, Offer
-from models.catalogue.nodes import Newcomers
-from models.documents.placement import Edits, Remedy
-from models.kube.objects import controller_of
-from solver.explain.conflict.placement_question import PlacementQuestion
-from solver.explain.remedy.add_nodes import takers
-from solver.explain.remedy.apply import with_edits
-from solver.explain.remedy.smallest_working import least
-from solver.explain.remedy.time_slices import TimeSlices
+from kubestow.models.catalogue import money
+from kubestow.models.catalogue.catalogue import Catalogue, Offer
+from kubestow.models.catalogue.nodes import Newcomers
+from kubestow.models.documents.placement import Edits, Remedy
+from kubestow.models.kube.objects import controller_of
+from kubestow.solver.explain.conflict.placement_question import PlacementQuestion
+from kubestow.solver.explain.remedy.add_nodes import takers
+from kubestow.solver.explain.remedy.apply import with_edits
+from kubestow.solver.explain.remedy.smallest_working import least
+from kubestow.solver.explain.remedy.time_slices import TimeSlices
 
 #: The share of its time that one question may take.
 _ONE: Final = 0.25

@@ -8,15 +8,15 @@ from typing import Final
 
 import msgspec
 
-from models.cluster.cluster import Cluster
-from models.devices.allocating import without
-from models.documents.placement import Remedy
-from models.kube import device_objects as api
-from models.kube.objects import Pod
-from models.snapshot.snapshot import Snapshot
-from models.workloads.ownership import Owners, name
-from solver.explain.conflict.placement_question import PlacementQuestion
-from solver.explain.remedy.pod_edits import Arguments, text
+from kubestow.models.cluster.cluster import Cluster
+from kubestow.models.devices.allocating import without
+from kubestow.models.documents.placement import Remedy
+from kubestow.models.kube import device_objects as api
+from kubestow.models.kube.objects import Pod
+from kubestow.models.snapshot.snapshot import Snapshot
+from kubestow.models.workloads.ownership import Owners, name
+from kubestow.solver.explain.conflict.placement_question import PlacementQuestion
+from kubestow.solver.explain.remedy.pod_edits import Arguments, text
 
 RULE: Final = "DynamicResources"
 

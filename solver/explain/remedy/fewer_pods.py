@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from models.documents.placement import Remedy
-from models.workloads.ownership import Owners, name, named
-from solver import rules
-from solver.explain.conflict.placement_question import PlacementQuestion
-from solver.explain.remedy.apply import applied, gang_of, running
-from solver.explain.remedy.time_slices import TimeSlices
-from solver.rules.placement_model import build_model
+from kubestow.models.documents.placement import Remedy
+from kubestow.models.workloads.ownership import Owners, name, named
+from kubestow.solver import rules
+from kubestow.solver.explain.conflict.placement_question import PlacementQuestion
+from kubestow.solver.explain.remedy.apply import applied, gang_of, running
+from kubestow.solver.explain.remedy.time_slices import TimeSlices
+from kubestow.solver.rules.placement_model import build_model
 
 #: Numbers below the model's bound that are tried.
 TRIES = 8

@@ -7,8 +7,8 @@ from typing import Final
 
 import msgspec
 
-from models.kube import objects
-from models.kube.objects import Pod, Toleration
+from kubestow.models.kube import objects
+from kubestow.models.kube.objects import Pod, Toleration
 
 Arguments = Mapping[str, str]
 #: Weight of a required term that becomes a preferred one: the most that the API allows.

@@ -12,24 +12,24 @@ from dataclasses import dataclass
 import numpy as np
 from ortools.sat.python import cp_model
 
-from models.cluster.cluster import Ids, Ints
-from models.disruption.pod_disruption_budgets import DisruptionBudget, budgets
-from models.documents.placement import Remedy
-from models.kube.lenient_decode import some
-from models.kube.objects import pod_key
-from models.kube.selectors import Bools
-from solver import rules
-from solver.cpsat.cells import Cells
-from solver.cpsat.model import PlacementModel
-from solver.explain.conflict.placement_question import PlacementQuestion
-from solver.explain.remedy.apply import applied
-from solver.explain.remedy.time_slices import TimeSlices
-from solver.explain.remedy.victim_resources import VictimFit
-from solver.explain.remedy.victims import EvictionProblem, candidates, eviction_problem, mattering, running_gangs
-from solver.rules.base import Rule
-from solver.rules.eligibility import fits, possible
-from solver.rules.node_resources_fit import NodeResourcesFit
-from solver.rules.placement_model import build_model
+from kubestow.models.cluster.cluster import Ids, Ints
+from kubestow.models.disruption.pod_disruption_budgets import DisruptionBudget, budgets
+from kubestow.models.documents.placement import Remedy
+from kubestow.models.kube.lenient_decode import some
+from kubestow.models.kube.objects import pod_key
+from kubestow.models.kube.selectors import Bools
+from kubestow.solver import rules
+from kubestow.solver.cpsat.cells import Cells
+from kubestow.solver.cpsat.model import PlacementModel
+from kubestow.solver.explain.conflict.placement_question import PlacementQuestion
+from kubestow.solver.explain.remedy.apply import applied
+from kubestow.solver.explain.remedy.time_slices import TimeSlices
+from kubestow.solver.explain.remedy.victim_resources import VictimFit
+from kubestow.solver.explain.remedy.victims import EvictionProblem, candidates, eviction_problem, mattering, running_gangs
+from kubestow.solver.rules.base import Rule
+from kubestow.solver.rules.eligibility import fits, possible
+from kubestow.solver.rules.node_resources_fit import NodeResourcesFit
+from kubestow.solver.rules.placement_model import build_model
 
 #: Placements without a bind order that are cut off before the question stays open.
 CUTS = 20

@@ -7,11 +7,11 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Final
 
-from models.cluster.admission import QUOTA, Admission, amount
-from models.cluster.rollout_admission import Limits, arguments, sentence, with_quotas
-from models.documents.placement import Remedy
-from models.kube.objects import pod_key
-from solver.explain.conflict.placement_question import PlacementQuestion
+from kubestow.models.cluster.admission import QUOTA, Admission, amount
+from kubestow.models.cluster.rollout_admission import Limits, arguments, sentence, with_quotas
+from kubestow.models.documents.placement import Remedy
+from kubestow.models.kube.objects import pod_key
+from kubestow.solver.explain.conflict.placement_question import PlacementQuestion
 
 RULE: Final = QUOTA
 CHANGE: Final = "raiseQuota"

@@ -8,19 +8,19 @@ from typing import Final
 
 import msgspec
 
-from models.admission import namespace_annotations as namespace_admission
-from models.cluster.cluster import HARD_EFFECTS, Cluster
-from models.cluster.pod_terms import term_matches
-from models.documents.placement import Remedy
-from models.kube import objects
-from models.kube.objects import Pod, PodAffinityTerm, Taint
-from models.kube.pod_spec import host_ports, required_terms
-from models.kube.selectors import Selector, Tolerations, canonical
-from models.workloads.ownership import Owners, name
-from solver.explain.conflict.placement_question import PlacementQuestion
-from solver.explain.remedy import device_edits
-from solver.explain.remedy.apply import gang_of
-from solver.explain.remedy.pod_edits import text
+from kubestow.models.admission import namespace_annotations as namespace_admission
+from kubestow.models.cluster.cluster import HARD_EFFECTS, Cluster
+from kubestow.models.cluster.pod_terms import term_matches
+from kubestow.models.documents.placement import Remedy
+from kubestow.models.kube import objects
+from kubestow.models.kube.objects import Pod, PodAffinityTerm, Taint
+from kubestow.models.kube.pod_spec import host_ports, required_terms
+from kubestow.models.kube.selectors import Selector, Tolerations, canonical
+from kubestow.models.workloads.ownership import Owners, name
+from kubestow.solver.explain.conflict.placement_question import PlacementQuestion
+from kubestow.solver.explain.remedy import device_edits
+from kubestow.solver.explain.remedy.apply import gang_of
+from kubestow.solver.explain.remedy.pod_edits import text
 
 TERMS: Final = {"podAffinity": "affinity", "podAntiAffinity": "anti-affinity"}
 

@@ -16,17 +16,17 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from models.cluster.cluster import Cluster
-from models.documents.placement import Remedy
-from models.kube.objects import TopologySpreadConstraint
-from solver.explain.conflict.placement_question import PlacementQuestion
-from solver.explain.remedy import add_nodes, buy_nodes, device_edits, fewer_pods, preempt, raise_quotas
-from solver.explain.remedy.apply import applied
-from solver.explain.remedy.relax_rules import Idea, ideas, raised, spread_constraints
-from solver.explain.remedy.smallest_working import least
-from solver.explain.remedy.time_slices import TimeSlices
-from solver.explain.remedy.victims import moves
-from solver.runtime.run_context import RunContext
+from kubestow.models.cluster.cluster import Cluster
+from kubestow.models.documents.placement import Remedy
+from kubestow.models.kube.objects import TopologySpreadConstraint
+from kubestow.solver.explain.conflict.placement_question import PlacementQuestion
+from kubestow.solver.explain.remedy import add_nodes, buy_nodes, device_edits, fewer_pods, preempt, raise_quotas
+from kubestow.solver.explain.remedy.apply import applied
+from kubestow.solver.explain.remedy.relax_rules import Idea, ideas, raised, spread_constraints
+from kubestow.solver.explain.remedy.smallest_working import least
+from kubestow.solver.explain.remedy.time_slices import TimeSlices
+from kubestow.solver.explain.remedy.victims import moves
+from kubestow.solver.runtime.run_context import RunContext
 
 __all__ = ["applied", "find_remedies"]
 

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 from ortools.sat.python import cp_model
 
-from solver.cpsat.run import Answer, CpSat
-from solver.explain.conflict.placement_question import PlacementQuestion
-from solver.runtime.options import Options
-from solver.runtime.run_context import RunContext
+from kubestow.solver.cpsat.run import Answer, CpSat
+from kubestow.solver.explain.conflict.placement_question import PlacementQuestion
+from kubestow.solver.runtime.options import Options
+from kubestow.solver.runtime.run_context import RunContext
 
 #: Most questions are decided by presolve: each counts this part of its share.
 CHARGED = 10

@@ -7,10 +7,10 @@ from math import gcd
 
 import numpy as np
 
-from models.cluster.cluster import Cluster
-from solver.cpsat.model import PlacementModel
-from solver.explain.remedy.victims import EvictionProblem
-from solver.rules.node_resources_fit import NodeResourcesFit
+from kubestow.models.cluster.cluster import Cluster
+from kubestow.solver.cpsat.model import PlacementModel
+from kubestow.solver.explain.remedy.victims import EvictionProblem
+from kubestow.solver.rules.node_resources_fit import NodeResourcesFit
 
 
 class VictimFit(NodeResourcesFit):

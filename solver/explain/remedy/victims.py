@@ -12,21 +12,21 @@ from dataclasses import dataclass, field, replace
 
 import msgspec
 
-from models.cluster.cluster import Cluster, GangGroup
-from models.cluster.compile import compile_cluster
-from models.cluster.pod_terms import term_matches
-from models.disruption.evictable import exclusions, living_gangs
-from models.documents.placement import Remedy
-from models.kube import objects, pod_requests
-from models.kube.feature_gates import FeatureGates
-from models.kube.objects import Pod, Toleration, controller_of, is_terminating, pod_key
-from models.kube.pod_spec import required_terms
-from models.kube.selectors import canonical, selector_matches
-from models.snapshot.scope import Scope, is_mirror
-from solver import rules
-from solver.explain.conflict.placement_question import PlacementQuestion
-from solver.explain.remedy.apply import gang_of
-from solver.rules.eligibility import possible
+from kubestow.models.cluster.cluster import Cluster, GangGroup
+from kubestow.models.cluster.compile import compile_cluster
+from kubestow.models.cluster.pod_terms import term_matches
+from kubestow.models.disruption.evictable import exclusions, living_gangs
+from kubestow.models.documents.placement import Remedy
+from kubestow.models.kube import objects, pod_requests
+from kubestow.models.kube.feature_gates import FeatureGates
+from kubestow.models.kube.objects import Pod, Toleration, controller_of, is_terminating, pod_key
+from kubestow.models.kube.pod_spec import required_terms
+from kubestow.models.kube.selectors import canonical, selector_matches
+from kubestow.models.snapshot.scope import Scope, is_mirror
+from kubestow.solver import rules
+from kubestow.solver.explain.conflict.placement_question import PlacementQuestion
+from kubestow.solver.explain.remedy.apply import gang_of
+from kubestow.solver.rules.eligibility import possible
 
 #: Pods that are tried, one after the other, by a move.
 MAX_TRIALS = 20

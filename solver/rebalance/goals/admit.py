@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from solver.rebalance.goals.make_gang_room import admit_gang
-from solver.rebalance.goals.make_room import RoomMaker
-from solver.rebalance.goals.move_builder import MoveBuilder
+from kubestow.solver.rebalance.goals.make_gang_room import admit_gang
+from kubestow.solver.rebalance.goals.make_room import RoomMaker
+from kubestow.solver.rebalance.goals.move_builder import MoveBuilder
 
 
 def admit(builder: MoveBuilder) -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from models.cluster.cluster import Ints
-from models.kube.selectors import Bools
-from solver.rebalance.goals.move_builder import MoveBuilder
-from solver.rebalance.problem.problem import Step
-from solver.rebalance.tiers.packing import Packing
+from kubestow.models.cluster.cluster import Ints
+from kubestow.models.kube.selectors import Bools
+from kubestow.solver.rebalance.goals.move_builder import MoveBuilder
+from kubestow.solver.rebalance.problem.problem import Step
+from kubestow.solver.rebalance.tiers.packing import Packing
 
 #: Times that consolidation begins again, knowing which nodes were freed.
 PASSES = 3

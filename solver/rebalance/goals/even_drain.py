@@ -1,8 +1,9 @@
 """Choose among the targets of drained pods: plans that all goals call equal are not equal to the pods.
 
 A drain only counts pods that are left and moves, so construction fills the fullest node. Here each drained pod gets the target with the
-most preference points, then the most even utilisation, as ``improve`` weighs both (:data:`solver.rebalance.tiers.improvement.POINT`).
-No tier of the plan gets worse. The choice is a heuristic: ``--goal improve`` proves the best one.
+most preference points, then the most even utilisation, as ``improve`` weighs both
+(:data:`kubestow.solver.rebalance.tiers.improvement.POINT`). No tier of the plan gets worse. The choice is a heuristic: ``--goal improve``
+proves the best one.
 """
 
 from __future__ import annotations
@@ -11,13 +12,13 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from solver.rebalance.goals.improve import Gains
-from solver.rebalance.goals.move_builder import MoveBuilder
-from solver.rebalance.problem.problem import Step
-from solver.rebalance.tiers.improvement import POINT
-from solver.rebalance.tiers.objective import PlanObjective
-from solver.rebalance.waves.schedule import waves
-from solver.rebalance.waves.within import fits
+from kubestow.solver.rebalance.goals.improve import Gains
+from kubestow.solver.rebalance.goals.move_builder import MoveBuilder
+from kubestow.solver.rebalance.problem.problem import Step
+from kubestow.solver.rebalance.tiers.improvement import POINT
+from kubestow.solver.rebalance.tiers.objective import PlanObjective
+from kubestow.solver.rebalance.waves.schedule import waves
+from kubestow.solver.rebalance.waves.within import fits
 
 #: Steps that single changes of targets may replay in all. A replay checks each step of the plan, so few steps allow many changes.
 MAX_REPLAYED_STEPS = 20_000

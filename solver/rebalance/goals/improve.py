@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from models.cluster.cluster import Ints
-from solver import rules
-from solver.objective.incremental_score import SoftState
-from solver.objective.preferences import Objective
-from solver.objective.tie_break import Spread
-from solver.rebalance.goals.move_builder import MoveBuilder
-from solver.rebalance.problem.problem import RebalanceProblem, Step
-from solver.rebalance.tiers.improvement import POINT
+from kubestow.models.cluster.cluster import Ints
+from kubestow.solver import rules
+from kubestow.solver.objective.incremental_score import SoftState
+from kubestow.solver.objective.preferences import Objective
+from kubestow.solver.objective.tie_break import Spread
+from kubestow.solver.rebalance.goals.move_builder import MoveBuilder
+from kubestow.solver.rebalance.problem.problem import RebalanceProblem, Step
+from kubestow.solver.rebalance.tiers.improvement import POINT
 
 #: The first sweep asks for moves worth so many times the least gain,
 FIRST = 16

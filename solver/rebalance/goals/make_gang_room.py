@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from models.cluster.cluster import GangGroup, Ids, Ints
-from models.kube.selectors import Bools
-from solver.rebalance.goals.make_room import NEVER, RoomMaker
-from solver.rebalance.goals.move_builder import MoveBuilder
-from solver.rebalance.problem.problem import Step
-from solver.rebalance.sequencing.gang_binding import bind_gang
-from solver.rules.inter_pod_affinity import InterPodAffinity
+from kubestow.models.cluster.cluster import GangGroup, Ids, Ints
+from kubestow.models.kube.selectors import Bools
+from kubestow.solver.rebalance.goals.make_room import NEVER, RoomMaker
+from kubestow.solver.rebalance.goals.move_builder import MoveBuilder
+from kubestow.solver.rebalance.problem.problem import Step
+from kubestow.solver.rebalance.sequencing.gang_binding import bind_gang
+from kubestow.solver.rules.inter_pod_affinity import InterPodAffinity
 
 #: Domains that are tried for one gang.
 DOMAINS = 24

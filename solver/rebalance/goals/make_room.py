@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from models.cluster.cluster import Ids, Ints, domain_sum
-from models.kube.selectors import Bools
-from solver.rebalance.goals.move_builder import MoveBuilder
-from solver.rebalance.problem.problem import Step
-from solver.rules.node_ports import clash
+from kubestow.models.cluster.cluster import Ids, Ints, domain_sum
+from kubestow.models.kube.selectors import Bools
+from kubestow.solver.rebalance.goals.move_builder import MoveBuilder
+from kubestow.solver.rebalance.problem.problem import Step
+from kubestow.solver.rules.node_ports import clash
 
 #: Moves in a row; nodes on which room is made, by depth (the last for all deeper ones); questions that are asked for one pod.
 DEPTH = 8

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from solver.rebalance.goals.drain_and_consolidate import HOPELESS, make_room, move_off
-from solver.rebalance.goals.move_builder import MoveBuilder
-from solver.rebalance.problem.problem import Step
+from kubestow.solver.rebalance.goals.drain_and_consolidate import HOPELESS, make_room, move_off
+from kubestow.solver.rebalance.goals.move_builder import MoveBuilder
+from kubestow.solver.rebalance.problem.problem import Step
 
 
 def repair(builder: MoveBuilder) -> None:

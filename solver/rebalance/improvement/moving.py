@@ -1,4 +1,5 @@
-"""Annealing and neighbourhoods of :mod:`solver.search` over end states of a plan: what they gain is what the tier ``improve`` gains."""
+"""Annealing and neighbourhoods of :mod:`kubestow.solver.search` over end states of a plan: what they gain is what the tier ``improve``
+gains."""
 
 from __future__ import annotations
 
@@ -7,17 +8,17 @@ from collections.abc import Sequence
 import numpy as np
 from ortools.sat.python import cp_model
 
-from models.cluster.cluster import Ints
-from solver.cpsat.linear_sum import Points
-from solver.cpsat.model import PlacementModel
-from solver.cpsat.run import CpSat
-from solver.rebalance.improvement.worth import BEYOND, Worth
-from solver.rebalance.problem.problem import RebalanceProblem
-from solver.rebalance.problem.state import PlanState
-from solver.rebalance.tiers.improvement import POINT
-from solver.rebalance.tiers.measures import Measures
-from solver.search.lns import Lns
-from solver.search.local_search import LocalSearch
+from kubestow.models.cluster.cluster import Ints
+from kubestow.solver.cpsat.linear_sum import Points
+from kubestow.solver.cpsat.model import PlacementModel
+from kubestow.solver.cpsat.run import CpSat
+from kubestow.solver.rebalance.improvement.worth import BEYOND, Worth
+from kubestow.solver.rebalance.problem.problem import RebalanceProblem
+from kubestow.solver.rebalance.problem.state import PlanState
+from kubestow.solver.rebalance.tiers.improvement import POINT
+from kubestow.solver.rebalance.tiers.measures import Measures
+from kubestow.solver.search.lns import Lns
+from kubestow.solver.search.local_search import LocalSearch
 
 
 class MovingSearch(LocalSearch):

@@ -1,7 +1,7 @@
 """Search of a large cluster for the goal ``improve``: annealing, neighbourhoods and groups of classes take turns over end states.
 
-The state of :mod:`solver.search` knows the hard rules and what every pod gains; an end state counts only once an order of accepted steps
-leads to it. Groups, solved as if they were alone in the cluster, bound the preferences as well.
+The state of :mod:`kubestow.solver.search` knows the hard rules and what every pod gains; an end state counts only once an order of accepted
+steps leads to it. Groups, solved as if they were alone in the cluster, bound the preferences as well.
 """
 
 from __future__ import annotations
@@ -9,22 +9,22 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from models.cluster.cluster import Ints
-from solver.bounds.component import Component
-from solver.bounds.component_bounds import Components
-from solver.cpsat.run import CpSat
-from solver.rebalance.improvement.moving import MovingLns, MovingSearch
-from solver.rebalance.problem.end_state import state_of
-from solver.rebalance.problem.problem import Step
-from solver.rebalance.result import PlanSearchResult
-from solver.rebalance.sequencing.sequence import order
-from solver.rebalance.tiers.freed import Freed
-from solver.rebalance.tiers.improvement import Improvement
-from solver.rebalance.tiers.objective import PlanObjective
-from solver.rebalance.waves.within import within_waves
-from solver.runtime.run_context import RunContext
-from solver.search.annealing import COLD, HOT, anneal
-from solver.search.clock import SearchClock
+from kubestow.models.cluster.cluster import Ints
+from kubestow.solver.bounds.component import Component
+from kubestow.solver.bounds.component_bounds import Components
+from kubestow.solver.cpsat.run import CpSat
+from kubestow.solver.rebalance.improvement.moving import MovingLns, MovingSearch
+from kubestow.solver.rebalance.problem.end_state import state_of
+from kubestow.solver.rebalance.problem.problem import Step
+from kubestow.solver.rebalance.result import PlanSearchResult
+from kubestow.solver.rebalance.sequencing.sequence import order
+from kubestow.solver.rebalance.tiers.freed import Freed
+from kubestow.solver.rebalance.tiers.improvement import Improvement
+from kubestow.solver.rebalance.tiers.objective import PlanObjective
+from kubestow.solver.rebalance.waves.within import within_waves
+from kubestow.solver.runtime.run_context import RunContext
+from kubestow.solver.search.annealing import COLD, HOT, anneal
+from kubestow.solver.search.clock import SearchClock
 
 
 @dataclass(frozen=True)

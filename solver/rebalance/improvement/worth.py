@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from models.cluster.cluster import Ints
-from solver.objective.incremental_score import SoftState
-from solver.objective.preferences import Objective
-from solver.objective.tie_break import Spread
-from solver.rebalance.goals.improve import Balance
-from solver.rebalance.problem.problem import RebalanceProblem
-from solver.rebalance.tiers.improvement import POINT
+from kubestow.models.cluster.cluster import Ints
+from kubestow.solver.objective.incremental_score import SoftState
+from kubestow.solver.objective.preferences import Objective
+from kubestow.solver.objective.tie_break import Spread
+from kubestow.solver.rebalance.goals.improve import Balance
+from kubestow.solver.rebalance.problem.problem import RebalanceProblem
+from kubestow.solver.rebalance.tiers.improvement import POINT
 
 #: What a move costs beyond the limits of the plan: more than any pod can gain.
 BEYOND = 10**14

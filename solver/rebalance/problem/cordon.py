@@ -12,9 +12,9 @@ from dataclasses import replace
 
 import msgspec
 
-from models.kube.objects import Node, NodeSpec
-from models.kube.selectors import UNSCHEDULABLE_TAINT
-from models.snapshot.snapshot import Snapshot
+from kubestow.models.kube.objects import Node, NodeSpec
+from kubestow.models.kube.selectors import UNSCHEDULABLE_TAINT
+from kubestow.models.snapshot.snapshot import Snapshot
 
 
 def cordoned(snapshot: Snapshot, names: Collection[str]) -> Snapshot:

@@ -7,9 +7,9 @@ from functools import cached_property
 
 import numpy as np
 
-from models.cluster.cluster import Ints
-from solver.rebalance.problem.problem import RebalanceProblem, Step
-from solver.rebalance.problem.state import PlanState
+from kubestow.models.cluster.cluster import Ints
+from kubestow.solver.rebalance.problem.problem import RebalanceProblem, Step
+from kubestow.solver.rebalance.problem.state import PlanState
 
 
 @dataclass

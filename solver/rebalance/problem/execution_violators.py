@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Collection, Container, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from models.cluster.pod_terms import term_matches
-from models.execution.execution_grace import Rule
-from models.kube.objects import Pod, PodAffinity, PodAffinityTerm, is_terminal, is_terminating, pod_key
-from models.kube.selectors import NodeTable
-from models.snapshot.snapshot import Snapshot
+from kubestow.models.cluster.pod_terms import term_matches
+from kubestow.models.execution.execution_grace import Rule
+from kubestow.models.kube.objects import Pod, PodAffinity, PodAffinityTerm, is_terminal, is_terminating, pod_key
+from kubestow.models.kube.selectors import NodeTable
+from kubestow.models.snapshot.snapshot import Snapshot
 
 
 def violators(snapshot: Snapshot, exempt: Collection[str] = ()) -> set[int]:

@@ -10,10 +10,10 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from models.execution.execution_grace import History, Rule, stated, time_of
-from models.kube.objects import Pod, pod_key
-from models.snapshot.snapshot import Snapshot
-from solver.rebalance.problem.execution_violators import Enforced
+from kubestow.models.execution.execution_grace import History, Rule, stated, time_of
+from kubestow.models.kube.objects import Pod, pod_key
+from kubestow.models.snapshot.snapshot import Snapshot
+from kubestow.solver.rebalance.problem.execution_violators import Enforced
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from models.documents.rebalance_plan import Limits
-from models.execution.execution_grace import NO_HISTORY, History, Rule
-from solver.runtime.options import Options
+from kubestow.models.documents.rebalance_plan import Limits
+from kubestow.models.execution.execution_grace import NO_HISTORY, History, Rule
+from kubestow.solver.runtime.options import Options
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,8 +15,8 @@ class PlanOptions:
     """``goals``: in order of weight; ``drain``: nodes by name or label selector, which come first of all; ``options``: of the search.
 
     ``history``: what is known of the time before. ``forgiven``: the broken rules that do not count for that reason, each with its pod;
-    ``excused``: by pod, the filters that it breaks by such rules alone (:func:`solver.rebalance.excused_filters.excuse` fills in both).
-    ``anchors``: pods that are looked at though they may not move and have no rules for others.
+    ``excused``: by pod, the filters that it breaks by such rules alone (:func:`kubestow.solver.rebalance.excused_filters.excuse` fills in
+    both). ``anchors``: pods that are looked at though they may not move and have no rules for others.
     """
 
     goals: tuple[str, ...] = ()

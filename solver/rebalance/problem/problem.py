@@ -17,24 +17,24 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from models.cluster.cluster import Cluster, Ints
-from models.cluster.compile import compile_cluster
-from models.disruption import move_cost, node_selection
-from models.disruption.evictable import exclusions
-from models.disruption.pod_disruption_budgets import DisruptionBudget, budgets
-from models.documents.rebalance_plan import Excluded, Exclusion, Limits
-from models.kube import objects
-from models.kube.objects import Pod, is_terminating
-from models.kube.pod_spec import required_terms
-from models.kube.selectors import Bools
-from models.snapshot.scope import Scope, select
-from models.snapshot.snapshot import Snapshot
-from models.workloads.ownership import Owners
-from solver.objective.tie_break import occupies
-from solver.rebalance.problem import waiting_resizes
-from solver.rebalance.problem.cordon import cordoned
-from solver.rebalance.problem.execution_violators import Enforced
-from solver.rebalance.problem.options import PlanOptions
+from kubestow.models.cluster.cluster import Cluster, Ints
+from kubestow.models.cluster.compile import compile_cluster
+from kubestow.models.disruption import move_cost, node_selection
+from kubestow.models.disruption.evictable import exclusions
+from kubestow.models.disruption.pod_disruption_budgets import DisruptionBudget, budgets
+from kubestow.models.documents.rebalance_plan import Excluded, Exclusion, Limits
+from kubestow.models.kube import objects
+from kubestow.models.kube.objects import Pod, is_terminating
+from kubestow.models.kube.pod_spec import required_terms
+from kubestow.models.kube.selectors import Bools
+from kubestow.models.snapshot.scope import Scope, select
+from kubestow.models.snapshot.snapshot import Snapshot
+from kubestow.models.workloads.ownership import Owners
+from kubestow.solver.objective.tie_break import occupies
+from kubestow.solver.rebalance.problem import waiting_resizes
+from kubestow.solver.rebalance.problem.cordon import cordoned
+from kubestow.solver.rebalance.problem.execution_violators import Enforced
+from kubestow.solver.rebalance.problem.options import PlanOptions
 
 #: Labels of nodes that consolidation never frees, and annotations (value "true") that ask for the same.
 CONTROL_PLANE = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")

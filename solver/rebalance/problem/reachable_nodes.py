@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from models.cluster.cluster import Ints
-from models.kube.selectors import Bools
-from solver.rebalance.problem.problem import RebalanceProblem
-from solver.rules.base import Rule
-from solver.rules.eligibility import possible
-from solver.rules.inter_pod_affinity import InterPodAffinity
-from solver.rules.node_resources_fit import NodeResourcesFit
+from kubestow.models.cluster.cluster import Ints
+from kubestow.models.kube.selectors import Bools
+from kubestow.solver.rebalance.problem.problem import RebalanceProblem
+from kubestow.solver.rules.base import Rule
+from kubestow.solver.rules.eligibility import possible
+from kubestow.solver.rules.inter_pod_affinity import InterPodAffinity
+from kubestow.solver.rules.node_resources_fit import NodeResourcesFit
 
 
 def reach(problem: RebalanceProblem, rules: Sequence[Rule]) -> Ints:

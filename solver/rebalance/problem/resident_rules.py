@@ -12,11 +12,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from models.cluster.cluster import Ints
-from models.kube.selectors import Bools
-from solver.rebalance.problem.problem import RebalanceProblem
-from solver.rules.inter_pod_affinity import InterPodAffinity
-from solver.rules.pod_topology_spread import PodTopologySpread
+from kubestow.models.cluster.cluster import Ints
+from kubestow.models.kube.selectors import Bools
+from kubestow.solver.rebalance.problem.problem import RebalanceProblem
+from kubestow.solver.rules.inter_pod_affinity import InterPodAffinity
+from kubestow.solver.rules.pod_topology_spread import PodTopologySpread
 
 
 class Providers:

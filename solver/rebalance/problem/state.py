@@ -6,16 +6,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from models.cluster.cluster import Ints
-from models.kube.selectors import Bools
-from solver import rules
-from solver.bind_order.gang_units import Binder
-from solver.rebalance.problem.problem import RebalanceProblem, Step
-from solver.rebalance.problem.resident_rules import Providers, Skews
-from solver.rules.base import Rule
-from solver.rules.inter_pod_affinity import InterPodAffinity
-from solver.rules.node_resources_fit import NodeResourcesFit
-from solver.rules.pod_topology_spread import PodTopologySpread
+from kubestow.models.cluster.cluster import Ints
+from kubestow.models.kube.selectors import Bools
+from kubestow.solver import rules
+from kubestow.solver.bind_order.gang_units import Binder
+from kubestow.solver.rebalance.problem.problem import RebalanceProblem, Step
+from kubestow.solver.rebalance.problem.resident_rules import Providers, Skews
+from kubestow.solver.rules.base import Rule
+from kubestow.solver.rules.inter_pod_affinity import InterPodAffinity
+from kubestow.solver.rules.node_resources_fit import NodeResourcesFit
+from kubestow.solver.rules.pod_topology_spread import PodTopologySpread
 
 
 @dataclass(slots=True)

@@ -11,10 +11,10 @@ from collections.abc import Container, Iterable, Mapping
 import msgspec
 import numpy as np
 
-from models.cluster.cluster import Cluster, Ints
-from models.kube import pod_requests
-from models.kube.feature_gates import FeatureGates
-from models.kube.objects import Pod, is_terminating
+from kubestow.models.cluster.cluster import Cluster, Ints
+from kubestow.models.kube import pod_requests
+from kubestow.models.kube.feature_gates import FeatureGates
+from kubestow.models.kube.objects import Pod, is_terminating
 
 #: Amounts by resource; as a key of pods that plans need not tell apart.
 Holding = tuple[tuple[str, int], ...]

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from models.cluster.cluster import Ints
-from solver.rebalance.problem.problem import RebalanceProblem, Step
-from solver.rebalance.problem.state import PlanState
-from solver.rebalance.sequencing.gang_binding import bind_gang
-from solver.rebalance.sequencing.remaining_moves import RemainingMoves
+from kubestow.models.cluster.cluster import Ints
+from kubestow.solver.rebalance.problem.problem import RebalanceProblem, Step
+from kubestow.solver.rebalance.problem.state import PlanState
+from kubestow.solver.rebalance.sequencing.gang_binding import bind_gang
+from kubestow.solver.rebalance.sequencing.remaining_moves import RemainingMoves
 
 #: States that are looked into, and (node, class) verdicts that are asked for, at most.
 STATES = 30_000

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from solver.rebalance.problem.problem import Step
-from solver.rebalance.sequencing.greedy_pass import GreedyPass
+from kubestow.solver.rebalance.problem.problem import Step
+from kubestow.solver.rebalance.sequencing.greedy_pass import GreedyPass
 
 #: Stopovers that are weighed before one is taken, and what each is weighed by: moves that it may set free.
 CHOICES = 12

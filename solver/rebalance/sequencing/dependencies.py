@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from models.cluster.cluster import Cluster
-from solver.rules.base import Rule
-from solver.rules.node_resources_fit import NodeResourcesFit
+from kubestow.models.cluster.cluster import Cluster
+from kubestow.solver.rules.base import Rule
+from kubestow.solver.rules.node_resources_fit import NodeResourcesFit
 
 
 class Dependencies:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Final
 
-from solver.runtime.run_context import RunContext
+from kubestow.solver.runtime.run_context import RunContext
 
 #: Deterministic seconds that one look counts, and each node that it judges.
 LOOK: Final = 5e-5

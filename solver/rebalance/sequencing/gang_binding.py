@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from solver.bind_order.gang_units import Binder
-from solver.rebalance.problem.problem import Step
-from solver.rebalance.problem.state import PlanState
+from kubestow.solver.bind_order.gang_units import Binder
+from kubestow.solver.rebalance.problem.problem import Step
+from kubestow.solver.rebalance.problem.state import PlanState
 
 Cells = dict[tuple[int, int], int]  # (class, node) -> pods
 

@@ -11,15 +11,15 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 
-from models.cluster.cluster import Ints
-from models.kube.selectors import Bools
-from solver.rebalance.problem.problem import RebalanceProblem, Step
-from solver.rebalance.problem.state import PlanState
-from solver.rebalance.sequencing.dependencies import Dependencies
-from solver.rebalance.sequencing.gang_binding import bind_gang
-from solver.rebalance.sequencing.remaining_moves import RemainingMoves
-from solver.rules.node_resources_fit import NodeResourcesFit
-from solver.rules.pod_topology_spread import PodTopologySpread
+from kubestow.models.cluster.cluster import Ints
+from kubestow.models.kube.selectors import Bools
+from kubestow.solver.rebalance.problem.problem import RebalanceProblem, Step
+from kubestow.solver.rebalance.problem.state import PlanState
+from kubestow.solver.rebalance.sequencing.dependencies import Dependencies
+from kubestow.solver.rebalance.sequencing.gang_binding import bind_gang
+from kubestow.solver.rebalance.sequencing.remaining_moves import RemainingMoves
+from kubestow.solver.rules.node_resources_fit import NodeResourcesFit
+from kubestow.solver.rules.pod_topology_spread import PodTopologySpread
 
 
 class GreedyPass:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from models.cluster.cluster import Ints
-from solver.rebalance.problem.problem import RebalanceProblem, Step
+from kubestow.models.cluster.cluster import Ints
+from kubestow.solver.rebalance.problem.problem import RebalanceProblem, Step
 
 
 class RemainingMoves:

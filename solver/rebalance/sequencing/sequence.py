@@ -10,20 +10,20 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, field
 
-from models.cluster.cluster import Ints
-from solver.rebalance.problem.problem import RebalanceProblem, Step
-from solver.rebalance.problem.state import PlanState
-from solver.rebalance.sequencing.astar import VERDICTS, OrderSearch
-from solver.rebalance.sequencing.confinement import Confinement, DeadlockStudy
-from solver.rebalance.sequencing.deadlocks import break_deadlocks, waiting_in_circle
-from solver.rebalance.sequencing.dependencies import Dependencies
-from solver.rebalance.sequencing.disruption_budgets import respect_budgets
-from solver.rebalance.sequencing.effort import Effort
-from solver.rebalance.sequencing.greedy_pass import GreedyPass
-from solver.rebalance.sequencing.remaining_moves import RemainingMoves
-from solver.rebalance.target.affinity_openings import openings
-from solver.rebalance.waves.within import fits
-from solver.runtime.run_context import RunContext
+from kubestow.models.cluster.cluster import Ints
+from kubestow.solver.rebalance.problem.problem import RebalanceProblem, Step
+from kubestow.solver.rebalance.problem.state import PlanState
+from kubestow.solver.rebalance.sequencing.astar import VERDICTS, OrderSearch
+from kubestow.solver.rebalance.sequencing.confinement import Confinement, DeadlockStudy
+from kubestow.solver.rebalance.sequencing.deadlocks import break_deadlocks, waiting_in_circle
+from kubestow.solver.rebalance.sequencing.dependencies import Dependencies
+from kubestow.solver.rebalance.sequencing.disruption_budgets import respect_budgets
+from kubestow.solver.rebalance.sequencing.effort import Effort
+from kubestow.solver.rebalance.sequencing.greedy_pass import GreedyPass
+from kubestow.solver.rebalance.sequencing.remaining_moves import RemainingMoves
+from kubestow.solver.rebalance.target.affinity_openings import openings
+from kubestow.solver.rebalance.waves.within import fits
+from kubestow.solver.runtime.run_context import RunContext
 
 #: The search for the fewest steps is for placements that so many steps lead to, at least.
 SMALL = 40

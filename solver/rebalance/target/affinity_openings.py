@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from models.cluster.cluster import Ids, Ints, domain_sum
-from models.kube.selectors import Bools
-from solver.rebalance.problem.problem import RebalanceProblem
-from solver.rules.inter_pod_affinity import InterPodAffinity
+from kubestow.models.cluster.cluster import Ids, Ints, domain_sum
+from kubestow.models.kube.selectors import Bools
+from kubestow.solver.rebalance.problem.problem import RebalanceProblem
+from kubestow.solver.rules.inter_pod_affinity import InterPodAffinity
 
 if TYPE_CHECKING:
     from ortools.sat.python import cp_model
 
-    from solver.rebalance.target.model import TargetModel
+    from kubestow.solver.rebalance.target.model import TargetModel
 
 
 @dataclass

@@ -15,14 +15,14 @@ from math import gcd
 import numpy as np
 from ortools.sat.python import cp_model
 
-from models.cluster.cluster import Ids, Ints
-from models.kube.selectors import Bools
-from solver.cpsat.cells import Cells
-from solver.cpsat.model import PlacementModel
-from solver.rebalance.problem.problem import RebalanceProblem
-from solver.rebalance.problem.reachable_nodes import reach
-from solver.rules.base import Rule
-from solver.rules.gang_scheduling import GangScheduling
+from kubestow.models.cluster.cluster import Ids, Ints
+from kubestow.models.kube.selectors import Bools
+from kubestow.solver.cpsat.cells import Cells
+from kubestow.solver.cpsat.model import PlacementModel
+from kubestow.solver.rebalance.problem.problem import RebalanceProblem
+from kubestow.solver.rebalance.problem.reachable_nodes import reach
+from kubestow.solver.rules.base import Rule
+from kubestow.solver.rules.gang_scheduling import GangScheduling
 
 #: Values of one table of end states. CP-SAT expands a table; beyond this a single clause is cheaper.
 MAX_TABLE = 60_000

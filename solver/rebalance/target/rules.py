@@ -15,19 +15,19 @@ from typing import Any
 import numpy as np
 from ortools.sat.python import cp_model
 
-from models.cluster.cluster import AffinityTerm, Cluster, Ids, Ints
-from models.kube.selectors import Bools
-from solver.rebalance.problem.problem import RebalanceProblem
-from solver.rebalance.problem.state import PlanState
-from solver.rebalance.target import affinity_openings
-from solver.rebalance.target.model import TargetModel
-from solver.rebalance.target.spread import Broken, SkewEncoder
-from solver.rules.base import Rule
-from solver.rules.encodings.inter_pod_affinity import Attraction
-from solver.rules.inter_pod_affinity import InterPodAffinity
-from solver.rules.node_ports import NodePorts, clash
-from solver.rules.node_resources_fit import NodeResourcesFit
-from solver.rules.pod_topology_spread import PodTopologySpread
+from kubestow.models.cluster.cluster import AffinityTerm, Cluster, Ids, Ints
+from kubestow.models.kube.selectors import Bools
+from kubestow.solver.rebalance.problem.problem import RebalanceProblem
+from kubestow.solver.rebalance.problem.state import PlanState
+from kubestow.solver.rebalance.target import affinity_openings
+from kubestow.solver.rebalance.target.model import TargetModel
+from kubestow.solver.rebalance.target.spread import Broken, SkewEncoder
+from kubestow.solver.rules.base import Rule
+from kubestow.solver.rules.encodings.inter_pod_affinity import Attraction
+from kubestow.solver.rules.inter_pod_affinity import InterPodAffinity
+from kubestow.solver.rules.node_ports import NodePorts, clash
+from kubestow.solver.rules.node_resources_fit import NodeResourcesFit
+from kubestow.solver.rules.pod_topology_spread import PodTopologySpread
 
 
 @dataclass

@@ -8,10 +8,10 @@ from functools import cached_property
 import numpy as np
 from ortools.sat.python import cp_model
 
-from models.cluster.cluster import Ids, Ints, Spread, domain_sum
-from models.kube.selectors import Bools
-from solver.rebalance.target.model import TargetModel
-from solver.rules.pod_topology_spread import PodTopologySpread, Tally
+from kubestow.models.cluster.cluster import Ids, Ints, Spread, domain_sum
+from kubestow.models.kube.selectors import Bools
+from kubestow.solver.rebalance.target.model import TargetModel
+from kubestow.solver.rules.pod_topology_spread import PodTopologySpread, Tally
 
 #: (class, node, rule) -> literals of which all have to hold so that pods do not break the rule
 Broken = dict[tuple[int, int, str], list[cp_model.IntVar]]
@@ -19,7 +19,7 @@ Broken = dict[tuple[int, int, str], list[cp_model.IntVar]]
 
 class SkewEncoder:
     """``rule``: in the state of the fixed pods; ``start``: per class bool[N], where pods break the rule at the start; ``broken``: see
-    :class:`solver.rebalance.target.rules.TargetRules`."""
+    :class:`kubestow.solver.rebalance.target.rules.TargetRules`."""
 
     def __init__(self, model: TargetModel, rule: PodTopologySpread, start: Mapping[int, Bools], broken: Broken) -> None:
         self.model, self.rule, self.start, self.broken = model, rule, start, broken

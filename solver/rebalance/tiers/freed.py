@@ -7,12 +7,12 @@ from math import gcd
 import numpy as np
 from ortools.sat.python import cp_model
 
-from solver.cpsat.linear_sum import Points
-from solver.objective.tie_break import cheapest
-from solver.rebalance.problem.end_state import EndState
-from solver.rebalance.target.rules import TargetRules
-from solver.rebalance.tiers.measures import Measures
-from solver.rebalance.tiers.tier import Tier
+from kubestow.solver.cpsat.linear_sum import Points
+from kubestow.solver.objective.tie_break import cheapest
+from kubestow.solver.rebalance.problem.end_state import EndState
+from kubestow.solver.rebalance.target.rules import TargetRules
+from kubestow.solver.rebalance.tiers.measures import Measures
+from kubestow.solver.rebalance.tiers.tier import Tier
 
 
 class Freed(Tier):

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from models.cluster.cluster import Ints
-from solver.cpsat.linear_sum import Points
-from solver.objective import encoding
-from solver.rebalance.problem.end_state import EndState
-from solver.rebalance.problem.problem import RebalanceProblem
-from solver.rebalance.target.rules import TargetRules
-from solver.rebalance.tiers.measures import Measures
-from solver.rebalance.tiers.tier import Tier
+from kubestow.models.cluster.cluster import Ints
+from kubestow.solver.cpsat.linear_sum import Points
+from kubestow.solver.objective import encoding
+from kubestow.solver.rebalance.problem.end_state import EndState
+from kubestow.solver.rebalance.problem.problem import RebalanceProblem
+from kubestow.solver.rebalance.target.rules import TargetRules
+from kubestow.solver.rebalance.tiers.measures import Measures
+from kubestow.solver.rebalance.tiers.tier import Tier
 
 #: Units of balance that are worth one weighted point of preferences.
 POINT = 10_000

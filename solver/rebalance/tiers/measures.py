@@ -6,16 +6,16 @@ from functools import cached_property
 
 import numpy as np
 
-from models.cluster.cluster import Ints
-from models.kube.selectors import Bools
-from solver import rules
-from solver.bounds.component_bounds import Components
-from solver.objective.preferences import Objective
-from solver.objective.tie_break import Pack, Spread
-from solver.rebalance.problem.problem import RebalanceProblem
-from solver.rebalance.problem.reachable_nodes import reach
-from solver.rebalance.tiers.packing import Packing
-from solver.rebalance.tiers.preference_bound import components_of
+from kubestow.models.cluster.cluster import Ints
+from kubestow.models.kube.selectors import Bools
+from kubestow.solver import rules
+from kubestow.solver.bounds.component_bounds import Components
+from kubestow.solver.objective.preferences import Objective
+from kubestow.solver.objective.tie_break import Pack, Spread
+from kubestow.solver.rebalance.problem.problem import RebalanceProblem
+from kubestow.solver.rebalance.problem.reachable_nodes import reach
+from kubestow.solver.rebalance.tiers.packing import Packing
+from kubestow.solver.rebalance.tiers.preference_bound import components_of
 
 
 class Measures:
@@ -63,7 +63,7 @@ class Measures:
     @cached_property
     def room(self) -> Ints:
         """int64[G, N]: the most pods of each class that a node can come to hold
-        (:func:`solver.rebalance.problem.reachable_nodes.reach`)."""
+        (:func:`kubestow.solver.rebalance.problem.reachable_nodes.reach`)."""
         return reach(self.problem, rules.build(self.problem.cluster))
 
     @cached_property

@@ -7,17 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from models.cluster.cluster import Ints
-from solver.cpsat.linear_sum import Points
-from solver.rebalance.problem.end_state import EndState
-from solver.rebalance.problem.problem import RebalanceProblem, Step
-from solver.rebalance.problem.state import PlanState
-from solver.rebalance.target.rules import TargetRules
-from solver.rebalance.tiers.freed import Freed
-from solver.rebalance.tiers.improvement import Improvement
-from solver.rebalance.tiers.measures import Measures
-from solver.rebalance.tiers.pods import BrokenRules, Drained, Evictions, Moves, Placed
-from solver.rebalance.tiers.tier import Tier
+from kubestow.models.cluster.cluster import Ints
+from kubestow.solver.cpsat.linear_sum import Points
+from kubestow.solver.rebalance.problem.end_state import EndState
+from kubestow.solver.rebalance.problem.problem import RebalanceProblem, Step
+from kubestow.solver.rebalance.problem.state import PlanState
+from kubestow.solver.rebalance.target.rules import TargetRules
+from kubestow.solver.rebalance.tiers.freed import Freed
+from kubestow.solver.rebalance.tiers.improvement import Improvement
+from kubestow.solver.rebalance.tiers.measures import Measures
+from kubestow.solver.rebalance.tiers.pods import BrokenRules, Drained, Evictions, Moves, Placed
+from kubestow.solver.rebalance.tiers.tier import Tier
 
 #: Goals of one tier each; `admit` has two for each priority.
 _TIER_OF: dict[str, type[Tier]] = {tier.goal: tier for tier in (BrokenRules, Freed, Improvement)}

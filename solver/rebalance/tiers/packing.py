@@ -2,7 +2,7 @@
 
 Nodes are of one *kind* where the same classes can be; pods are of one *group* where the same kinds take them and they ask for the same. The
 program knows no other rules but that a node takes at most so many pods of a class, so that every end state is a point of it. Its bounds are
-exact (:mod:`solver.bounds.safe_dual_bounds`).
+exact (:mod:`kubestow.solver.bounds.safe_dual_bounds`).
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from models.cluster.cluster import Ints
-from models.kube.selectors import Bools
-from solver.bounds.safe_dual_bounds import Program, best_bound, best_point
-from solver.rebalance.problem.problem import RebalanceProblem
+from kubestow.models.cluster.cluster import Ints
+from kubestow.models.kube.selectors import Bools
+from kubestow.solver.bounds.safe_dual_bounds import Program, best_bound, best_point
+from kubestow.solver.rebalance.problem.problem import RebalanceProblem
 
 #: Above so many (group, kind) pairs all nodes are taken for one kind.
 PAIRS = 60_000

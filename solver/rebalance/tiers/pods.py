@@ -6,15 +6,15 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from models.kube.selectors import Bools
-from solver.cpsat.linear_sum import Points
-from solver.rebalance.problem.end_state import EndState
-from solver.rebalance.problem.problem import RebalanceProblem
-from solver.rebalance.target.rules import TargetRules
-from solver.rebalance.tiers.measures import Measures
-from solver.rebalance.tiers.tier import Tier
-from solver.rules.eligibility import fits
-from solver.rules.node_resources_fit import NodeResourcesFit
+from kubestow.models.kube.selectors import Bools
+from kubestow.solver.cpsat.linear_sum import Points
+from kubestow.solver.rebalance.problem.end_state import EndState
+from kubestow.solver.rebalance.problem.problem import RebalanceProblem
+from kubestow.solver.rebalance.target.rules import TargetRules
+from kubestow.solver.rebalance.tiers.measures import Measures
+from kubestow.solver.rebalance.tiers.tier import Tier
+from kubestow.solver.rules.eligibility import fits
+from kubestow.solver.rules.node_resources_fit import NodeResourcesFit
 
 
 class Drained(Tier):

@@ -11,17 +11,17 @@ from dataclasses import replace
 
 import numpy as np
 
-from models.cluster.cluster import Cluster, Ints
-from solver.bounds.component_bounds import Components
-from solver.bounds.move_costs import MoveCosts
-from solver.objective.preferences import Objective
-from solver.rebalance.problem.problem import RebalanceProblem
-from solver.rebalance.problem.state import PlanState
+from kubestow.models.cluster.cluster import Cluster, Ints
+from kubestow.solver.bounds.component_bounds import Components
+from kubestow.solver.bounds.move_costs import MoveCosts
+from kubestow.solver.objective.preferences import Objective
+from kubestow.solver.rebalance.problem.problem import RebalanceProblem
+from kubestow.solver.rebalance.problem.state import PlanState
 
 
 def components_of(problem: RebalanceProblem, preferences: Objective, room: Ints) -> Components | None:
     """Return the groups of classes that bound the preferences, their bounds known without any search; None where pods break rules, or
-    where some hold less than they ask for. ``room``: as of :func:`solver.rebalance.problem.reachable_nodes.reach`."""
+    where some hold less than they ask for. ``room``: as of :func:`kubestow.solver.rebalance.problem.reachable_nodes.reach`."""
     if (problem.extra < 0).any() or PlanState(problem).broken():
         return None
     could = np.maximum(room, problem.start)

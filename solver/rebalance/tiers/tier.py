@@ -6,11 +6,11 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar
 
-from solver.cpsat.linear_sum import Points
-from solver.rebalance.problem.end_state import EndState
-from solver.rebalance.problem.problem import RebalanceProblem
-from solver.rebalance.target.rules import TargetRules
-from solver.rebalance.tiers.measures import Measures
+from kubestow.solver.cpsat.linear_sum import Points
+from kubestow.solver.rebalance.problem.end_state import EndState
+from kubestow.solver.rebalance.problem.problem import RebalanceProblem
+from kubestow.solver.rebalance.target.rules import TargetRules
+from kubestow.solver.rebalance.tiers.measures import Measures
 
 
 @dataclass(frozen=True)

@@ -2,5 +2,5 @@
 
 Enter at ``schedule.waves``, which regroups an accepted sequence of steps; ``safety`` decides whether a step may join.
 ``within.within_waves`` leaves out what does not fit in as many waves as a plan may take. It may import ``problem`` and ``tiers`` of this
-package, ``solver.rules`` and ``solver.bind_order``.
+package, ``kubestow.solver.rules`` and ``kubestow.solver.bind_order``.
 """

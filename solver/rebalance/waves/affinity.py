@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from models.cluster.cluster import Ints
-from solver.rebalance.problem.problem import Step
-from solver.rebalance.problem.state import PlanState
-from solver.rules.inter_pod_affinity import InterPodAffinity
+from kubestow.models.cluster.cluster import Ints
+from kubestow.solver.rebalance.problem.problem import Step
+from kubestow.solver.rebalance.problem.state import PlanState
+from kubestow.solver.rules.inter_pod_affinity import InterPodAffinity
 
 
 class _Support:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from solver.rebalance.problem.problem import RebalanceProblem, Step
+from kubestow.solver.rebalance.problem.problem import RebalanceProblem, Step
 
 
 class LeastWaves(NamedTuple):

@@ -1,8 +1,8 @@
 """Which steps of a sequence keep their order, and after which a step that was refused may be tried again.
 
 Two steps that share a key of :meth:`Order.keys` are taken in the order of the sequence, be it in one wave or in two. Steps that share none
-do not change each other's verdict but for the room on a node, of which :mod:`solver.rebalance.waves.schedule` keeps what earlier steps
-will take.
+do not change each other's verdict but for the room on a node, of which :mod:`kubestow.solver.rebalance.waves.schedule` keeps what earlier
+steps will take.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Hashable, Sequence
 
-from models.cluster.cluster import AffinityTerm, Ids
-from solver.rebalance.problem.problem import Step
-from solver.rebalance.problem.state import PlanState
-from solver.rebalance.waves.affinity import Supports
-from solver.rebalance.waves.spread import SkewsOfWave
-from solver.rules.node_resource_topology import NodeResourceTopologyMatch
-from solver.rules.volumes import NodeVolumeLimits, VolumeBinding
+from kubestow.models.cluster.cluster import AffinityTerm, Ids
+from kubestow.solver.rebalance.problem.problem import Step
+from kubestow.solver.rebalance.problem.state import PlanState
+from kubestow.solver.rebalance.waves.affinity import Supports
+from kubestow.solver.rebalance.waves.spread import SkewsOfWave
+from kubestow.solver.rules.node_resource_topology import NodeResourceTopologyMatch
+from kubestow.solver.rules.volumes import NodeVolumeLimits, VolumeBinding
 
 Keys = list[tuple[Hashable, ...]]
 

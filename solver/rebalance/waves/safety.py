@@ -11,15 +11,15 @@ from collections.abc import Hashable, Sequence
 
 import numpy as np
 
-from models.cluster.cluster import Ints
-from solver.rebalance.problem.problem import RebalanceProblem, Step
-from solver.rebalance.problem.state import PlanState
-from solver.rebalance.waves.affinity import Supports
-from solver.rebalance.waves.ordering import Order
-from solver.rebalance.waves.spread import SkewsOfWave
-from solver.rules.base import Rule
-from solver.rules.node_resources_fit import NodeResourcesFit
-from solver.rules.pod_topology_spread import PodTopologySpread
+from kubestow.models.cluster.cluster import Ints
+from kubestow.solver.rebalance.problem.problem import RebalanceProblem, Step
+from kubestow.solver.rebalance.problem.state import PlanState
+from kubestow.solver.rebalance.waves.affinity import Supports
+from kubestow.solver.rebalance.waves.ordering import Order
+from kubestow.solver.rebalance.waves.spread import SkewsOfWave
+from kubestow.solver.rules.base import Rule
+from kubestow.solver.rules.node_resources_fit import NodeResourcesFit
+from kubestow.solver.rules.pod_topology_spread import PodTopologySpread
 
 
 class WaveRules:

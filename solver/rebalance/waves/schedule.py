@@ -2,7 +2,7 @@
 
 List scheduling: every wave begins with the first step that is left, which is accepted by itself, and takes every other step that may come
 forward and that is safe with the rest of the wave. A step may come forward when no earlier step that is left shares a key with it
-(:mod:`solver.rebalance.waves.ordering`) and the room that earlier ones need at its target stays; so the steps that are left are an
+(:mod:`kubestow.solver.rebalance.waves.ordering`) and the room that earlier ones need at its target stays; so the steps that are left are an
 accepted sequence again. A step that was refused is asked again only after a wave that changes what refused it.
 """
 
@@ -12,9 +12,9 @@ import heapq
 from collections import Counter
 from collections.abc import Hashable, Sequence
 
-from solver.rebalance.problem.problem import RebalanceProblem, Step
-from solver.rebalance.waves.safety import WaveRules
-from solver.rebalance.waves.units import binding_units
+from kubestow.solver.rebalance.problem.problem import RebalanceProblem, Step
+from kubestow.solver.rebalance.waves.safety import WaveRules
+from kubestow.solver.rebalance.waves.units import binding_units
 
 _BLOCKED, _READY, _WAITING, _TAKEN = range(4)
 

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from models.cluster.cluster import Ints, domain_sum
-from solver.rebalance.problem.problem import Step
-from solver.rebalance.problem.state import PlanState
-from solver.rules.pod_topology_spread import PodTopologySpread, Tally
+from kubestow.models.cluster.cluster import Ints, domain_sum
+from kubestow.solver.rebalance.problem.problem import Step
+from kubestow.solver.rebalance.problem.state import PlanState
+from kubestow.solver.rules.pod_topology_spread import PodTopologySpread, Tally
 
 _BIG = 2**40
 

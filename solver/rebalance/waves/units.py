@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from solver.bind_order.gang_units import Binder, gang_runs, part_by_depth
-from solver.rebalance.problem.problem import RebalanceProblem, Step
-from solver.rebalance.problem.state import PlanState
+from kubestow.solver.bind_order.gang_units import Binder, gang_runs, part_by_depth
+from kubestow.solver.rebalance.problem.problem import RebalanceProblem, Step
+from kubestow.solver.rebalance.problem.state import PlanState
 
 
 def binding_units(problem: RebalanceProblem, steps: Sequence[Step]) -> list[list[Step]]:

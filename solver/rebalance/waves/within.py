@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from models.kube.selectors import Bools
-from solver.bind_order.gang_units import Binder
-from solver.rebalance.problem.problem import RebalanceProblem, Step
-from solver.rebalance.problem.state import PlanState
-from solver.rebalance.tiers.freed import Freed
-from solver.rebalance.tiers.objective import PlanObjective
-from solver.rebalance.waves.schedule import waves
-from solver.rebalance.waves.units import binding_units
+from kubestow.models.kube.selectors import Bools
+from kubestow.solver.bind_order.gang_units import Binder
+from kubestow.solver.rebalance.problem.problem import RebalanceProblem, Step
+from kubestow.solver.rebalance.problem.state import PlanState
+from kubestow.solver.rebalance.tiers.freed import Freed
+from kubestow.solver.rebalance.tiers.objective import PlanObjective
+from kubestow.solver.rebalance.waves.schedule import waves
+from kubestow.solver.rebalance.waves.units import binding_units
 
 #: What is done whole or not at all: a node that is emptied, or a gang that is bound.
 _Whole = tuple[str, int]

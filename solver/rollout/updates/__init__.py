@@ -1,4 +1,4 @@
 """Updates of StatefulSets and DaemonSets, whose pods are replaced in place.
 
-Enter at :mod:`solver.rollout.updates.simulate`.
+Enter at :mod:`kubestow.solver.rollout.updates.simulate`.
 """

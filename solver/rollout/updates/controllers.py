@@ -12,8 +12,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from models.workloads.updates.update_input import Update
-from solver.rollout.updates.state import Event, UpdateState
+from kubestow.models.workloads.updates.update_input import Update
+from kubestow.solver.rollout.updates.state import Event, UpdateState
 
 Batch = list[Event]
 

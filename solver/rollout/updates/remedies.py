@@ -6,16 +6,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
-from models.cluster.rollout_admission import arguments, sentence, with_quotas
-from models.documents.placement import Remedy
-from models.edits import nodes
-from models.kube import objects
-from models.workloads.updates.update_input import Update
-from solver.explain.remedy.pod_edits import POD_CHANGES
-from solver.rollout.remedies import KINDS, NODES, kinds_of_nodes, least, relaxations
-from solver.rollout.updates.search import UpdateSearch
-from solver.rollout.updates.state import UpdateProblem, with_members
-from solver.runtime.run_context import RunContext
+from kubestow.models.cluster.rollout_admission import arguments, sentence, with_quotas
+from kubestow.models.documents.placement import Remedy
+from kubestow.models.edits import nodes
+from kubestow.models.kube import objects
+from kubestow.models.workloads.updates.update_input import Update
+from kubestow.solver.explain.remedy.pod_edits import POD_CHANGES
+from kubestow.solver.rollout.remedies import KINDS, NODES, kinds_of_nodes, least, relaxations
+from kubestow.solver.rollout.updates.search import UpdateSearch
+from kubestow.solver.rollout.updates.state import UpdateProblem, with_members
+from kubestow.solver.runtime.run_context import RunContext
 
 #: States that the exhaustive part may explore for one change.
 STATES: Final = 500

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from models.cluster.cluster import Cluster
-from solver.rollout.updates.controllers import Batch, Controller, controller
-from solver.rollout.updates.state import Event, UpdateProblem, UpdateState
-from solver.runtime.run_context import RunContext
+from kubestow.models.cluster.cluster import Cluster
+from kubestow.solver.rollout.updates.controllers import Batch, Controller, controller
+from kubestow.solver.rollout.updates.state import Event, UpdateProblem, UpdateState
+from kubestow.solver.runtime.run_context import RunContext
 
 #: States that the exhaustive part explores before it gives up.
 STATES = 20_000

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from models.documents import placement as doc
-from solver.rollout.updates.controllers import Controller
-from solver.rollout.updates.state import UpdateState
+from kubestow.models.documents import placement as doc
+from kubestow.solver.rollout.updates.controllers import Controller
+from kubestow.solver.rollout.updates.state import UpdateState
 
 ON_DELETE = "nothing rolls: with strategy OnDelete a pod is replaced only when it is deleted"
 _ORDERED = "OrderedReady updates no pod before all are ready"

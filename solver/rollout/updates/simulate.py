@@ -8,27 +8,27 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Literal
 
-from checker.rollout import verify_rollout
-from checker.violation import insist
-from models.cluster import unmodelled
-from models.documents import placement as doc
-from models.documents.policy import DEFAULT
-from models.kube.objects import pod_key
-from models.snapshot.scope import Scope, select
-from models.snapshot.snapshot import Snapshot
-from models.workloads.updates.update_input import MAX_UNAVAILABLE, read_update
-from solver.devices.result import devices
-from solver.explain.undecided import is_undecided
-from solver.refused_pods import refuse_domain_blocking
-from solver.rollout.updates import sentences
-from solver.rollout.updates.remedies import UpdateRemedies
-from solver.rollout.updates.search import UpdateCourse, UpdateSearch
-from solver.rollout.updates.state import Event, UpdateProblem, UpdateState
-from solver.rules.dynamic_resources import DynamicResources
-from solver.runtime.deadline import Deadline
-from solver.runtime.options import OnProgress, Options
-from solver.runtime.progress_trace import ProgressReporter
-from solver.runtime.run_context import RunContext
+from kubestow.checker.rollout import verify_rollout
+from kubestow.checker.violation import insist
+from kubestow.models.cluster import unmodelled
+from kubestow.models.documents import placement as doc
+from kubestow.models.documents.policy import DEFAULT
+from kubestow.models.kube.objects import pod_key
+from kubestow.models.snapshot.scope import Scope, select
+from kubestow.models.snapshot.snapshot import Snapshot
+from kubestow.models.workloads.updates.update_input import MAX_UNAVAILABLE, read_update
+from kubestow.solver.devices.result import devices
+from kubestow.solver.explain.undecided import is_undecided
+from kubestow.solver.refused_pods import refuse_domain_blocking
+from kubestow.solver.rollout.updates import sentences
+from kubestow.solver.rollout.updates.remedies import UpdateRemedies
+from kubestow.solver.rollout.updates.search import UpdateCourse, UpdateSearch
+from kubestow.solver.rollout.updates.state import Event, UpdateProblem, UpdateState
+from kubestow.solver.rules.dynamic_resources import DynamicResources
+from kubestow.solver.runtime.deadline import Deadline
+from kubestow.solver.runtime.options import OnProgress, Options
+from kubestow.solver.runtime.progress_trace import ProgressReporter
+from kubestow.solver.runtime.run_context import RunContext
 
 #: The share of the time limit after which the search is over; the rest is for remedies and the check.
 SEARCHING = 0.6

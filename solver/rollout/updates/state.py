@@ -11,16 +11,16 @@ from typing import Literal
 
 import numpy as np
 
-from models.cluster import rollout_admission
-from models.cluster.admission import Admission, Refusal
-from models.cluster.cluster import Cluster, Ints
-from models.documents.policy import Policy
-from models.workloads.deployment_rollout import Old, Pace
-from models.workloads.updates.update_input import Update
-from solver import rules
-from solver.rollout.attachments import Attachments
-from solver.rollout.state import RolloutProblem, bystanders, compiled
-from solver.rules.dynamic_resources import DynamicResources
+from kubestow.models.cluster import rollout_admission
+from kubestow.models.cluster.admission import Admission, Refusal
+from kubestow.models.cluster.cluster import Cluster, Ints
+from kubestow.models.documents.policy import Policy
+from kubestow.models.workloads.deployment_rollout import Old, Pace
+from kubestow.models.workloads.updates.update_input import Update
+from kubestow.solver import rules
+from kubestow.solver.rollout.attachments import Attachments
+from kubestow.solver.rollout.state import RolloutProblem, bystanders, compiled
+from kubestow.solver.rules.dynamic_resources import DynamicResources
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,8 @@
-"""The encoding of claims for devices, for :mod:`solver.rules.dynamic_resources`: some allocation serves all pods, in whatever order.
+"""The encoding of claims for devices, for :mod:`kubestow.solver.rules.dynamic_resources`: some allocation serves all pods, in whatever
+order.
 
-Pods are added up by what they ask for (bundles, :mod:`solver.devices.claim_modes`) and by what their nodes see (sites). Per mode of a
-bundle there is the number of pods that are served in it, and per request and group of devices how many devices it takes, where that is
+Pods are added up by what they ask for (bundles, :mod:`kubestow.solver.devices.claim_modes`) and by what their nodes see (sites). Per mode
+of a bundle there is the number of pods that are served in it, and per request and group of devices how many devices it takes, where that is
 not given. Rows count devices, counters, and the capacity of shared devices. A claim that pods share is a pod of its own, once at most.
 """
 
@@ -17,15 +18,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 from ortools.sat.python import cp_model
 
-from models.devices.demand import Claim
-from models.devices.inventory import Books
-from models.kube.selectors import Bools
-from solver.devices.claim_modes import Bundle, Mode, Take, bundles, modes, values
-from solver.devices.device_groups import DeviceGroups, Group
-from solver.rules.graph import connected
+from kubestow.models.devices.demand import Claim
+from kubestow.models.devices.inventory import Books
+from kubestow.models.kube.selectors import Bools
+from kubestow.solver.devices.claim_modes import Bundle, Mode, Take, bundles, modes, values
+from kubestow.solver.devices.device_groups import DeviceGroups, Group
+from kubestow.solver.rules.graph import connected
 
 if TYPE_CHECKING:
-    from solver.cpsat.model import PlacementModel
+    from kubestow.solver.cpsat.model import PlacementModel
 
 #: Factors of a row beyond this are rounded.
 _LARGEST = 2**40

@@ -1,4 +1,4 @@
-"""The encoding of required affinity and anti-affinity between pods, for :mod:`solver.rules.inter_pod_affinity`.
+"""The encoding of required affinity and anti-affinity between pods, for :mod:`kubestow.solver.rules.inter_pod_affinity`.
 
 That of affinity is foundedness in answer-set programming: a pod needs a provider that can be bound before it (Lin and Zhao, ASSAT,
 doi:10.1016/j.artint.2004.04.004); where providers need each other in a cycle, ranks order them.
@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from models.cluster.cluster import Affinity, AffinityTerm, Ids, Ints
-from models.kube.selectors import Bools
-from solver.rules.graph import strongly_connected
+from kubestow.models.cluster.cluster import Affinity, AffinityTerm, Ids, Ints
+from kubestow.models.kube.selectors import Bools
+from kubestow.solver.rules.graph import strongly_connected
 
 if TYPE_CHECKING:
     from ortools.sat.python import cp_model
 
-    from solver.cpsat.model import PlacementModel
+    from kubestow.solver.cpsat.model import PlacementModel
 
 
 @dataclass

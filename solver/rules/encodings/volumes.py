@@ -1,7 +1,7 @@
-"""The encodings of open claims and of limits on attached volumes, for :mod:`solver.rules.volumes`.
+"""The encodings of open claims and of limits on attached volumes, for :mod:`kubestow.solver.rules.volumes`.
 
 They say what a placement needs whatever the order in which pods are bound. Which volume a claim takes depends on that order: the smallest
-that the node of its first pod reaches (:mod:`solver.bind_order.order`).
+that the node of its first pod reaches (:mod:`kubestow.solver.bind_order.order`).
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from models.cluster.volumes import Claim
-from solver.rules.volume_claims import Volume, reach_of, shared_claims, users_of
+from kubestow.models.cluster.volumes import Claim
+from kubestow.solver.rules.volume_claims import Volume, reach_of, shared_claims, users_of
 
 if TYPE_CHECKING:
     from ortools.sat.python import cp_model
 
-    from solver.cpsat.model import PlacementModel
+    from kubestow.solver.cpsat.model import PlacementModel
 
 Pair = tuple[str, str]  #: Driver and handle of what NodeVolumeLimits counts.
 

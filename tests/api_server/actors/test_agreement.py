@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from checker.placement import rejecting_rules
-from models.kube.objects import pod_key
-from models.snapshot.snapshot import Snapshot, from_objects
+from kubestow.checker.placement import rejecting_rules
+from kubestow.models.kube.objects import pod_key
+from kubestow.models.snapshot.snapshot import Snapshot, from_objects
 from tests import tiny
 from tests.api_server import Behaviour, World
 from tests.tiers import sampled

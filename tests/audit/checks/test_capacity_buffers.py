@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 
-from audit.checks import capacity_buffers
-from audit.view.view import ClusterView
-from models.snapshot.snapshot import from_objects
+from kubestow.audit.checks import capacity_buffers
+from kubestow.audit.view.view import ClusterView
+from kubestow.models.snapshot.snapshot import from_objects
 from tests.buffers import buffer, nodes, template
 from tests.objects import Object, pod
 

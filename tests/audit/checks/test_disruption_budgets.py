@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from audit.checks import disruption_budgets
-from audit.view.view import ClusterView
-from models.snapshot.snapshot import from_objects
+from kubestow.audit.checks import disruption_budgets
+from kubestow.audit.view.view import ClusterView
+from kubestow.models.snapshot.snapshot import from_objects
 from tests.objects import Object, node, pod
 
 NODES = [node("a"), node("b"), node("c")]

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from audit.checks import hygiene
-from audit.view.view import ClusterView
-from models.documents.findings.audit import Finding
-from models.snapshot.snapshot import from_objects
+from kubestow.audit.checks import hygiene
+from kubestow.audit.view.view import ClusterView
+from kubestow.models.documents.findings.audit import Finding
+from kubestow.models.snapshot.snapshot import from_objects
 from tests.objects import Object, node, pod
 
 HOST, ZONE, REGION = "kubernetes.io/hostname", "topology.kubernetes.io/zone", "topology.kubernetes.io/region"

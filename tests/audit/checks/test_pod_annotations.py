@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from audit.checks import pod_annotations as checks_annotations
-from audit.view.view import ClusterView
-from models.documents.findings.audit import Finding
-from models.documents.policy import Policy
-from models.snapshot.snapshot import from_objects
+from kubestow.audit.checks import pod_annotations as checks_annotations
+from kubestow.audit.view.view import ClusterView
+from kubestow.models.documents.findings.audit import Finding
+from kubestow.models.documents.policy import Policy
+from kubestow.models.snapshot.snapshot import from_objects
 from tests.objects import Object, node, pod
 
 AFFINITY, ANTI = "resource-policy.nri.io/affinity", "resource-policy.nri.io/anti-affinity"

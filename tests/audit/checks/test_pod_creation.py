@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from audit.checks import pod_creation
-from audit.view.view import ClusterView
-from models.documents.findings.audit import Finding
-from models.snapshot.snapshot import from_objects
+from kubestow.audit.checks import pod_creation
+from kubestow.audit.view.view import ClusterView
+from kubestow.models.documents.findings.audit import Finding
+from kubestow.models.snapshot.snapshot import from_objects
 from tests.audit.checks.unsatisfiable.test_check import deployment
 from tests.objects import Object, node, pod
 
@@ -73,8 +73,8 @@ def test_service_accounts_are_judged_where_they_were_captured() -> None:
 
 
 def test_a_name_of_an_account_makes_no_other_revision() -> None:
-    from models.workloads.template import template_hash
-    from models.workloads.view import view
+    from kubestow.models.workloads.template import template_hash
+    from kubestow.models.workloads.view import view
 
     plain, named = (from_objects([deployment("web", 1, spec)]).workloads["Deployment"][0] for spec in ({}, {"serviceAccountName": "web"}))
     first, second = view(plain), view(named)

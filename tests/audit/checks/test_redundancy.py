@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from audit.checks import redundancy
-from audit.view.view import ClusterView
-from models.documents.policy import Policy
-from models.snapshot.snapshot import from_objects
+from kubestow.audit.checks import redundancy
+from kubestow.audit.view.view import ClusterView
+from kubestow.models.documents.policy import Policy
+from kubestow.models.snapshot.snapshot import from_objects
 from tests.objects import Object, node, pod
 
 HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"

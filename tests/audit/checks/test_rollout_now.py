@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from audit.checks import rollout_now
-from audit.view.view import ClusterView
-from models.documents.findings.audit import Finding
-from models.snapshot.snapshot import from_objects
+from kubestow.audit.checks import rollout_now
+from kubestow.audit.view.view import ClusterView
+from kubestow.models.documents.findings.audit import Finding
+from kubestow.models.snapshot.snapshot import from_objects
 from tests.checker.plan.plans import apart
 from tests.objects import Object, node, pod
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from audit.checks import rollout_updates, rollouts
-from audit.view.view import ClusterView
-from models.documents.findings.audit import Finding
-from models.snapshot.snapshot import from_objects
+from kubestow.audit.checks import rollout_updates, rollouts
+from kubestow.audit.view.view import ClusterView
+from kubestow.models.documents.findings.audit import Finding
+from kubestow.models.snapshot.snapshot import from_objects
 from tests.objects import Object, node
 from tests.solver.rollout.updates.test_updates import SURGE, old, rolling, workload
 

@@ -11,14 +11,14 @@ from itertools import chain
 import msgspec
 import pytest
 
-from audit.checks import rollouts
-from audit.checks.rollout_flow import Flow
-from audit.view.view import ClusterView
-from models.documents.findings.audit import Finding
-from models.documents.policy import Policy
-from models.snapshot.snapshot import Snapshot, from_objects
-from models.workloads.deployment_rollout import pace
-from solver.executors.pool import Pool, pool_of
+from kubestow.audit.checks import rollouts
+from kubestow.audit.checks.rollout_flow import Flow
+from kubestow.audit.view.view import ClusterView
+from kubestow.models.documents.findings.audit import Finding
+from kubestow.models.documents.policy import Policy
+from kubestow.models.snapshot.snapshot import Snapshot, from_objects
+from kubestow.models.workloads.deployment_rollout import pace
+from kubestow.solver.executors.pool import Pool, pool_of
 from tests.objects import Object, node, pod
 from tests.solver.executors.test_pool import Inline
 from tests.solver.rollout.rollouts import HOST, Brute, apart, deployment, old, replica_set, rolling, tiny

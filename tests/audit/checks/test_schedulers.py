@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from audit.checks import schedulers
-from audit.view.view import ClusterView
-from models.snapshot.snapshot import from_objects
+from kubestow.audit.checks import schedulers
+from kubestow.audit.view.view import ClusterView
+from kubestow.models.snapshot.snapshot import from_objects
 from tests.objects import Object, node, pod
 
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from audit.checks import topology_spread
-from audit.view.view import ClusterView
-from models.documents.findings.audit import Finding
-from models.snapshot.snapshot import from_objects, load
+from kubestow.audit.checks import topology_spread
+from kubestow.audit.view.view import ClusterView
+from kubestow.models.documents.findings.audit import Finding
+from kubestow.models.snapshot.snapshot import from_objects, load
 from tests.audit.checks.unsatisfiable.test_check import deployment, unsound, zoned
 from tests.objects import Object, node, pod
 

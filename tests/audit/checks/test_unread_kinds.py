@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-import cli
-from audit.run import AuditOptions, audit
-from models.snapshot.snapshot import from_objects
+from kubestow import cli
+from kubestow.audit.run import AuditOptions, audit
+from kubestow.models.snapshot.snapshot import from_objects
 from tests.objects import Object, node
 
 CONTAINERS = [{"name": "c", "image": "x", "resources": {"requests": {"cpu": "1"}}}]

@@ -8,12 +8,12 @@ import time
 from pathlib import Path
 from typing import Any
 
-from audit.descheduler import policy
-from audit.descheduler.run import judge
-from audit.settings import Settings
-from models.documents.findings.descheduler import DeschedulerAudit
-from models.documents.policy import DEFAULT
-from models.snapshot.snapshot import from_objects
+from kubestow.audit.descheduler import policy
+from kubestow.audit.descheduler.run import judge
+from kubestow.audit.settings import Settings
+from kubestow.models.documents.findings.descheduler import DeschedulerAudit
+from kubestow.models.documents.policy import DEFAULT
+from kubestow.models.snapshot.snapshot import from_objects
 from tests.objects import Object
 
 BALANCE = ("RemoveDuplicates", "LowNodeUtilization", "HighNodeUtilization", "RemovePodsViolatingTopologySpreadConstraint")

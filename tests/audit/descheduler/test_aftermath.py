@@ -6,10 +6,10 @@ import random
 
 import pytest
 
-from audit.descheduler import aftermath
-from audit.descheduler.aftermath import Scheduler
-from models.documents.policy import DEFAULT
-from models.snapshot.snapshot import from_objects
+from kubestow.audit.descheduler import aftermath
+from kubestow.audit.descheduler.aftermath import Scheduler
+from kubestow.models.documents.policy import DEFAULT
+from kubestow.models.snapshot.snapshot import from_objects
 from tests.objects import Object, node, pod
 from tests.tiers import sampled
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from audit.descheduler import cycle
-from audit.descheduler.world import Facts, World
-from models.documents.findings.descheduler import Range
-from models.snapshot.snapshot import from_objects
+from kubestow.audit.descheduler import cycle
+from kubestow.audit.descheduler.world import Facts, World
+from kubestow.models.documents.findings.descheduler import Range
+from kubestow.models.snapshot.snapshot import from_objects
 from tests.audit.descheduler.planted import evicted, judged, policy_of, profile, read
 from tests.objects import Object, node, pod
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from audit.descheduler import policy
-from models.snapshot.snapshot import InputError, Snapshot
+from kubestow.audit.descheduler import policy
+from kubestow.models.snapshot.snapshot import InputError, Snapshot
 from tests.audit.descheduler.planted import judged, policy_of, profile, read
 from tests.objects import Object, node, pod
 

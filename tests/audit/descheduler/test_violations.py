@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from models.documents.findings.descheduler import Range
+from kubestow.models.documents.findings.descheduler import Range
 from tests.audit.descheduler.planted import evicted, judged, policy_of, profile, refused
 from tests.objects import Object, node, pod
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from models.documents.findings.check import WorkloadFit
-from models.documents.policy import Policy
+from kubestow.models.documents.findings.check import WorkloadFit
+from kubestow.models.documents.policy import Policy
 from tests.audit.gate.test_changes import workload
 from tests.audit.gate.test_gate import codes, fits, gate, named, on, only, running
 from tests.objects import Object, node, pod

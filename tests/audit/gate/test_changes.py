@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from audit.gate.changes import Change, as_applied, changes
-from models.snapshot.snapshot import Snapshot, from_objects
-from models.workloads.merge import merge
+from kubestow.audit.gate.changes import Change, as_applied, changes
+from kubestow.models.snapshot.snapshot import Snapshot, from_objects
+from kubestow.models.workloads.merge import merge
 from tests.objects import Object, node, pod
 
 LABELS = {"app": "web"}

@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from audit.gate.gate import Checked, GateOptions, Request, check
-from audit.run import AuditOptions
-from audit.selection import Chosen
-from models.documents.findings.audit_selection import AuditBaseline, KnownFinding
-from models.documents.findings.check import WorkloadFit, failing, unfit
-from models.documents.policy import Policy
-from models.positions.find import Positions
-from models.snapshot.snapshot import Snapshot, from_objects
-from solver.runtime.options import Options
+from kubestow.audit.gate.gate import Checked, GateOptions, Request, check
+from kubestow.audit.run import AuditOptions
+from kubestow.audit.selection import Chosen
+from kubestow.models.documents.findings.audit_selection import AuditBaseline, KnownFinding
+from kubestow.models.documents.findings.check import WorkloadFit, failing, unfit
+from kubestow.models.documents.policy import Policy
+from kubestow.models.positions.find import Positions
+from kubestow.models.snapshot.snapshot import Snapshot, from_objects
+from kubestow.solver.runtime.options import Options
 from tests.audit.gate.test_changes import workload
 from tests.objects import Object, node, pod
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-import cli
-from report.documents import yaml_text
+from kubestow import cli
+from kubestow.report.documents import yaml_text
 from tests.models.helm.test_hooks import deployment, hook
 from tests.objects import Object, node, pod
 

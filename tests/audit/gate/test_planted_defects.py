@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from audit.catalogue import CODES
-from audit.gate.gate import GateOptions, Request, check
-from audit.run import AuditOptions
-from models.documents.findings.check import Check
-from models.positions.find import read
-from models.snapshot.snapshot import Snapshot, from_objects, load
-from report.findings.outcomes import of_check
-from report.findings.sarif import sarif
-from solver.runtime.options import Options
+from kubestow.audit.catalogue import CODES
+from kubestow.audit.gate.gate import GateOptions, Request, check
+from kubestow.audit.run import AuditOptions
+from kubestow.models.documents.findings.check import Check
+from kubestow.models.positions.find import read
+from kubestow.models.snapshot.snapshot import Snapshot, from_objects, load
+from kubestow.report.findings.outcomes import of_check
+from kubestow.report.findings.sarif import sarif
+from kubestow.solver.runtime.options import Options
 from tests.planted_defects.defects import DEFECTS, Planted
 from tests.planted_defects.sound import SOUND, cluster
 from tests.published_schemas import problems

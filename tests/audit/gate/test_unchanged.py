@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 import yaml
 
-from audit.gate import unread_fields
-from audit.gate.changes import Change, as_applied, changes, not_compared
-from live.redact import Keeper
-from models.kube import kinds
-from models.snapshot.snapshot import from_objects
-from models.workloads.merge import merge
-from models.workloads.template import DIGESTS
+from kubestow.audit.gate import unread_fields
+from kubestow.audit.gate.changes import Change, as_applied, changes, not_compared
+from kubestow.live.redact import Keeper
+from kubestow.models.kube import kinds
+from kubestow.models.snapshot.snapshot import from_objects
+from kubestow.models.workloads.merge import merge
+from kubestow.models.workloads.template import DIGESTS
 from tests.audit.gate.stored_objects import KINDS, Object, given_back, stored
 from tests.objects import node
 from tests.tiers import sampled

@@ -8,14 +8,14 @@ import time
 from pathlib import Path
 from typing import Any
 
-from audit.karpenter import pools
-from audit.karpenter.run import Question, judge
-from audit.settings import Settings
-from models.catalogue.catalogue import Catalogue
-from models.catalogue.catalogue import read as read_catalogue
-from models.documents.findings.karpenter import KarpenterAudit
-from models.documents.policy import DEFAULT
-from models.snapshot.snapshot import from_objects
+from kubestow.audit.karpenter import pools
+from kubestow.audit.karpenter.run import Question, judge
+from kubestow.audit.settings import Settings
+from kubestow.models.catalogue.catalogue import Catalogue
+from kubestow.models.catalogue.catalogue import read as read_catalogue
+from kubestow.models.documents.findings.karpenter import KarpenterAudit
+from kubestow.models.documents.policy import DEFAULT
+from kubestow.models.snapshot.snapshot import from_objects
 from tests.objects import Object, node, pod
 
 

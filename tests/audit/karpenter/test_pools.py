@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from models.snapshot.snapshot import InputError
+from kubestow.models.snapshot.snapshot import InputError
 from tests.audit.karpenter.planted import judged, machine, node_pool, read
 from tests.objects import Object
 

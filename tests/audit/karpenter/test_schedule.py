@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from audit.karpenter import schedule
+from kubestow.audit.karpenter import schedule
 
 
 def at(text: str) -> int:

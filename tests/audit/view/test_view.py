@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from audit.view.label_matches import LabelMatches
-from audit.view.usable_nodes import UsableNodes
-from audit.view.view import ClusterView
-from models.snapshot.snapshot import from_objects
+from kubestow.audit.view.label_matches import LabelMatches
+from kubestow.audit.view.usable_nodes import UsableNodes
+from kubestow.audit.view.view import ClusterView
+from kubestow.models.snapshot.snapshot import from_objects
 from tests.audit.clusters import NODES, kubeadm, pod_of, replica_set, runs, spread, workload
 from tests.objects import Object, node
 
@@ -52,7 +52,7 @@ def test_finished_jobs_are_nobody() -> None:
 
 def test_no_pod_of_a_job_is_made_to_see_whether_it_is_finished(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a billion there would be no end."""
-    monkeypatch.setattr("models.workloads.replicas.Slot", None)
+    monkeypatch.setattr("kubestow.models.workloads.replicas.Slot", None)
     for more in ({}, {"completions": 10**9}, {"completions": 10**9, "completionMode": "Indexed"}):
         assert names(workload("Job", "run", 10**9, of=more)) == ["Job default/run"]
 

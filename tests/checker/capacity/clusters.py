@@ -5,9 +5,9 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from models.documents.placement import SnapshotRef
-from models.documents.survival import Scenarios, Survival
-from models.snapshot.snapshot import Snapshot, from_objects
+from kubestow.models.documents.placement import SnapshotRef
+from kubestow.models.documents.survival import Scenarios, Survival
+from kubestow.models.snapshot.snapshot import Snapshot, from_objects
 from tests import tiny
 
 Object = dict[str, Any]

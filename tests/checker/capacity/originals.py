@@ -7,16 +7,16 @@ from typing import Any
 
 import msgspec
 
-from models.catalogue import catalogue as catalogues
-from models.documents.capacity import Capacity
-from models.documents.catalogue import Shape
-from models.documents.fit import Fit, Keep
-from models.documents.placement import Edits
-from models.documents.sizing import Sizing
-from models.documents.survival import Survival
-from models.documents.upgrade import Upgrade
-from models.edits.edits import apply
-from models.snapshot.snapshot import Snapshot, from_objects
+from kubestow.models.catalogue import catalogue as catalogues
+from kubestow.models.documents.capacity import Capacity
+from kubestow.models.documents.catalogue import Shape
+from kubestow.models.documents.fit import Fit, Keep
+from kubestow.models.documents.placement import Edits
+from kubestow.models.documents.sizing import Sizing
+from kubestow.models.documents.survival import Survival
+from kubestow.models.documents.upgrade import Upgrade
+from kubestow.models.edits.edits import apply
+from kubestow.models.snapshot.snapshot import Snapshot, from_objects
 from tests.objects import node, pod
 
 ZONE = "topology.kubernetes.io/zone"
@@ -30,7 +30,7 @@ def deployment(name: str, cpu: str, replicas: int = 1) -> Object:
 
 
 def _options(**more: Any) -> Any:
-    from solver.runtime.options import Options
+    from kubestow.solver.runtime.options import Options
 
     return Options(time_limit=20, deterministic=True, workers=1, **more)
 
@@ -55,7 +55,7 @@ def _set(replicas: int) -> Object:
 @cache
 def fit() -> tuple[Snapshot, Fit]:
     """Replicas beside what runs, a tenth of every node kept free."""
-    from solver.capacity.fit.fit import fit as engine
+    from kubestow.solver.capacity.fit.fit import fit as engine
 
     before = from_objects([*(node(f"n{i}", cpu="4") for i in range(3)), *web(3, 3)])
     manifests = from_objects([deployment("more", "1")])
@@ -67,8 +67,8 @@ def fit() -> tuple[Snapshot, Fit]:
 @cache
 def survival() -> tuple[Snapshot, Survival]:
     """Three like nodes of which any may fail; a fourth whose pods fit nowhere else; pods that must not share a node."""
-    from solver.capacity.survive.options import SurviveOptions
-    from solver.capacity.survive.survive import survive
+    from kubestow.solver.capacity.survive.options import SurviveOptions
+    from kubestow.solver.capacity.survive.survive import survive
 
     apart = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
         {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "apart"}}}
@@ -87,8 +87,8 @@ def survival() -> tuple[Snapshot, Survival]:
 @cache
 def upgrade() -> tuple[Snapshot, Upgrade]:
     """A pool of three nodes, upgraded one by one, under a budget of one."""
-    from solver.capacity.upgrade.pool import UpgradeOptions
-    from solver.capacity.upgrade.upgrade import upgrade as engine
+    from kubestow.solver.capacity.upgrade.pool import UpgradeOptions
+    from kubestow.solver.capacity.upgrade.upgrade import upgrade as engine
 
     pool = {"pool": "x", ZONE: "a"}
     nodes = [node(f"n{i}", cpu="4", labels=pool) for i in range(3)]
@@ -100,9 +100,9 @@ def upgrade() -> tuple[Snapshot, Upgrade]:
 @cache
 def sizing() -> tuple[Snapshot, Snapshot, Sizing]:
     """Pending pods for which nodes are added: before, with them, and the document."""
-    from solver.capacity.size.accounts import account
-    from solver.capacity.size.options import SizeOptions
-    from solver.capacity.size.size import size
+    from kubestow.solver.capacity.size.accounts import account
+    from kubestow.solver.capacity.size.options import SizeOptions
+    from kubestow.solver.capacity.size.size import size
 
     before = from_objects(
         [node("n0", cpu="2", labels={ZONE: "a"}), *web(1, 1), *(pod(f"p{i}", cpu="3", owner="ReplicaSet/p") for i in range(3))]

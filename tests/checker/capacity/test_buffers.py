@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from checker.capacity.document import check_capacity
-from models.catalogue.catalogue import Catalogue, of_shapes
-from models.documents.catalogue import Shape
-from models.documents.placement import Assignment, Edits
-from models.edits.edits import apply
-from models.snapshot.snapshot import Snapshot, from_objects
-from solver.runtime.options import Options
+from kubestow.checker.capacity.document import check_capacity
+from kubestow.models.catalogue.catalogue import Catalogue, of_shapes
+from kubestow.models.documents.catalogue import Shape
+from kubestow.models.documents.placement import Assignment, Edits
+from kubestow.models.edits.edits import apply
+from kubestow.models.snapshot.snapshot import Snapshot, from_objects
+from kubestow.solver.runtime.options import Options
 from tests.buffers import buffer, deployment, nodes, scalable, template
 from tests.checker.capacity.originals import copy
 from tests.objects import Object, node, pod
@@ -32,7 +32,7 @@ def cluster() -> list[Object]:
 
 @cache
 def fit() -> tuple[Snapshot, Snapshot, Any]:
-    from solver.capacity.fit.fit import fit as engine
+    from kubestow.solver.capacity.fit.fit import fit as engine
 
     before = from_objects(cluster())
     manifests = from_objects([deployment("more", "2", replicas=1)])
@@ -43,8 +43,8 @@ def fit() -> tuple[Snapshot, Snapshot, Any]:
 
 @cache
 def survival() -> tuple[Snapshot, Snapshot, Any]:
-    from solver.capacity.survive.answer import Wishes, answer
-    from solver.capacity.survive.options import SurviveOptions
+    from kubestow.solver.capacity.survive.answer import Wishes, answer
+    from kubestow.solver.capacity.survive.options import SurviveOptions
 
     before = from_objects(cluster())
     return before, before, answer(before, SurviveOptions(), OPTIONS, Wishes(ways=False, remedy=False))
@@ -52,8 +52,8 @@ def survival() -> tuple[Snapshot, Snapshot, Any]:
 
 @cache
 def upgrade() -> tuple[Snapshot, Snapshot, Any]:
-    from solver.capacity.upgrade.pool import UpgradeOptions
-    from solver.capacity.upgrade.upgrade import upgrade as engine
+    from kubestow.solver.capacity.upgrade.pool import UpgradeOptions
+    from kubestow.solver.capacity.upgrade.upgrade import upgrade as engine
 
     before = from_objects(cluster())
     return before, before, engine(before, UpgradeOptions(pool="pool=a", surge="0", max_unavailable="1", options=OPTIONS))
@@ -61,9 +61,9 @@ def upgrade() -> tuple[Snapshot, Snapshot, Any]:
 
 @cache
 def sizing(chunks: int = 5, survive: bool = False) -> tuple[Snapshot, Snapshot, Any]:
-    from solver.capacity.size.options import SizeOptions
-    from solver.capacity.size.size import size
-    from solver.capacity.survive.options import SurviveOptions
+    from kubestow.solver.capacity.size.options import SizeOptions
+    from kubestow.solver.capacity.size.size import size
+    from kubestow.solver.capacity.survive.options import SurviveOptions
 
     before = from_objects([*cluster()[:4], buffer("b", "t", chunks), pod("p", cpu="3", owner="ReplicaSet/p")])
     problems: list[str] = []
@@ -208,8 +208,8 @@ def test_lies_of_a_sizing(lie: Lie, told: str) -> None:
     ],
 )
 def test_the_checker_counts_as_the_engine_does(things: list[Object], chunks: int) -> None:
-    from solver.capacity.buffers.headroom import headroom
-    from solver.runtime.run_context import RunContext
+    from kubestow.solver.capacity.buffers.headroom import headroom
+    from kubestow.solver.runtime.run_context import RunContext
     from tests.solver.capacity.buffers.test_headroom import faults
 
     snapshot = from_objects([node("n", cpu="64"), *things])

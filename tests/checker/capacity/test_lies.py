@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-from checker.capacity.document import check_capacity
-from checker.capacity.fit import check_fit
-from checker.capacity.sizing import check_sizing
-from checker.capacity.survival import check_survival
-from checker.capacity.upgrade import check_upgrade
-from checker.violation import Violation
-from models.documents.fit import Keep
-from models.documents.placement import Assignment
-from models.documents.survival import Counterexample, Scenario
-from models.documents.upgrade import Blocker, NewNode
+from kubestow.checker.capacity.document import check_capacity
+from kubestow.checker.capacity.fit import check_fit
+from kubestow.checker.capacity.sizing import check_sizing
+from kubestow.checker.capacity.survival import check_survival
+from kubestow.checker.capacity.upgrade import check_upgrade
+from kubestow.checker.violation import Violation
+from kubestow.models.documents.fit import Keep
+from kubestow.models.documents.placement import Assignment
+from kubestow.models.documents.survival import Counterexample, Scenario
+from kubestow.models.documents.upgrade import Blocker, NewNode
 from tests.checker.capacity import originals
 
 Lie = Callable[[Any], object]
@@ -177,7 +177,7 @@ def test_an_equal_failure_is_proved_by_places_of_its_own() -> None:
 
 
 def test_a_failure_that_is_not_survived_is_not_equal_to_one_that_is() -> None:
-    from models.snapshot.snapshot import from_objects
+    from kubestow.models.snapshot.snapshot import from_objects
     from tests.objects import node, pod
 
     snapshot = from_objects([

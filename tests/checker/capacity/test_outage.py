@@ -8,11 +8,11 @@ from itertools import combinations
 
 import pytest
 
-from checker.capacity.failures import comes_back, without
-from checker.capacity.outage import Outage
-from checker.placement import Judge
-from checker.rules import spread
-from models.kube.objects import pod_key
+from kubestow.checker.capacity.failures import comes_back, without
+from kubestow.checker.capacity.outage import Outage
+from kubestow.checker.placement import Judge
+from kubestow.checker.rules import spread
+from kubestow.models.kube.objects import pod_key
 from tests import tiny
 from tests.checker.capacity.clusters import asked, running
 from tests.tiers import sampled

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from checker.placement import check, rest_faults, verify
-from models.documents.placement import Assignment, DeviceResult, Reason, Unplaced, share_id
-from models.kube.feature_gates import FeatureGates
-from models.snapshot.snapshot import Snapshot
+from kubestow.checker.placement import check, rest_faults, verify
+from kubestow.models.documents.placement import Assignment, DeviceResult, Reason, Unplaced, share_id
+from kubestow.models.kube.feature_gates import FeatureGates
+from kubestow.models.snapshot.snapshot import Snapshot
 from tests.checker.devices.worlds import (
     DRIVER,
     allocated,

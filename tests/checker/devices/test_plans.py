@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from checker.rollout import verify_rollout
-from models.documents.placement import Assignment, DeviceResult, Placement, Rollout, RolloutPod, SnapshotRef, TierResult, Wave
-from models.documents.rebalance_plan import Move
-from models.snapshot.snapshot import Snapshot
-from models.workloads.rollout_input import read
+from kubestow.checker.rollout import verify_rollout
+from kubestow.models.documents.placement import Assignment, DeviceResult, Placement, Rollout, RolloutPod, SnapshotRef, TierResult, Wave
+from kubestow.models.documents.rebalance_plan import Move
+from kubestow.models.snapshot.snapshot import Snapshot
+from kubestow.models.workloads.rollout_input import read
 from tests.checker.devices.worlds import allocated, claim, device, device_class, made, named, request, result, slice_of, wants, world
 from tests.checker.plan.plans import faults, move, plan, tier
 from tests.objects import Object, node

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from checker.devices import search
-from checker.placement import rejecting_rules
-from models.kube.feature_gates import FeatureGates
-from models.snapshot.capture_info import Capture
-from models.snapshot.snapshot import Snapshot
-from solver.explain.per_node import explain
+from kubestow.checker.devices import search
+from kubestow.checker.placement import rejecting_rules
+from kubestow.models.kube.feature_gates import FeatureGates
+from kubestow.models.snapshot.capture_info import Capture
+from kubestow.models.snapshot.snapshot import Snapshot
+from kubestow.solver.explain.per_node import explain
 from tests.checker.devices.worlds import (
     DRIVER,
     allocated,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from checker.placement import Judge
-from models.documents.placement import Assignment, DeviceResult, Placement, SnapshotRef
-from models.kube import objects
-from models.kube.feature_gates import FeatureGates
-from models.snapshot.snapshot import Snapshot, from_objects
+from kubestow.checker.placement import Judge
+from kubestow.models.documents.placement import Assignment, DeviceResult, Placement, SnapshotRef
+from kubestow.models.kube import objects
+from kubestow.models.kube.feature_gates import FeatureGates
+from kubestow.models.snapshot.snapshot import Snapshot, from_objects
 from tests.objects import Object, node, pod
 
 DRIVER = "gpu.example.com"

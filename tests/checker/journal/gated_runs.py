@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from checker.journal.judge import Clusters, Judgement, judge_gated
-from models.documents.journal import Line, Record
-from models.documents.placement import Assignment, Placement, SnapshotRef
-from models.kube.objects import pod_key
-from models.snapshot.snapshot import from_objects
-from models.workloads.expand import expand
+from kubestow.checker.journal.judge import Clusters, Judgement, judge_gated
+from kubestow.models.documents.journal import Line, Record
+from kubestow.models.documents.placement import Assignment, Placement, SnapshotRef
+from kubestow.models.kube.objects import pod_key
+from kubestow.models.snapshot.snapshot import from_objects
+from kubestow.models.workloads.expand import expand
 from tests.checker.journal.runs import DIGEST, Driver
 from tests.objects import Object, node
 

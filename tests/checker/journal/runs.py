@@ -6,11 +6,11 @@ import copy
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from models.documents.journal import Answered, Fact, Line, Record, Request, Run
-from models.documents.placement import Assignment, Placement, SnapshotRef
-from models.documents.rebalance_plan import Eviction, Limits, Move, RebalancePlan
-from models.kube.closed_nodes import CLOSED_BY, LET_IN
-from models.snapshot.snapshot import Snapshot, from_objects
+from kubestow.models.documents.journal import Answered, Fact, Line, Record, Request, Run
+from kubestow.models.documents.placement import Assignment, Placement, SnapshotRef
+from kubestow.models.documents.rebalance_plan import Eviction, Limits, Move, RebalancePlan
+from kubestow.models.kube.closed_nodes import CLOSED_BY, LET_IN
+from kubestow.models.snapshot.snapshot import Snapshot, from_objects
 from tests.checker.plan.plans import evict, move, plan, running, together
 from tests.objects import node, pod
 

@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.documents.answers import Share
-from models.documents.journal import Fact, Line, Request, parse
-from models.snapshot.snapshot import InputError
+from kubestow.models.documents.answers import Share
+from kubestow.models.documents.journal import Fact, Line, Request, parse
+from kubestow.models.snapshot.snapshot import InputError
 from tests.checker.journal.gated_runs import PLACEMENT, REQUIRED, GatedDriver, body, judged, whole
 from tests.checker.journal.test_spoiled import VALUES
 

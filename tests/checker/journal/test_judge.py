@@ -9,12 +9,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from checker.journal.judge import Judgement, judge_journal
-from checker.journal.replay import JOURNAL
-from models.documents.answers import ClusterEnd, Outstanding, Share
-from models.documents.journal import Answered, Fact, Line, Record, Request, Run
-from models.kube.closed_nodes import CLOSED_BY, LET_IN
-from models.snapshot.snapshot import from_objects
+from kubestow.checker.journal.judge import Judgement, judge_journal
+from kubestow.checker.journal.replay import JOURNAL
+from kubestow.models.documents.answers import ClusterEnd, Outstanding, Share
+from kubestow.models.documents.journal import Answered, Fact, Line, Record, Request, Run
+from kubestow.models.kube.closed_nodes import CLOSED_BY, LET_IN
+from kubestow.models.snapshot.snapshot import from_objects
 from tests.checker.journal.runs import DIGEST, Driver, a_placement, a_plan, cluster, first_wave, second_wave, whole
 
 SNAPSHOT, PLAN = a_plan()

@@ -10,10 +10,10 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from checker.journal.judge import judge_journal
-from live.apply.progress import progress_of
-from models.documents.journal import Record, parse
-from models.snapshot.snapshot import InputError
+from kubestow.checker.journal.judge import judge_journal
+from kubestow.live.apply.progress import progress_of
+from kubestow.models.documents.journal import Record, parse
+from kubestow.models.snapshot.snapshot import InputError
 from tests.checker.journal.runs import DIGEST, a_plan, whole
 
 SNAPSHOT, PLAN = a_plan()

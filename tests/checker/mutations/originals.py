@@ -10,13 +10,13 @@ from typing import Any
 
 import msgspec
 
-from models.documents.rebalance_plan import RebalancePlan
-from models.snapshot.snapshot import Snapshot, from_objects
-from report.documents.results import result_document
-from solver.rebalance.problem.options import PlanOptions
-from solver.rebalance.rebalance import rebalance
-from solver.runtime.options import Options
-from solver.solve import place
+from kubestow.models.documents.rebalance_plan import RebalancePlan
+from kubestow.models.snapshot.snapshot import Snapshot, from_objects
+from kubestow.report.documents.results import result_document
+from kubestow.solver.rebalance.problem.options import PlanOptions
+from kubestow.solver.rebalance.rebalance import rebalance
+from kubestow.solver.runtime.options import Options
+from kubestow.solver.solve import place
 from tests import tiny, tiny_soft
 from tests.plans import tiny as tiny_plans
 from tests.plans.world import World

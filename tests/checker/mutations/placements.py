@@ -12,8 +12,8 @@ from collections.abc import Callable
 from random import Random
 from typing import Any, Final
 
-from checker.claims.preferences import COUNTED
-from checker.claims.reasons import JUDGED
+from kubestow.checker.claims.preferences import COUNTED
+from kubestow.checker.claims.reasons import JUDGED
 from tests.checker.mutations.originals import Document, Original
 
 #: Changes a document in place, and returns the claim that is false now.

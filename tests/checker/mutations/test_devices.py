@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 import tests.conformance
-from checker.devices.document import expected
-from checker.placement import Judge, verify
-from models.documents.placement import Assignment, Placement, SnapshotRef, from_builtins, to_builtins
-from models.kube import objects
-from models.snapshot.snapshot import Snapshot, from_objects
+from kubestow.checker.devices.document import expected
+from kubestow.checker.placement import Judge, verify
+from kubestow.models.documents.placement import Assignment, Placement, SnapshotRef, from_builtins, to_builtins
+from kubestow.models.kube import objects
+from kubestow.models.snapshot.snapshot import Snapshot, from_objects
 from tests.checker.mutations.devices import MUTATIONS, Document
 from tests.tiers import sampled
 

@@ -14,13 +14,13 @@ from random import Random
 import click
 import pytest
 
-from checker.claims.statement import assumptions
-from commands.common import judging
-from commands.common.options import Streams
-from models.documents.placement import Placement
-from models.documents.rebalance_plan import RebalancePlan
-from models.snapshot.snapshot import InputError
-from report.documents.results import read_result
+from kubestow.checker.claims.statement import assumptions
+from kubestow.commands.common import judging
+from kubestow.commands.common.options import Streams
+from kubestow.models.documents.placement import Placement
+from kubestow.models.documents.rebalance_plan import RebalancePlan
+from kubestow.models.snapshot.snapshot import InputError
+from kubestow.report.documents.results import read_result
 from tests.checker.mutations import originals, placements, plans
 from tests.checker.mutations.originals import Document, Original
 

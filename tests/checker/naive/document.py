@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from unittest.mock import patch
 
-from checker.objective import preferences, tie_break
-from checker.objective.tiers import objective_faults
-from checker.placement_document import why_not_movable, why_not_pending
-from checker.replicas import Crowd, Whereabouts
-from checker.rules import gangs
-from checker.violation import DOCUMENT, GATED, Violation
-from models.documents.placement import Assignment, Placement
-from models.documents.policy import DEFAULT
-from models.kube import objects
-from models.snapshot.snapshot import Snapshot
+from kubestow.checker.objective import preferences, tie_break
+from kubestow.checker.objective.tiers import objective_faults
+from kubestow.checker.placement_document import why_not_movable, why_not_pending
+from kubestow.checker.replicas import Crowd, Whereabouts
+from kubestow.checker.rules import gangs
+from kubestow.checker.violation import DOCUMENT, GATED, Violation
+from kubestow.models.documents.placement import Assignment, Placement
+from kubestow.models.documents.policy import DEFAULT
+from kubestow.models.kube import objects
+from kubestow.models.snapshot.snapshot import Snapshot
 from tests.checker.naive import values
 from tests.checker.naive.replay import Replay
 
@@ -22,7 +22,7 @@ Unit = list[tuple[Assignment, objects.Pod]]
 
 
 def verify(snapshot: Snapshot, placement: Placement) -> list[Violation]:
-    """Return what ``checker.placement.verify`` does."""
+    """Return what ``kubestow.checker.placement.verify`` does."""
     pods = {objects.pod_key(pod): pod for pod in snapshot.pods}
     nodes = frozenset(node.metadata.name or "" for node in snapshot.nodes)
     refusals = {key: why_not_pending(pod, nodes, placement.snapshot) for key, pod in pods.items()}

@@ -6,13 +6,13 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
-from checker.devices import start as devices
-from checker.devices.document import faults as device_faults
-from checker.rules import admission, affinity, gangs, matching, node_rules, resources, volumes
-from checker.violation import Violation
-from models.documents.placement import Assignment
-from models.kube import objects
-from models.snapshot.snapshot import Snapshot
+from kubestow.checker.devices import start as devices
+from kubestow.checker.devices.document import faults as device_faults
+from kubestow.checker.rules import admission, affinity, gangs, matching, node_rules, resources, volumes
+from kubestow.checker.violation import Violation
+from kubestow.models.documents.placement import Assignment
+from kubestow.models.kube import objects
+from kubestow.models.snapshot.snapshot import Snapshot
 
 Fault = tuple[str, str]
 

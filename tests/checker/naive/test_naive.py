@@ -17,11 +17,11 @@ from unittest.mock import patch
 import msgspec
 import pytest
 
-from checker import judge, replicas
-from checker.placement import check, verify
-from models.documents.placement import Placement, TierResult, from_builtins
-from models.kube import objects
-from models.snapshot.snapshot import Snapshot, from_objects
+from kubestow.checker import judge, replicas
+from kubestow.checker.placement import check, verify
+from kubestow.models.documents.placement import Placement, TierResult, from_builtins
+from kubestow.models.kube import objects
+from kubestow.models.snapshot.snapshot import Snapshot, from_objects
 from tests import tiny, tiny_soft
 from tests.checker.mutations import originals, placements
 from tests.checker.mutations.originals import Document, Original

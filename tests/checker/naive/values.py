@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from checker.devices import start as devices
-from checker.objective import tie_break
-from checker.objective.image_locality import ImageLocality
-from checker.objective.kinds import Kinds, node_affinity, taints_of
-from checker.objective.preferences import TAINT_POINTS, preferred_terms
-from checker.objective.soft_spread import SoftSpread, UsableNodes
-from checker.replicas import Whereabouts
-from checker.rules import affinity, matching, node_rules, resources
-from checker.violation import stays_with_node
-from models.documents.policy import Policy
-from models.gangs.gangs import TOGETHER, Gang
-from models.kube import objects
-from models.snapshot.snapshot import Snapshot
+from kubestow.checker.devices import start as devices
+from kubestow.checker.objective import tie_break
+from kubestow.checker.objective.image_locality import ImageLocality
+from kubestow.checker.objective.kinds import Kinds, node_affinity, taints_of
+from kubestow.checker.objective.preferences import TAINT_POINTS, preferred_terms
+from kubestow.checker.objective.soft_spread import SoftSpread, UsableNodes
+from kubestow.checker.replicas import Whereabouts
+from kubestow.checker.rules import affinity, matching, node_rules, resources
+from kubestow.checker.violation import stays_with_node
+from kubestow.models.documents.policy import Policy
+from kubestow.models.gangs.gangs import TOGETHER, Gang
+from kubestow.models.kube import objects
+from kubestow.models.snapshot.snapshot import Snapshot
 
 Found = list[tuple[objects.Pod, str, bool]]  # pod, node, whether the document places it
 

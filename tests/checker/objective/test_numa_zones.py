@@ -12,15 +12,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from checker.objective import kubelet, topology_manager
-from checker.objective.numa_zones import Zones, _Item, _Room, judge
-from checker.objective.topology_manager import Machine, MachineError
-from models.documents.placement import Assignment, ContainerZones
-from models.documents.policy import DEFAULT, Closeness, Multipliers, Policy, Topology, TopologyZone
-from models.kube import objects as kube_objects
-from models.kube import topology_objects
-from models.numa import alignment, node_topology
-from models.snapshot.snapshot import from_objects
+from kubestow.checker.objective import kubelet, topology_manager
+from kubestow.checker.objective.numa_zones import Zones, _Item, _Room, judge
+from kubestow.checker.objective.topology_manager import Machine, MachineError
+from kubestow.models.documents.placement import Assignment, ContainerZones
+from kubestow.models.documents.policy import DEFAULT, Closeness, Multipliers, Policy, Topology, TopologyZone
+from kubestow.models.kube import objects as kube_objects
+from kubestow.models.kube import topology_objects
+from kubestow.models.numa import alignment, node_topology
+from kubestow.models.snapshot.snapshot import from_objects
 from tests.container_affinity import matrix
 from tests.models.numa.test_node_topology import pools as nri_pools
 from tests.numa_clusters import cluster

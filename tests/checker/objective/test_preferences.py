@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from checker.objective.preferences import SoftScore, score
-from models.documents.policy import DEFAULT, DefaultConstraint, Policy
-from models.kube import objects as kube_objects
-from models.snapshot.snapshot import from_objects, load
+from kubestow.checker.objective.preferences import SoftScore, score
+from kubestow.models.documents.policy import DEFAULT, DefaultConstraint, Policy
+from kubestow.models.kube import objects as kube_objects
+from kubestow.models.snapshot.snapshot import from_objects, load
 from tests.objects import Object, node, pod
 
 DATA = Path(__file__).parents[2] / "benchmarks" / "data"

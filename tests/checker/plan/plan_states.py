@@ -9,11 +9,11 @@ from typing import NamedTuple
 
 import msgspec
 
-from checker.placement import Judge
-from checker.rules import spread
-from checker.rules.affinity import Reader
-from models.kube import objects
-from models.snapshot.snapshot import Snapshot
+from kubestow.checker.placement import Judge
+from kubestow.checker.rules import spread
+from kubestow.checker.rules.affinity import Reader
+from kubestow.models.kube import objects
+from kubestow.models.snapshot.snapshot import Snapshot
 
 _CORDON = "node.kubernetes.io/unschedulable"
 Where = dict[str, str | None]  # by pod key: its node, None if it is absent

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from checker.plan.plan import summary, verify_plan
-from models.documents.placement import SnapshotRef, TierResult
-from models.documents.policy import Policy
-from models.documents.rebalance_plan import Eviction, Excluded, Limits, Move, RebalancePlan, Summary
-from models.snapshot.snapshot import Snapshot, from_objects
+from kubestow.checker.plan.plan import summary, verify_plan
+from kubestow.models.documents.placement import SnapshotRef, TierResult
+from kubestow.models.documents.policy import Policy
+from kubestow.models.documents.rebalance_plan import Eviction, Excluded, Limits, Move, RebalancePlan, Summary
+from kubestow.models.snapshot.snapshot import Snapshot, from_objects
 from tests import objects
 
 Object = dict[str, Any]

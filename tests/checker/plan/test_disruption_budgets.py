@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from checker.plan.disruption_budgets import Guards
-from models.documents.rebalance_plan import Excluded, Limits
-from models.snapshot.snapshot import from_objects
+from kubestow.checker.plan.disruption_budgets import Guards
+from kubestow.models.documents.rebalance_plan import Excluded, Limits
+from kubestow.models.snapshot.snapshot import from_objects
 from tests.checker.plan.plans import budget, evict, faults, move, plan, rules, running, tier
 from tests.objects import node
 

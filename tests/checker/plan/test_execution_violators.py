@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from models.documents.rebalance_plan import Limits
+from kubestow.models.documents.rebalance_plan import Limits
 from tests.checker.plan.plans import apart, evict, faults, plan, running, together
 from tests.objects import node
 

@@ -7,12 +7,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from checker.objective import preferences
-from checker.plan.plan import verify_plan
-from models.documents.placement import TierResult
-from models.documents.policy import DEFAULT, AgeCost, Moves, Multipliers, PriorityCost
-from models.documents.rebalance_plan import Excluded, Limits
-from models.snapshot.snapshot import from_objects
+from kubestow.checker.objective import preferences
+from kubestow.checker.plan.plan import verify_plan
+from kubestow.models.documents.placement import TierResult
+from kubestow.models.documents.policy import DEFAULT, AgeCost, Moves, Multipliers, PriorityCost
+from kubestow.models.documents.rebalance_plan import Excluded, Limits
+from kubestow.models.snapshot.snapshot import from_objects
 from tests.checker import strategy
 from tests.checker.plan.plans import evict, faults, move, plan, running, tier
 from tests.objects import node, pod

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from models.documents.placement import TierResult
-from models.documents.rebalance_plan import Excluded, Limits, NodeUse, Obstacle, RebalancePlan
-from models.snapshot.snapshot import Snapshot
+from kubestow.models.documents.placement import TierResult
+from kubestow.models.documents.rebalance_plan import Excluded, Limits, NodeUse, Obstacle, RebalancePlan
+from kubestow.models.snapshot.snapshot import Snapshot
 from tests.checker.plan.plans import (
     apart,
     budget,

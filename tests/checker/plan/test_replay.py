@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from checker.placement import Judge
-from models.kube import objects
-from models.snapshot.snapshot import Snapshot
+from kubestow.checker.placement import Judge
+from kubestow.models.kube import objects
+from kubestow.models.snapshot.snapshot import Snapshot
 
 pytestmark = pytest.mark.full
 

@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from checker.plan.document import PLAN, Entry
-from checker.plan.plan import verify_plan
-from checker.plan.replay import BUDGET
-from checker.plan.state import Board
-from checker.plan.waves import Wave
-from models.documents.placement import SnapshotRef, TierResult
-from models.documents.rebalance_plan import Move, RebalancePlan, Summary
-from models.kube import objects as kube_objects
-from models.snapshot.snapshot import InputError, Snapshot, from_objects
+from kubestow.checker.plan.document import PLAN, Entry
+from kubestow.checker.plan.plan import verify_plan
+from kubestow.checker.plan.replay import BUDGET
+from kubestow.checker.plan.state import Board
+from kubestow.checker.plan.waves import Wave
+from kubestow.models.documents.placement import SnapshotRef, TierResult
+from kubestow.models.documents.rebalance_plan import Move, RebalancePlan, Summary
+from kubestow.models.kube import objects as kube_objects
+from kubestow.models.snapshot.snapshot import InputError, Snapshot, from_objects
 from tests import tiny
 from tests.checker.plan.plan_states import Goes, States
 from tests.objects import node, pod

@@ -7,15 +7,15 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
-from checker.plan.plan import verify_plan
-from checker.rules.execution_grace import forgiven
-from models.documents.rebalance_plan import ForgivenRule, RebalancePlan
-from models.execution.execution_grace import History
-from models.kube.objects import pod_key
-from solver.rebalance.problem.forgiveness import forgive
-from solver.rebalance.problem.options import PlanOptions
-from solver.rebalance.rebalance import rebalance
-from solver.runtime.options import Options
+from kubestow.checker.plan.plan import verify_plan
+from kubestow.checker.rules.execution_grace import forgiven
+from kubestow.models.documents.rebalance_plan import ForgivenRule, RebalancePlan
+from kubestow.models.execution.execution_grace import History
+from kubestow.models.kube.objects import pod_key
+from kubestow.solver.rebalance.problem.forgiveness import forgive
+from kubestow.solver.rebalance.problem.options import PlanOptions
+from kubestow.solver.rebalance.rebalance import rebalance
+from kubestow.solver.runtime.options import Options
 from tests.histories import random_history, snapshot
 from tests.objects import node, pod
 from tests.solver.rebalance.problem.test_problem import HOST, near

@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from checker.objective.preferences import score
-from checker.placement import Judge, verify
-from models.documents.placement import Assignment, GangResult, Placement, SnapshotRef, TierResult, Unplaced
-from models.documents.policy import DEFAULT
-from models.gangs.gangs import GANG, MIN_MEMBER, PREFERRED_TOPOLOGY, REQUIRED_TOPOLOGY, TOGETHER
-from models.kube import objects as kube_objects
-from models.snapshot.snapshot import Snapshot, from_objects
+from kubestow.checker.objective.preferences import score
+from kubestow.checker.placement import Judge, verify
+from kubestow.models.documents.placement import Assignment, GangResult, Placement, SnapshotRef, TierResult, Unplaced
+from kubestow.models.documents.policy import DEFAULT
+from kubestow.models.gangs.gangs import GANG, MIN_MEMBER, PREFERRED_TOPOLOGY, REQUIRED_TOPOLOGY, TOGETHER
+from kubestow.models.kube import objects as kube_objects
+from kubestow.models.snapshot.snapshot import Snapshot, from_objects
 from tests.objects import Object, node, pod
 
 ZONE = "topology.kubernetes.io/zone"

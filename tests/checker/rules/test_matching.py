@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from checker.rules import matching
-from models.kube import objects
-from models.kube.selectors import NodeTable
-from models.kube.storage_objects import TopologySelectorTerm
+from kubestow.checker.rules import matching
+from kubestow.models.kube import objects
+from kubestow.models.kube.selectors import NodeTable
+from kubestow.models.kube.storage_objects import TopologySelectorTerm
 
 
 def requirement(operator: str, *values: str) -> dict[str, Any]:

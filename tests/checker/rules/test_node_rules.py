@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from checker.rules import node_rules
-from models.kube import objects
-from models.kube.feature_gates import FeatureGates
-from models.kube.pod_spec import required_features
-from models.kube.selectors import Tolerations, tolerates
+from kubestow.checker.rules import node_rules
+from kubestow.models.kube import objects
+from kubestow.models.kube.feature_gates import FeatureGates
+from kubestow.models.kube.pod_spec import required_features
+from kubestow.models.kube.selectors import Tolerations, tolerates
 
 ON = FeatureGates("1.36", (("TaintTolerationComparisonOperators", True),))
 

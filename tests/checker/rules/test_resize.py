@@ -7,10 +7,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from checker.rules import resources
-from models.kube import objects
-from models.kube.feature_gates import FeatureGates
-from models.kube.pod_requests import pod_request
+from kubestow.checker.rules import resources
+from kubestow.models.kube import objects
+from kubestow.models.kube.feature_gates import FeatureGates
+from kubestow.models.kube.pod_requests import pod_request
 
 Status = dict[str, Any]
 _LEVEL = "InPlacePodLevelResourcesVerticalScaling"

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from checker.rules import resources
-from models.kube import objects, quantity
-from models.kube.feature_gates import DEFAULT as GATES
-from models.kube.feature_gates import FeatureGates
+from kubestow.checker.rules import resources
+from kubestow.models.kube import objects, quantity
+from kubestow.models.kube.feature_gates import DEFAULT as GATES
+from kubestow.models.kube.feature_gates import FeatureGates
 
 
 def container(name: str = "app", *, sidecar: bool = False, limits: dict[str, str] | None = None, **requests: str) -> dict[str, Any]:

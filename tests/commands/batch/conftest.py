@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 import pytest
 from click.testing import CliRunner, Result
 
-import cli
-from commands.batch import command
+from kubestow import cli
+from kubestow.commands.batch import command
 from tests.objects import node, pod
 
 _R = TypeVar("_R")

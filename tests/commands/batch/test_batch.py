@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-import cli
-from commands.batch import worker
-from commands.batch.folder import Folder
-from models.documents.batch import Row
+from kubestow import cli
+from kubestow.commands.batch import worker
+from kubestow.commands.batch.folder import Folder
+from kubestow.models.documents.batch import Row
 from tests.commands.batch.conftest import Batch, snapshot
 
 ROOT = Path(cli.__file__).resolve().parent
@@ -260,7 +260,7 @@ def test_interrupted_keeps_what_is_done(batch: Batch, here: Path, monkeypatch: p
 
 
 def test_each_task_gets_its_share_unless_the_user_says(here: Path) -> None:
-    from commands.batch.task import Task
+    from kubestow.commands.batch.task import Task
 
     def task(command: str, *options: str) -> Task:
         return Task("x", command, options, ("a",), ())

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-import cli
+from kubestow import cli
 from tests.objects import node, pod
 from tests.terminals import heard, on_a_terminal
 

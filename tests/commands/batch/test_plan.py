@@ -7,10 +7,10 @@ from typing import get_args
 
 import pytest
 
-from commands.batch import plan
-from commands.batch.task import COMMANDS
-from models.documents.batch import Batched
-from models.snapshot.snapshot import InputError
+from kubestow.commands.batch import plan
+from kubestow.commands.batch.task import COMMANDS
+from kubestow.models.documents.batch import Batched
+from kubestow.models.snapshot.snapshot import InputError
 
 
 def read(folder: Path, text: str) -> plan.Plan:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-import cli
+from kubestow import cli
 from tests.commands.batch.conftest import snapshot
 from tests.terminals import heard
 

@@ -10,11 +10,11 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-import cli
-from commands.batch import room, series
-from models.documents.batch import BatchSummary, Row
-from models.snapshot import snapshot as snapshots
-from report.page.fleet import page as fleet
+from kubestow import cli
+from kubestow.commands.batch import room, series
+from kubestow.models.documents.batch import BatchSummary, Row
+from kubestow.models.snapshot import snapshot as snapshots
+from kubestow.report.page.fleet import page as fleet
 
 
 def _node(name: str, cpu: str) -> dict[str, object]:

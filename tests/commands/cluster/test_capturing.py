@@ -10,10 +10,10 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-import cli
-from commands.batch.task import COMMANDS as OF_BATCH
-from commands.common.cluster.choice import PLUGIN
-from models.snapshot.snapshot import load
+from kubestow import cli
+from kubestow.commands.batch.task import COMMANDS as OF_BATCH
+from kubestow.commands.common.cluster.choice import PLUGIN
+from kubestow.models.snapshot.snapshot import load
 from tests.live.capture_stand_in import TABLE, Server, calls, install
 from tests.live.test_redact import objects_of
 
@@ -43,7 +43,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=os.pathsep)
     monkeypatch.delenv("KUBECTL_PATH", raising=False)
-    monkeypatch.setattr("live.capture.now", lambda: "2026-11-22T10:00:00Z")
+    monkeypatch.setattr("kubestow.live.capture.now", lambda: "2026-11-22T10:00:00Z")
     Path("one.yaml").write_text(_POD, encoding="utf-8")
     serve()
     return tmp_path

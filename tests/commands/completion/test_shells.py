@@ -16,9 +16,9 @@ import pytest
 from click.shell_completion import CompletionItem
 from click.testing import CliRunner
 
-import cli
-from commands.common.cluster.choice import PLUGIN
-from commands.completion import shells
+from kubestow import cli
+from kubestow.commands.common.cluster.choice import PLUGIN
+from kubestow.commands.completion import shells
 
 _ROOT = Path(cli.__file__).resolve().parent
 _SNAPSHOT = str(_ROOT / "instances/quickstart.yaml")
@@ -214,7 +214,8 @@ def test_a_shell_does_not_wait_for_long(place: Path) -> None:
     """A large file in YAML, and very little time."""
     pod = "kind: Pod\nmetadata: {name: p, namespace: shop}\nspec: {containers: [{name: a, image: b}, {name: c, image: d}]}\n---\n"
     (place / "large.yaml").write_text(pod * 50_000, encoding="utf-8")
-    code = "import cli; from commands.completion import answer; answer._BUSY = 0.2; answer.answer(cli.main, 'kubestow', 'fish')"
+    busy = "a._BUSY = 0.2; a.answer(cli.main, 'kubestow', 'fish')"
+    code = f"from kubestow import cli; from kubestow.commands.completion import answer as a; {busy}"
     environment = {**_environment(place), "COMP_LINE": "kubestow explain large.yaml --pod "}
     done = subprocess.run([sys.executable, "-c", code], cwd=place, env=environment, capture_output=True, timeout=120)
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")

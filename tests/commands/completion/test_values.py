@@ -11,12 +11,12 @@ from typing import Any
 import click
 import pytest
 
-import cli
-from audit.catalogue import CODES
-from commands.completion import names
-from commands.completion.answer import complete
-from commands.completion.values import BY_METAVAR
-from models.kube import kinds
+from kubestow import cli
+from kubestow.audit.catalogue import CODES
+from kubestow.commands.completion import names
+from kubestow.commands.completion.answer import complete
+from kubestow.commands.completion.values import BY_METAVAR
+from kubestow.models.kube import kinds
 from tests.objects import node, pod
 
 _ROOT = Path(cli.__file__).resolve().parent

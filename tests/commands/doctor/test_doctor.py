@@ -15,11 +15,10 @@ import yaml
 from click.testing import CliRunner, Result
 from jsonschema import Draft202012Validator
 
-import cli
-import kubestow_start
-from commands.doctor import cluster, machine, packages
-from live.capture import CaptureOptions
-from models.documents.doctor import Examined
+from kubestow import cli
+from kubestow.commands.doctor import cluster, machine, packages
+from kubestow.live.capture import CaptureOptions
+from kubestow.models.documents.doctor import Examined
 
 ROOT = Path(cli.__file__).resolve().parent
 SCHEMA = json.loads((ROOT / "docs/schema/doctor-v1alpha1.json").read_text(encoding="utf-8"))
@@ -73,7 +72,7 @@ def test_a_machine_that_runs_the_tests_is_well(kubectl: Path) -> None:
     found = told(doctor("--kubectl", str(kubectl), "-f", "json"))
     assert found["ortools"]["found"] == metadata.version("ortools")
     assert found["kubectl"] == {"name": "kubectl", "state": "ok", "found": f"v1.36.1, {kubectl}"}
-    assert {"kubestow", "Python", "CP-SAT", "cores", "memory", "temporary files", "terminal", "package names"} <= found.keys()
+    assert {"kubestow", "Python", "CP-SAT", "cores", "memory", "temporary files", "terminal"} <= found.keys()
     assert (kubectl.parent / "calls").read_text() == "version --client --output=json\n", "the network is left alone"
 
 
@@ -172,13 +171,6 @@ def test_missing_distributions_are_failures_or_notes(monkeypatch: pytest.MonkeyP
     assert found["distributed"].state == "ok"
 
 
-def test_other_distributions_of_a_name_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(metadata, "packages_distributions", lambda: {"models": ["kubestow", "shop"], "cli": ["kubestow"]})
-    assert packages._names().found == "models (shop)"
-    monkeypatch.setattr(kubestow_start, "problem", lambda: "in the way")
-    assert packages._names().state == "failed"
-
-
 def test_little_of_a_machine_is_said() -> None:
     assert machine.cores(8, None).state == "ok"
     assert machine.cores(8, 1.5).found == "8, limited to 1.5 by a cgroup"
@@ -196,7 +188,7 @@ def test_a_folder_that_cannot_be_written_is_a_note(monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.full
 def test_cp_sat_solves_and_a_library_that_ends_the_process_is_told() -> None:
-    source = "import sys; sys.path.insert(0, sys.argv[1]); from commands.doctor.packages import cp_sat; print(cp_sat(sys.argv[2]))"
+    source = "import sys; sys.path.insert(0, sys.argv[1]); from kubestow.commands.doctor.packages import cp_sat; print(cp_sat(sys.argv[2]))"
     for program, state in ((sys.executable, "'ok'"), ("/bin/false", "'failed'"), ("/nonexistent", "'failed'")):
         done = subprocess.run([sys.executable, "-c", source, str(ROOT), program], capture_output=True, text=True, check=True)
         assert f"state={state}" in done.stdout

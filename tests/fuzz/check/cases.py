@@ -17,8 +17,8 @@ from typing import Any, Final
 
 import yaml
 
-from models.documents.findings.check import Check
-from models.documents.placement import from_builtins
+from kubestow.models.documents.findings.check import Check
+from kubestow.models.documents.placement import from_builtins
 from tests.fuzz import mutate, run, seeds
 from tests.fuzz.cases import Case, is_manifests, is_snapshot
 from tests.fuzz.meaning import meaning

@@ -14,18 +14,18 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
-import cli
-from checker.placement import verify
-from instances.generate.generator import Generated, Parameters, generate
-from instances.generate.planted import Planted, planted
-from instances.generate.planting import fill
-from models.documents.placement import Assignment, Placement, SnapshotRef, TierResult
-from models.kube import quantity
-from models.kube.objects import pod_key
-from models.snapshot import snapshot
-from models.snapshot.snapshot import Snapshot
-from solver.runtime.options import Options
-from solver.solve import place
+from kubestow import cli
+from kubestow.checker.placement import verify
+from kubestow.instances.generate.generator import Generated, Parameters, generate
+from kubestow.instances.generate.planted import Planted, planted
+from kubestow.instances.generate.planting import fill
+from kubestow.models.documents.placement import Assignment, Placement, SnapshotRef, TierResult
+from kubestow.models.kube import quantity
+from kubestow.models.kube.objects import pod_key
+from kubestow.models.snapshot import snapshot
+from kubestow.models.snapshot.snapshot import Snapshot
+from kubestow.solver.runtime.options import Options
+from kubestow.solver.solve import place
 from tests.tiers import sampled
 
 Object = dict[str, Any]

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from checker.placement import verify
-from checker.rules import resources
-from instances.generate.generator import Generated
-from instances.generate.worn import PEAK, Worn, worn
-from models.documents.placement import Assignment, Placement, SnapshotRef, TierResult
-from models.kube import objects as kube_objects
-from models.kube.objects import pod_key
-from models.snapshot.snapshot import Snapshot, from_objects
+from kubestow.checker.placement import verify
+from kubestow.checker.rules import resources
+from kubestow.instances.generate.generator import Generated
+from kubestow.instances.generate.worn import PEAK, Worn, worn
+from kubestow.models.documents.placement import Assignment, Placement, SnapshotRef, TierResult
+from kubestow.models.kube import objects as kube_objects
+from kubestow.models.kube.objects import pod_key
+from kubestow.models.snapshot.snapshot import Snapshot, from_objects
 
 Object = dict[str, Any]
 SOME = [

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from instances.generate.fleet import HOST, ZONE
+from kubestow.instances.generate.fleet import HOST, ZONE
 from tests.instances.planted.gang_fleet import RACK, Racks, bound, racks, running
 from tests.instances.planted.gang_templates import GANG, NAMESPACE, Template, even, namespaces, near
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from instances.generate import draw
-from instances.generate.fleet import HOST, ZONE, zone_name
+from kubestow.instances.generate import draw
+from kubestow.instances.generate.fleet import HOST, ZONE, zone_name
 
 Object = dict[str, Any]
 

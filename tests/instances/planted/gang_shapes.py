@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 from typing import Final
 
-from instances.generate import draw
-from instances.generate.fleet import HOST, ZONE
+from kubestow.instances.generate import draw
+from kubestow.instances.generate.fleet import HOST, ZONE
 from tests.instances.planted.gang_fleet import DISK, RACK, Racks
 from tests.instances.planted.gang_planting import Plan
 from tests.instances.planted.gang_templates import Template, even, near

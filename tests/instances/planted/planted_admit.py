@@ -16,8 +16,8 @@ import random
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from instances.generate import draw
-from instances.generate.fleet import HOST, POOL, ZONE, zone_name
+from kubestow.instances.generate import draw
+from kubestow.instances.generate.fleet import HOST, POOL, ZONE, zone_name
 
 Object = dict[str, Any]
 

@@ -19,8 +19,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from instances.generate import draw
-from instances.generate.fleet import HOST
+from kubestow.instances.generate import draw
+from kubestow.instances.generate.fleet import HOST
 
 Object = dict[str, Any]
 Parts = list[list[int]]

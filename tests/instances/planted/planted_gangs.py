@@ -10,8 +10,8 @@ import random
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from instances.generate import draw
-from instances.generate.fleet import ZONE
+from kubestow.instances.generate import draw
+from kubestow.instances.generate.fleet import ZONE
 from tests.instances.planted.gang_causes import CAUSES, Impossible, infeasible
 from tests.instances.planted.gang_fleet import RACK, Racks, racks, running
 from tests.instances.planted.gang_planting import Plan, Planting, demand, sums

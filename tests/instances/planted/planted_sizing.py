@@ -15,8 +15,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from instances.generate.fleet import Fleet, Kind, zone_name
-from instances.generate.planted import Planted, _Cut
+from kubestow.instances.generate.fleet import Fleet, Kind, zone_name
+from kubestow.instances.generate.planted import Planted, _Cut
 
 Object = dict[str, Any]
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from checker.placement import Judge, rejecting_rules
-from models.gangs.gangs import find
-from models.kube.objects import pod_key
-from models.snapshot.scope import select
-from models.snapshot.snapshot import Snapshot, from_objects
+from kubestow.checker.placement import Judge, rejecting_rules
+from kubestow.models.gangs.gangs import find
+from kubestow.models.kube.objects import pod_key
+from kubestow.models.snapshot.scope import select
+from kubestow.models.snapshot.snapshot import Snapshot, from_objects
 from tests.instances.planted.planted_admit import MOST, SHAPES, Admit, planted_admit
 
 pytestmark = pytest.mark.full

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from models.snapshot.snapshot import from_objects
+from kubestow.models.snapshot.snapshot import from_objects
 from tests.instances.planted.planted_devices import FAMILIES, PlantedDevices, planted_devices
 from tests.tiers import sampled
 

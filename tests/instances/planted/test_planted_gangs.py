@@ -12,14 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import structs
 
-from checker.placement import verify
-from models.documents.placement import Edits, Placement
-from models.edits.edits import apply
-from models.snapshot.scope import select
-from models.snapshot.snapshot import Snapshot, from_objects, load
-from solver.explain.conflict.placement_question import PlacementQuestion
-from solver.runtime.options import Options
-from solver.solve import place
+from kubestow.checker.placement import verify
+from kubestow.models.documents.placement import Edits, Placement
+from kubestow.models.edits.edits import apply
+from kubestow.models.snapshot.scope import select
+from kubestow.models.snapshot.snapshot import Snapshot, from_objects, load
+from kubestow.solver.explain.conflict.placement_question import PlacementQuestion
+from kubestow.solver.runtime.options import Options
+from kubestow.solver.solve import place
 from tests.gangs import known
 from tests.instances.planted.gang_fleet import RACK
 from tests.instances.planted.gang_shapes import SHAPES

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from models.cluster.compile import compile_cluster
-from models.snapshot.scope import select
-from models.snapshot.snapshot import from_objects
+from kubestow.models.cluster.compile import compile_cluster
+from kubestow.models.snapshot.scope import select
+from kubestow.models.snapshot.snapshot import from_objects
 from tests.instances.planted.planted_nodes import planted_nodes
 
 

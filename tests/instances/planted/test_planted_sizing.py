@@ -7,16 +7,16 @@ from fractions import Fraction
 
 import pytest
 
-from models.catalogue import money
-from models.cluster.compile import compile_cluster
-from models.documents.catalogue import Shape
-from models.documents.placement import Edits
-from models.edits.edits import apply
-from models.kube.objects import pod_key
-from models.snapshot.scope import select
-from models.snapshot.snapshot import from_objects
-from solver import rules
-from solver.rules.node_resources_fit import NodeResourcesFit
+from kubestow.models.catalogue import money
+from kubestow.models.cluster.compile import compile_cluster
+from kubestow.models.documents.catalogue import Shape
+from kubestow.models.documents.placement import Edits
+from kubestow.models.edits.edits import apply
+from kubestow.models.kube.objects import pod_key
+from kubestow.models.snapshot.scope import select
+from kubestow.models.snapshot.snapshot import from_objects
+from kubestow.solver import rules
+from kubestow.solver.rules.node_resources_fit import NodeResourcesFit
 from tests.instances.planted.planted_sizing import CPU, MEMORY, SHAPES, net_of, planted_sizing, price_of
 
 ZONE, TYPE = "topology.kubernetes.io/zone", "node.kubernetes.io/instance-type"

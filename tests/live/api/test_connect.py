@@ -23,10 +23,10 @@ import trustme
 from aiohttp import web
 from kubernetes.aio.config import incluster_config
 
-from live.api.answers import Unauthorized
-from live.api.connect import connect
-from live.api.connection import Limits
-from models.snapshot.snapshot import InputError
+from kubestow.live.api.answers import Unauthorized
+from kubestow.live.api.connect import connect
+from kubestow.live.api.connection import Limits
+from kubestow.models.snapshot.snapshot import InputError
 from tests.live.api.server import Object, Server, kubeconfig, once, serving, status
 from tests.objects import node
 
@@ -451,8 +451,8 @@ def test_without_the_extra_a_line_says_what_to_install() -> None:
     code = """
 import asyncio, sys
 sys.modules["kubernetes"] = None
-from live.api.connect import connect
-from models.snapshot.snapshot import InputError
+from kubestow.live.api.connect import connect
+from kubestow.models.snapshot.snapshot import InputError
 async def main():
     async with connect("config"):
         pass

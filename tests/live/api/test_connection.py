@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from live.api.answers import Body, Unauthorized, Unreachable
-from live.api.connect import connect
-from live.api.connection import Connection, Limits
+from kubestow.live.api.answers import Body, Unauthorized, Unreachable
+from kubestow.live.api.connect import connect
+from kubestow.live.api.connection import Connection, Limits
 from tests.live.api.server import Server, cut, kubeconfig, once, serving, status
 from tests.objects import node, pod
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import yaml
 
-from live.api.kubeconfig import resolve
-from models.snapshot.snapshot import InputError
+from kubestow.live.api.kubeconfig import resolve
+from kubestow.models.snapshot.snapshot import InputError
 
 
 def write(path: Path, current: str | None = None, **contexts: str) -> Path:

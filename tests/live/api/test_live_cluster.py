@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from live.api.answers import Unreachable
-from live.api.connect import connect
-from live.api.connection import Connection, Limits
-from live.api.live_cluster import LiveCluster
-from live.capture import CaptureOptions, capture
-from models.snapshot.snapshot import InputError, load
+from kubestow.live.api.answers import Unreachable
+from kubestow.live.api.connect import connect
+from kubestow.live.api.connection import Connection, Limits
+from kubestow.live.api.live_cluster import LiveCluster
+from kubestow.live.capture import CaptureOptions, capture
+from kubestow.models.snapshot.snapshot import InputError, load
 from tests.live.api.server import KINDS, Server, cut, kubeconfig, once, serving, status
 from tests.objects import node, pod
 

@@ -9,9 +9,9 @@ from typing import Any
 
 from aiohttp import web
 
-from live.api.connect import connect
-from live.api.live_cluster import LiveCluster
-from live.api.others import Other, find
+from kubestow.live.api.connect import connect
+from kubestow.live.api.live_cluster import LiveCluster
+from kubestow.live.api.others import Other, find
 from tests.live.api.server import Object, Server, kubeconfig, once, serving
 from tests.objects import node, pod
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from live.api.proxies import from_environment
+from kubestow.live.api.proxies import from_environment
 
 PROXY = "http://proxy.corp:3128"
 

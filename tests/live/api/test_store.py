@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from live.api.store import Entry, Known, Store, entry, newer
-from live.capture_kinds import Resource
-from models.kube.kinds import KINDS
+from kubestow.live.api.store import Entry, Known, Store, entry, newer
+from kubestow.live.capture_kinds import Resource
+from kubestow.models.kube.kinds import KINDS
 from tests.objects import pod
 
 PODS = Resource(KINDS["Pod"], "pods", "v1", True)

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from live.api.connect import connect
-from live.api.connection import Limits
-from live.api.live_cluster import LiveCluster
+from kubestow.live.api.connect import connect
+from kubestow.live.api.connection import Limits
+from kubestow.live.api.live_cluster import LiveCluster
 from tests.api_server import Behaviour, Faults, Server, World
 from tests.objects import node, pod
 from tests.tiers import sampled

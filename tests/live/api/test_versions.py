@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from live.api.versions import compare, is_well_formed, later
+from kubestow.live.api.versions import compare, is_well_formed, later
 
 
 @pytest.mark.parametrize(

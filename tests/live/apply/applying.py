@@ -8,20 +8,20 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from checker.ends import Ends, ends
-from checker.journal.judge import judge_journal
-from commands.common.judging import judge_rest
-from live.api.connect import connect
-from live.api.connection import Limits
-from live.api.live_cluster import LiveCluster
-from live.apply.fence import Pauses
-from live.apply.journal import Journal, Origin
-from live.apply.lease import Lease, Times
-from live.apply.run import Execution, Options, Outcome
-from models.documents.journal import read
-from models.documents.placement import Placement
-from models.documents.rebalance_plan import RebalancePlan
-from models.snapshot.snapshot import Snapshot
+from kubestow.checker.ends import Ends, ends
+from kubestow.checker.journal.judge import judge_journal
+from kubestow.commands.common.judging import judge_rest
+from kubestow.live.api.connect import connect
+from kubestow.live.api.connection import Limits
+from kubestow.live.api.live_cluster import LiveCluster
+from kubestow.live.apply.fence import Pauses
+from kubestow.live.apply.journal import Journal, Origin
+from kubestow.live.apply.lease import Lease, Times
+from kubestow.live.apply.run import Execution, Options, Outcome
+from kubestow.models.documents.journal import read
+from kubestow.models.documents.placement import Placement
+from kubestow.models.documents.rebalance_plan import RebalancePlan
+from kubestow.models.snapshot.snapshot import Snapshot
 from tests.api_server import Server
 
 #: As long as a busy machine may take; nothing waits that long when all goes well.

@@ -8,13 +8,13 @@ from typing import Any
 
 import msgspec
 
-from commands.common.judging import judge_rest
-from live.apply.drift import Document, Done, Verdict, check
-from live.redact import Keeper
-from models.documents.placement import Assignment, Placement, SnapshotRef
-from models.documents.rebalance_plan import Eviction, Move, RebalancePlan, Summary
-from models.kube import kinds
-from models.snapshot.snapshot import Snapshot, from_objects
+from kubestow.commands.common.judging import judge_rest
+from kubestow.live.apply.drift import Document, Done, Verdict, check
+from kubestow.live.redact import Keeper
+from kubestow.models.documents.placement import Assignment, Placement, SnapshotRef
+from kubestow.models.documents.rebalance_plan import Eviction, Move, RebalancePlan, Summary
+from kubestow.models.kube import kinds
+from kubestow.models.snapshot.snapshot import Snapshot, from_objects
 from tests import objects
 
 Object = dict[str, Any]

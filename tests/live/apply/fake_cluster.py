@@ -7,9 +7,9 @@ import copy
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, TypeVar
 
-from live.api.answers import Answer, Body, Object, Unreachable
-from models.documents.journal import What
-from models.snapshot.snapshot import Snapshot, from_objects
+from kubestow.live.api.answers import Answer, Body, Object, Unreachable
+from kubestow.models.documents.journal import What
+from kubestow.models.snapshot.snapshot import Snapshot, from_objects
 from tests import objects
 
 T = TypeVar("T")

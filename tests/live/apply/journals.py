@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
-from models.documents.journal import Answered, Fact, Line, Request, Run
-from models.kube.closed_nodes import CLOSED_BY
+from kubestow.models.documents.journal import Answered, Fact, Line, Request, Run
+from kubestow.models.kube.closed_nodes import CLOSED_BY
 
 TIME = "2026-11-22T13:00:00.000Z"
 RUN = Run("r1", TIME, "d" * 64, "e" * 64, "https://127.0.0.1:6443", "uid-of-kube-system")

@@ -7,9 +7,9 @@ import copy
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
-from live.api.answers import Answer, Object, Unreachable
-from models.documents.placement import SnapshotRef
-from models.documents.rebalance_plan import Eviction, Move, RebalancePlan, Summary
+from kubestow.live.api.answers import Answer, Object, Unreachable
+from kubestow.models.documents.placement import SnapshotRef
+from kubestow.models.documents.rebalance_plan import Eviction, Move, RebalancePlan, Summary
 from tests import objects
 from tests.live.apply.fake_cluster import FakeCluster
 

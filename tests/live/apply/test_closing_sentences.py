@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from live.api.answers import Answer, Object, Unauthorized
-from live.apply.drift import Rejection
-from live.apply.moving.owner import why_none
-from live.apply.run import Options
-from live.apply.steps import Origin
-from models.kube.closed_nodes import CLOSED_BY
+from kubestow.live.api.answers import Answer, Object, Unauthorized
+from kubestow.live.apply.drift import Rejection
+from kubestow.live.apply.moving.owner import why_none
+from kubestow.live.apply.run import Options
+from kubestow.live.apply.steps import Origin
+from kubestow.models.kube.closed_nodes import CLOSED_BY
 from tests.api_server import Server
 from tests.live.apply.applying import Applying
 from tests.live.apply.fake_cluster import nodes

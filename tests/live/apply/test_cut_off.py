@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from live.api.answers import Object
-from live.apply.drift import Rejection
-from live.apply.run import Listener, Options
+from kubestow.live.api.answers import Object
+from kubestow.live.apply.drift import Rejection
+from kubestow.live.apply.run import Listener, Options
 from tests.live.apply.fake_cluster import nodes
 from tests.live.apply.small_world import SmallWorld, plan, refused, running, waiting
 from tests.live.apply.test_run import Run

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from live.apply.run import Outcome
-from models.documents.placement import DeviceResult, Placement
-from models.kube import quantity
-from models.kube.closed_nodes import LET_IN
-from models.snapshot.snapshot import Snapshot, from_objects
-from solver.runtime.options import Options
-from solver.solve import place
+from kubestow.live.apply.run import Outcome
+from kubestow.models.documents.placement import DeviceResult, Placement
+from kubestow.models.kube import quantity
+from kubestow.models.kube.closed_nodes import LET_IN
+from kubestow.models.snapshot.snapshot import Snapshot, from_objects
+from kubestow.solver.runtime.options import Options
+from kubestow.solver.solve import place
 from tests.api_server import Behaviour, Server, World
 from tests.devices import claim, claim_template, device, device_class, devices, exactly, got, published
 from tests.live.apply.applying import Applying

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from live.apply.drift import Document
+from kubestow.live.apply.drift import Document
 from tests.live.apply.drift_world import (
     ZONE,
     World,

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from commands.common.judging import judge_rest
-from live.apply.differences.found import Drift, summed_up
-from live.apply.drift import Document, Done, Now, Rejection, Watch, compare, rest
-from models.documents.rebalance_plan import Eviction, RebalancePlan
-from models.snapshot.snapshot import Snapshot
+from kubestow.commands.common.judging import judge_rest
+from kubestow.live.apply.differences.found import Drift, summed_up
+from kubestow.live.apply.drift import Document, Done, Now, Rejection, Watch, compare, rest
+from kubestow.models.documents.rebalance_plan import Eviction, RebalancePlan
+from kubestow.models.snapshot.snapshot import Snapshot
 from tests.live.apply.drift_world import World, budget, claim, move, placement, plan, running, uid, verdict, volume
 from tests.objects import node, pod
 

@@ -14,14 +14,14 @@ from typing import Any
 
 import pytest
 
-from commands.common.judging import judge_rest
-from live.apply.differences.nodes import opened
-from live.apply.drift import Done, Now, Watch, compare, rest
-from models.documents.rebalance_plan import Eviction, Move, RebalancePlan
-from models.snapshot.snapshot import InputError, Snapshot, from_objects
-from solver.rebalance.problem.options import PlanOptions
-from solver.rebalance.rebalance import rebalance
-from solver.runtime.options import Options
+from kubestow.commands.common.judging import judge_rest
+from kubestow.live.apply.differences.nodes import opened
+from kubestow.live.apply.drift import Done, Now, Watch, compare, rest
+from kubestow.models.documents.rebalance_plan import Eviction, Move, RebalancePlan
+from kubestow.models.snapshot.snapshot import InputError, Snapshot, from_objects
+from kubestow.solver.rebalance.problem.options import PlanOptions
+from kubestow.solver.rebalance.rebalance import rebalance
+from kubestow.solver.runtime.options import Options
 from tests.checker.plan.plan_states import Goes, States
 from tests.plans import guards, tiny
 from tests.plans.world import World

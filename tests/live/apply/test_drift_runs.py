@@ -13,17 +13,17 @@ from typing import Any
 import msgspec
 import pytest
 
-from checker.ends import ends
-from checker.plan.plan import summary
-from commands.common.judging import judge_rest
-from live.api.connect import connect
-from live.api.live_cluster import LiveCluster
-from live.apply.drift import Document
-from live.apply.fence import Pauses
-from live.apply.journal import Journal, Origin
-from live.apply.run import Execution, Listener, Options, Outcome
-from models.documents.placement import Placement
-from models.documents.rebalance_plan import RebalancePlan
+from kubestow.checker.ends import ends
+from kubestow.checker.plan.plan import summary
+from kubestow.commands.common.judging import judge_rest
+from kubestow.live.api.connect import connect
+from kubestow.live.api.live_cluster import LiveCluster
+from kubestow.live.apply.drift import Document
+from kubestow.live.apply.fence import Pauses
+from kubestow.live.apply.journal import Journal, Origin
+from kubestow.live.apply.run import Execution, Listener, Options, Outcome
+from kubestow.models.documents.placement import Placement
+from kubestow.models.documents.rebalance_plan import RebalancePlan
 from tests.api_server import Behaviour, Refused, Server
 from tests.api_server import World as ApiWorld
 from tests.api_server.core import Caller

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from live.api.answers import Object
-from live.apply.run import Listener
-from models.disruption.eviction_requests import notes, of_uid, requested
-from models.snapshot.snapshot import from_objects
+from kubestow.live.api.answers import Object
+from kubestow.live.apply.run import Listener
+from kubestow.models.disruption.eviction_requests import notes, of_uid, requested
+from kubestow.models.snapshot.snapshot import from_objects
 from tests.live.apply.drift_world import World, move, plan, running, verdict
 from tests.live.apply.fake_cluster import nodes
 from tests.live.apply.small_world import SmallWorld

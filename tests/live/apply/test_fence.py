@@ -9,12 +9,12 @@ from typing import Any, cast
 
 import pytest
 
-from live.api.answers import Answer, Object
-from live.apply.fence import Fence, Pauses, Terms
-from live.apply.journal import Journal, JournaledApi, JournalLost
-from live.apply.node_changes import FenceError
-from models.documents.journal import What
-from models.kube.closed_nodes import CLOSED_BY, LET_IN, UNSCHEDULABLE
+from kubestow.live.api.answers import Answer, Object
+from kubestow.live.apply.fence import Fence, Pauses, Terms
+from kubestow.live.apply.journal import Journal, JournaledApi, JournalLost
+from kubestow.live.apply.node_changes import FenceError
+from kubestow.models.documents.journal import What
+from kubestow.models.kube.closed_nodes import CLOSED_BY, LET_IN, UNSCHEDULABLE
 from tests import objects
 from tests.live.apply.fake_cluster import FakeCluster, nodes
 

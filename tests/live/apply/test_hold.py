@@ -10,11 +10,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from checker.plan.plan import summary
-from live.apply.run import Options, Outcome
-from models.documents.rebalance_plan import RebalancePlan
-from models.kube.closed_nodes import CLOSED_BY
-from models.snapshot.snapshot import from_objects
+from kubestow.checker.plan.plan import summary
+from kubestow.live.apply.run import Options, Outcome
+from kubestow.models.documents.rebalance_plan import RebalancePlan
+from kubestow.models.kube.closed_nodes import CLOSED_BY
+from kubestow.models.snapshot.snapshot import from_objects
 from tests.api_server import Behaviour, Server, World
 from tests.api_server.behaviour import Scheduler
 from tests.live.apply.applying import Applying

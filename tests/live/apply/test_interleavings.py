@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from models.documents.rebalance_plan import RebalancePlan
+from kubestow.models.documents.rebalance_plan import RebalancePlan
 from tests.api_server import Faults, Server
 from tests.live.apply.applying import Applying
 from tests.live.apply.test_run_worlds import judged, numbers

@@ -14,10 +14,10 @@ from typing import Any, Literal
 
 import pytest
 
-from live.api.answers import Answer, Api, Body, Object, Unreachable
-from live.apply.journal import Journal, JournaledApi, JournalLost, Origin, journal_path
-from models.documents.journal import Fact, read
-from models.snapshot.snapshot import InputError
+from kubestow.live.api.answers import Answer, Api, Body, Object, Unreachable
+from kubestow.live.apply.journal import Journal, JournaledApi, JournalLost, Origin, journal_path
+from kubestow.models.documents.journal import Fact, read
+from kubestow.models.snapshot.snapshot import InputError
 from tests.live.apply.journals import Script
 
 ORIGIN = Origin("d" * 64, "e" * 64, "https://127.0.0.1:6443", "uid-of-kube-system")
@@ -127,8 +127,8 @@ def test_two_runs_never_share_a_journal(tmp_path: Path) -> None:
     path = tmp_path / "j"
     journal = Journal.open(str(path), ORIGIN)
     program = (
-        "import sys; from live.apply.journal import Journal, Origin\n"
-        "from models.snapshot.snapshot import InputError\n"
+        "import sys; from kubestow.live.apply.journal import Journal, Origin\n"
+        "from kubestow.models.snapshot.snapshot import InputError\n"
         "try: Journal.open(sys.argv[1], Origin('d' * 64, 'e' * 64, ''), resume=True)\n"
         "except InputError as error: print(error)\n"
     )

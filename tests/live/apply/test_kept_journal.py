@@ -9,9 +9,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from live.apply.journal import Journal, Origin
-from models.documents.journal import Run, read
-from models.snapshot.snapshot import InputError
+from kubestow.live.apply.journal import Journal, Origin
+from kubestow.models.documents.journal import Run, read
+from kubestow.models.snapshot.snapshot import InputError
 from tests.live.apply.journals import RUN, TIME, Script
 
 ORIGIN = Origin("d" * 64, "e" * 64, "https://127.0.0.1:6443", "uid-of-kube-system")

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from live.api.answers import Answer, Object, Unreachable
-from live.apply.lease import NAME, Lease, LeaseLost, LeaseTaken, Times, live_run
+from kubestow.live.api.answers import Answer, Object, Unreachable
+from kubestow.live.apply.lease import NAME, Lease, LeaseLost, LeaseTaken, Times, live_run
 from tests.live.apply.fake_cluster import FakeCluster
 
 QUICK = Times(duration=30, renew=0.01, margin=5)

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from live.api.answers import Answer, Object
-from live.apply.fence import Fence
-from live.apply.lease import Lease, LeaseLost, LeaseTaken
-from live.apply.leftovers import Leftover, describe, find, open_leftovers
-from models.kube.closed_nodes import CLOSED_BY, LET_IN, ClosedBy
+from kubestow.live.api.answers import Answer, Object
+from kubestow.live.apply.fence import Fence
+from kubestow.live.apply.lease import Lease, LeaseLost, LeaseTaken
+from kubestow.live.apply.leftovers import Leftover, describe, find, open_leftovers
+from kubestow.models.kube.closed_nodes import CLOSED_BY, LET_IN, ClosedBy
 from tests import objects
 from tests.live.apply.fake_cluster import FakeCluster, nodes
 

@@ -6,11 +6,11 @@ import asyncio
 import re
 from pathlib import Path
 
-from commands.common.judging import judge_rest
-from live.api.answers import Object
-from live.apply.run import Options
-from models.documents.placement import Assignment, Placement, SnapshotRef
-from models.kube.closed_nodes import LET_IN
+from kubestow.commands.common.judging import judge_rest
+from kubestow.live.api.answers import Object
+from kubestow.live.apply.run import Options
+from kubestow.models.documents.placement import Assignment, Placement, SnapshotRef
+from kubestow.models.kube.closed_nodes import LET_IN
 from tests.live.apply.fake_cluster import nodes
 from tests.live.apply.small_world import SmallWorld, plan, running, waiting
 from tests.live.apply.test_run import Run, claim, sent

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from live.api.answers import Answer, Object
-from live.apply.fence import Fence, Pauses
-from live.apply.node_changes import Nodes, is_open_for, letting_in, opening
-from models.kube.closed_nodes import CLOSED_BY, LET_IN
+from kubestow.live.api.answers import Answer, Object
+from kubestow.live.apply.fence import Fence, Pauses
+from kubestow.live.apply.node_changes import Nodes, is_open_for, letting_in, opening
+from kubestow.models.kube.closed_nodes import CLOSED_BY, LET_IN
 from tests import objects
 from tests.live.apply.fake_cluster import FakeCluster, nodes
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from live.apply.progress import Progress, progress_of
-from models.documents.journal import Answered, Fact, Line, Request, Run, parse
+from kubestow.live.apply.progress import Progress, progress_of
+from kubestow.models.documents.journal import Answered, Fact, Line, Request, Run, parse
 from tests.live.apply.journals import Script, encode, random_run
 
 

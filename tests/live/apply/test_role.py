@@ -9,7 +9,7 @@ from typing import Final
 import pytest
 from click.testing import CliRunner
 
-import cli
+from kubestow import cli
 from tests.api_server import Behaviour, World
 from tests.live.roles import RIGHTS, Recording, allowed, optional
 from tests.objects import Object, node, pod

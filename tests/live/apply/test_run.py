@@ -10,17 +10,17 @@ from typing import Any
 
 import pytest
 
-from checker.journal.judge import judge_journal
-from live.api.answers import Answer, Object, Unreachable
-from live.apply.drift import Judge, Rejection
-from live.apply.fence import Pauses
-from live.apply.journal import Journal, Origin
-from live.apply.run import Execution, Listener, Options, Outcome
-from models.documents.journal import read
-from models.documents.placement import Assignment, Placement, SnapshotRef
-from models.documents.rebalance_plan import RebalancePlan
-from models.kube.closed_nodes import CLOSED_BY
-from models.snapshot.snapshot import InputError
+from kubestow.checker.journal.judge import judge_journal
+from kubestow.live.api.answers import Answer, Object, Unreachable
+from kubestow.live.apply.drift import Judge, Rejection
+from kubestow.live.apply.fence import Pauses
+from kubestow.live.apply.journal import Journal, Origin
+from kubestow.live.apply.run import Execution, Listener, Options, Outcome
+from kubestow.models.documents.journal import read
+from kubestow.models.documents.placement import Assignment, Placement, SnapshotRef
+from kubestow.models.documents.rebalance_plan import RebalancePlan
+from kubestow.models.kube.closed_nodes import CLOSED_BY
+from kubestow.models.snapshot.snapshot import InputError
 from tests.live.apply.fake_cluster import nodes
 from tests.live.apply.small_world import LOST, SmallWorld, plan, refused, running, waiting
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from live.apply.run import Outcome
+from kubestow.live.apply.run import Outcome
 from tests.api_server import Faults, Server
 from tests.live.apply.applying import Applying
 from tests.live.apply.verdicts import foreign, half_done, left_behind, unlike_the_document

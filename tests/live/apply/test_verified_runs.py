@@ -11,17 +11,17 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
-import cli
-from commands.common.judging import judge_rest
-from live.api.connect import connect
-from live.api.live_cluster import LiveCluster
-from live.apply.fence import Pauses
-from live.apply.journal import Journal, Origin, journal_path
-from live.apply.run import Execution, Options, Outcome
-from models.documents.placement import Placement
-from models.documents.rebalance_plan import RebalancePlan
-from models.snapshot import snapshot as snapshots
-from report.documents.results import read_with_digest
+from kubestow import cli
+from kubestow.commands.common.judging import judge_rest
+from kubestow.live.api.connect import connect
+from kubestow.live.api.live_cluster import LiveCluster
+from kubestow.live.apply.fence import Pauses
+from kubestow.live.apply.journal import Journal, Origin, journal_path
+from kubestow.live.apply.run import Execution, Options, Outcome
+from kubestow.models.documents.placement import Placement
+from kubestow.models.documents.rebalance_plan import RebalancePlan
+from kubestow.models.snapshot import snapshot as snapshots
+from kubestow.report.documents.results import read_with_digest
 from tests.api_server import Behaviour, Faults, Server, World
 from tests.objects import node, pod
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from live.apply.waiting import looked_at, slipping_notes, slips_through, verdict, waits
-from models.kube.closed_nodes import UNSCHEDULABLE
-from models.snapshot.snapshot import from_objects
+from kubestow.live.apply.waiting import looked_at, slipping_notes, slips_through, verdict, waits
+from kubestow.models.kube.closed_nodes import UNSCHEDULABLE
+from kubestow.models.snapshot.snapshot import from_objects
 from tests import objects
 
 

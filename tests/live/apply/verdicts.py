@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from models.documents.placement import Placement
-from models.documents.rebalance_plan import RebalancePlan
-from models.kube.closed_nodes import CLOSED_BY, LET_IN
+from kubestow.models.documents.placement import Placement
+from kubestow.models.documents.rebalance_plan import RebalancePlan
+from kubestow.models.kube.closed_nodes import CLOSED_BY, LET_IN
 from tests.api_server.core import Entry
 from tests.api_server.rules.quantities import amounts, requests
 from tests.live.apply.worlds import Posed

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
-from models.documents.placement import Placement
-from models.documents.rebalance_plan import Limits, RebalancePlan
-from models.snapshot.snapshot import Snapshot, from_objects
-from solver.rebalance.problem.options import PlanOptions
-from solver.rebalance.rebalance import rebalance
-from solver.runtime.options import Options
-from solver.solve import place
+from kubestow.models.documents.placement import Placement
+from kubestow.models.documents.rebalance_plan import Limits, RebalancePlan
+from kubestow.models.snapshot.snapshot import Snapshot, from_objects
+from kubestow.solver.rebalance.problem.options import PlanOptions
+from kubestow.solver.rebalance.rebalance import rebalance
+from kubestow.solver.runtime.options import Options
+from kubestow.solver.solve import place
 from tests.api_server import Behaviour, Faults, World
 from tests.plans import tiny
 

@@ -10,20 +10,20 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from checker.journal.judge import Clusters, Judgement, judge_gated
-from commands.common.judging import judge_rest
-from live.api.connect import connect
-from live.api.connection import Limits
-from live.api.live_cluster import LiveCluster
-from live.apply.journal import Journal, JournaledApi, Origin
-from live.gates.gates import Gates, Listener, Options
-from live.gates.places import Places
-from models.documents.journal import read
-from models.documents.placement import Assignment, GangResult, Placement, SnapshotRef
-from models.execution.template_nodes import GATE, TemplateNodes, template_nodes
-from models.kube.objects import pod_key
-from models.snapshot.snapshot import from_objects
-from models.workloads.expand import expand
+from kubestow.checker.journal.judge import Clusters, Judgement, judge_gated
+from kubestow.commands.common.judging import judge_rest
+from kubestow.live.api.connect import connect
+from kubestow.live.api.connection import Limits
+from kubestow.live.api.live_cluster import LiveCluster
+from kubestow.live.apply.journal import Journal, JournaledApi, Origin
+from kubestow.live.gates.gates import Gates, Listener, Options
+from kubestow.live.gates.places import Places
+from kubestow.models.documents.journal import read
+from kubestow.models.documents.placement import Assignment, GangResult, Placement, SnapshotRef
+from kubestow.models.execution.template_nodes import GATE, TemplateNodes, template_nodes
+from kubestow.models.kube.objects import pod_key
+from kubestow.models.snapshot.snapshot import from_objects
+from kubestow.models.workloads.expand import expand
 from tests.api_server import Behaviour, Server, World
 from tests.objects import Object
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from live.gates.broken_rules import BrokenRules
-from models.snapshot.snapshot import Snapshot, from_objects
+from kubestow.live.gates.broken_rules import BrokenRules
+from kubestow.models.snapshot.snapshot import Snapshot, from_objects
 from tests.objects import Object, node, pod
 from tests.solver.rebalance.problem.test_problem import HOST, near
 

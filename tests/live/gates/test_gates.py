@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from live.gates.gates import Gates, Options, Outcome
-from models.documents.journal import Fact, read
-from models.execution.template_nodes import GATE
+from kubestow.live.gates.gates import Gates, Options, Outcome
+from kubestow.models.documents.journal import Fact, read
+from kubestow.models.execution.template_nodes import GATE
 from tests.api_server import Behaviour
 from tests.live.gates.stage import Stage, workload
 from tests.objects import Object, node, pod

@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from live.gates.gates import Gates, Options
-from live.gates.holding import Holding, Reason
-from live.gates.leading import MAX_UIDS, WHOLE, serve
-from live.gates.ready import Ready
-from models.execution.template_nodes import GATE, TemplateNodes
+from kubestow.live.gates.gates import Gates, Options
+from kubestow.live.gates.holding import Holding, Reason
+from kubestow.live.gates.leading import MAX_UIDS, WHOLE, serve
+from kubestow.live.gates.ready import Ready
+from kubestow.models.execution.template_nodes import GATE, TemplateNodes
 from tests.api_server import Behaviour
 from tests.live.gates.stage import Stage, workload
 from tests.live.gates.test_serving import NODES, QUICK, until

@@ -10,10 +10,10 @@ from typing import Any, Final
 
 import yaml
 
-import cli
-from live.apply.lease import Times
-from live.gates.leading import serve
-from models.snapshot.snapshot import load
+from kubestow import cli
+from kubestow.live.apply.lease import Times
+from kubestow.live.gates.leading import serve
+from kubestow.models.snapshot.snapshot import load
 from tests.live.gates.stage import Stage, workload
 from tests.live.gates.test_gates import NODES, partner
 from tests.live.gates.test_serving import until

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from live.api.reflector import Reflector
-from live.apply.lease import Times
-from live.gates.gates import Gates, Options
-from live.gates.leading import serve
+from kubestow.live.api.reflector import Reflector
+from kubestow.live.apply.lease import Times
+from kubestow.live.gates.gates import Gates, Options
+from kubestow.live.gates.leading import serve
 from tests.api_server import Behaviour, Server
 from tests.live.gates.stage import Stage, Told, workload
 from tests.objects import node, pod

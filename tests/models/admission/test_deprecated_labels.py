@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from models.admission.deprecated_labels import hint, idle_terms
-from models.snapshot.snapshot import Snapshot, from_objects
+from kubestow.models.admission.deprecated_labels import hint, idle_terms
+from kubestow.models.snapshot.snapshot import Snapshot, from_objects
 from tests.objects import node, pod
 
 OLD = "failure-domain.beta.kubernetes.io/zone"

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from checker.placement import verify
-from checker.rules import namespace_admission as second
-from models.admission import namespace_annotations as namespace_admission
-from models.cluster import admission, unmodelled
-from models.snapshot.snapshot import Snapshot, from_objects
-from models.workloads.expand import expand
-from solver.runtime.options import Options
-from solver.solve import place
+from kubestow.checker.placement import verify
+from kubestow.checker.rules import namespace_admission as second
+from kubestow.models.admission import namespace_annotations as namespace_admission
+from kubestow.models.cluster import admission, unmodelled
+from kubestow.models.snapshot.snapshot import Snapshot, from_objects
+from kubestow.models.workloads.expand import expand
+from kubestow.solver.runtime.options import Options
+from kubestow.solver.solve import place
 from tests.objects import node, pod
 
 ALPHA = "scheduler.alpha.kubernetes.io/"

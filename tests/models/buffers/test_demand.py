@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from models.buffers.chunks import LOWEST, buffer_of, with_chunks
-from models.buffers.demand import MOST, Demand, demands
-from models.gangs.markers import marker
-from models.kube.objects import pod_key
-from models.snapshot.snapshot import InputError, from_objects, load
-from models.workloads.checks import held_by_buffers
+from kubestow.models.buffers.chunks import LOWEST, buffer_of, with_chunks
+from kubestow.models.buffers.demand import MOST, Demand, demands
+from kubestow.models.gangs.markers import marker
+from kubestow.models.kube.objects import pod_key
+from kubestow.models.snapshot.snapshot import InputError, from_objects, load
+from kubestow.models.workloads.checks import held_by_buffers
 from tests.buffers import buffer, deployment, nodes, scalable, template
 from tests.objects import Object
 
@@ -176,7 +176,7 @@ def test_the_pod_template_of_a_buffer_is_no_manifest(tmp_path: Any) -> None:
     """Of the report: no uid, no pods, and yet part of a snapshot."""
     import json
 
-    from commands.core.reading import Reading, read
+    from kubestow.commands.core.reading import Reading, read
 
     path = tmp_path / "cb.json"
     path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": [*nodes(1), template("t"), buffer("b", "t", 3)]}))
@@ -189,7 +189,7 @@ def test_the_pod_template_of_a_buffer_is_no_manifest(tmp_path: Any) -> None:
 
 
 def test_what_is_not_known_of_a_buffer_is_an_omission() -> None:
-    from commands.core.reading import Reading, settle
+    from kubestow.commands.core.reading import Reading, settle
 
     snapshot = from_objects([*nodes(1), buffer("b", "t", 3)])
     settle(snapshot, Reading([]))

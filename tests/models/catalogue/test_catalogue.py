@@ -11,8 +11,8 @@ import pytest
 import yaml
 from jsonschema import Draft202012Validator
 
-from models.catalogue.catalogue import read
-from models.snapshot.snapshot import InputError
+from kubestow.models.catalogue.catalogue import read
+from kubestow.models.snapshot.snapshot import InputError
 
 _ROOT = Path(__file__).parents[3]
 _INSTANCE = _ROOT / "instances" / "catalogue.yaml"

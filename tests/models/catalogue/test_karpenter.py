@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from models.catalogue.catalogue import Catalogue, read
-from models.snapshot.snapshot import InputError
+from kubestow.models.catalogue.catalogue import Catalogue, read
+from kubestow.models.snapshot.snapshot import InputError
 
 _INSTANCE = Path(__file__).parents[3] / "instances" / "karpenter-instance-types.json"
 

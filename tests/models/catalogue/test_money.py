@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from models.catalogue import money
+from kubestow.models.catalogue import money
 
 
 @pytest.mark.parametrize(

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from models.catalogue.nodes import Newcomers, bought, node
-from models.documents.catalogue import Shape, ShapeTaint
-from models.documents.policy import Policy, Topology, TopologyZone, node_topologies
-from models.kube import objects
-from models.snapshot.snapshot import InputError, Snapshot, from_objects
+from kubestow.models.catalogue.nodes import Newcomers, bought, node
+from kubestow.models.documents.catalogue import Shape, ShapeTaint
+from kubestow.models.documents.policy import Policy, Topology, TopologyZone, node_topologies
+from kubestow.models.kube import objects
+from kubestow.models.snapshot.snapshot import InputError, Snapshot, from_objects
 from tests import objects as make
 
 _ZONE = "topology.kubernetes.io/zone"

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 import yaml
 
-from models.catalogue.catalogue import Offer, read
-from models.catalogue.nodes import Newcomers
-from models.snapshot.snapshot import InputError, Snapshot
+from kubestow.models.catalogue.catalogue import Offer, read
+from kubestow.models.catalogue.nodes import Newcomers
+from kubestow.models.snapshot.snapshot import InputError, Snapshot
 from tests.tiers import sampled
 
 _FOLDER = Path(__file__).parents[3] / "instances"

@@ -14,9 +14,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from models.cel.selectors import CelError, UnsupportedExpression, compile_selector
-from models.kube.device_objects import Device, DeviceAttribute, DeviceCapacity
-from models.kube.feature_gates import DEFAULT, FeatureGates
+from kubestow.models.cel.selectors import CelError, UnsupportedExpression, compile_selector
+from kubestow.models.kube.device_objects import Device, DeviceAttribute, DeviceCapacity
+from kubestow.models.kube.feature_gates import DEFAULT, FeatureGates
 
 RECORDED = Path(__file__).parents[2] / "conformance" / "data" / "dra.jsonl.gz"
 DRIVER = "gpu.example.com"

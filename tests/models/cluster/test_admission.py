@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from checker.rules import admission as checked
-from models.cluster.admission import refusals
-from models.kube.objects import pod_key
-from models.snapshot.snapshot import Snapshot, from_objects
-from models.workloads.expand import expand
+from kubestow.checker.rules import admission as checked
+from kubestow.models.cluster.admission import refusals
+from kubestow.models.kube.objects import pod_key
+from kubestow.models.snapshot.snapshot import Snapshot, from_objects
+from kubestow.models.workloads.expand import expand
 from tests.objects import Object, node, pod
 
 SPACE = {"namespace": "default"}

@@ -7,12 +7,12 @@ from dataclasses import dataclass, fields
 
 import pytest
 
-from models.cluster.cluster import PodClass, signature
-from models.cluster.compile import compile_cluster
-from models.cluster.templates import UNREAD, UNREAD_FIXED
-from models.kube.objects import PodSpec
-from models.snapshot.scope import select
-from models.snapshot.snapshot import from_objects
+from kubestow.models.cluster.cluster import PodClass, signature
+from kubestow.models.cluster.compile import compile_cluster
+from kubestow.models.cluster.templates import UNREAD, UNREAD_FIXED
+from kubestow.models.kube.objects import PodSpec
+from kubestow.models.snapshot.scope import select
+from kubestow.models.snapshot.snapshot import from_objects
 from tests.objects import node, pod
 
 
@@ -51,7 +51,7 @@ def test_only_fields_that_a_pod_spec_has_are_left_out_of_templates() -> None:
 
 @pytest.mark.parametrize("name", sorted(set(PodSpec.__struct_fields__) - UNREAD))
 def test_pods_that_differ_in_a_field_that_is_read_are_read_apart(name: str) -> None:
-    from models.cluster import templates
+    from kubestow.models.cluster import templates
 
     plain, other = PodSpec(), PodSpec()
     setattr(other, name, "another")

@@ -9,14 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from checker.objective.image_locality import ImageLocality
-from models.cluster.compile import compile_cluster
-from models.cluster.image_scores import ImageScores
-from models.documents.placement import Edits
-from models.documents.policy import DEFAULT
-from models.edits.edits import apply
-from models.snapshot.scope import select
-from models.snapshot.snapshot import Snapshot, from_objects
+from kubestow.checker.objective.image_locality import ImageLocality
+from kubestow.models.cluster.compile import compile_cluster
+from kubestow.models.cluster.image_scores import ImageScores
+from kubestow.models.documents.placement import Edits
+from kubestow.models.documents.policy import DEFAULT
+from kubestow.models.edits.edits import apply
+from kubestow.models.snapshot.scope import select
+from kubestow.models.snapshot.snapshot import Snapshot, from_objects
 from tests import tiny_soft
 from tests.objects import node, pod
 

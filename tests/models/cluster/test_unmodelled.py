@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from models.cluster import unmodelled
-from models.cluster.compile import compile_cluster
-from models.gangs import gangs
-from models.kube import objects as kube_objects
-from models.kube import workload_objects
-from models.kube.feature_gates import FeatureGates
-from models.snapshot.scope import select
-from models.snapshot.snapshot import Snapshot, from_objects
-from models.workloads.template import fingerprint
+from kubestow.models.cluster import unmodelled
+from kubestow.models.cluster.compile import compile_cluster
+from kubestow.models.gangs import gangs
+from kubestow.models.kube import objects as kube_objects
+from kubestow.models.kube import workload_objects
+from kubestow.models.kube.feature_gates import FeatureGates
+from kubestow.models.snapshot.scope import select
+from kubestow.models.snapshot.snapshot import Snapshot, from_objects
+from kubestow.models.workloads.template import fingerprint
 from tests.models.gangs.test_gangs import (
     COSCHEDULING,
     KUEUE,
@@ -199,7 +199,7 @@ def test_devices_are_named_where_no_library_evaluates_selectors(monkeypatch: pyt
     }  # fmt: skip
     using = pod("a", resourceClaims=[{"name": "gpu", "resourceClaimName": "c"}])
     assert named(selected, claim, using) == []
-    monkeypatch.setattr("models.cel.selectors.available", lambda: False)
+    monkeypatch.setattr("kubestow.models.cel.selectors.available", lambda: False)
     assert [entry[:2] for entry in named(selected, claim, using)] == [("a", "devices")]
     assert named(named_class, claim, using) == []
 

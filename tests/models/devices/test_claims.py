@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from models.devices.claims import DemandReader
-from models.devices.demand import Demand
-from models.kube.objects import pod_key
+from kubestow.models.devices.claims import DemandReader
+from kubestow.models.devices.demand import Demand
+from kubestow.models.kube.objects import pod_key
 from tests.devices import asks, claim, compiled, device_class, devices, either, exactly, got, published, snapshot, using
 from tests.objects import Object, node
 

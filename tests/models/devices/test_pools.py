@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from models.devices.read import inventory
-from models.kube.selectors import NodeTable
+from kubestow.models.devices.read import inventory
+from kubestow.models.kube.selectors import NodeTable
 from tests.devices import claim, device, devices, got, published, snapshot
 from tests.objects import Object, node
 

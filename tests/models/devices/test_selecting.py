@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from models.devices.selecting import reads
+from kubestow.models.devices.selecting import reads
 
 MODEL = ("attributes", "d.io", "model")
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from models.disruption.evictable import exclusions
-from models.kube import objects as kube_objects
-from models.snapshot.snapshot import Snapshot, from_objects
+from kubestow.models.disruption.evictable import exclusions
+from kubestow.models.kube import objects as kube_objects
+from kubestow.models.snapshot.snapshot import Snapshot, from_objects
 from tests.objects import Object, node, pod
 
 SAFE = "cluster-autoscaler.kubernetes.io/safe-to-evict"

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from models.disruption.move_cost import costs
-from models.documents.policy import AgeCost, Moves, Policy, PriorityCost
-from models.snapshot.snapshot import InputError, from_objects
+from kubestow.models.disruption.move_cost import costs
+from kubestow.models.documents.policy import AgeCost, Moves, Policy, PriorityCost
+from kubestow.models.snapshot.snapshot import InputError, from_objects
 from tests.objects import node, pod
 
 Object = dict[str, Any]

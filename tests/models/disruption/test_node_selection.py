@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from models.disruption.node_selection import choose
-from models.snapshot.snapshot import InputError, Snapshot, from_objects
+from kubestow.models.disruption.node_selection import choose
+from kubestow.models.snapshot.snapshot import InputError, Snapshot, from_objects
 from tests.objects import node
 
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from models.disruption import pod_disruption_budgets
-from models.disruption.pod_disruption_budgets import DisruptionBudget
-from models.kube.selectors import Selector, selector_matches
-from models.snapshot.snapshot import from_objects, load
+from kubestow.models.disruption import pod_disruption_budgets
+from kubestow.models.disruption.pod_disruption_budgets import DisruptionBudget
+from kubestow.models.kube.selectors import Selector, selector_matches
+from kubestow.models.snapshot.snapshot import from_objects, load
 from tests.objects import Object, node, pod
 
 WEB = {"app": "web"}

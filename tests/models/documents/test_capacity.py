@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from models.documents import capacity
-from models.documents.fit import Fit, TemplateFit
-from models.documents.placement import Assignment, Placement, Seconds, SnapshotRef, TierResult
-from models.documents.sizing import Cost, Purchase, Sizing
-from models.documents.survival import Scenario, Scenarios, Survival
-from models.documents.upgrade import Upgrade
-from models.snapshot.snapshot import InputError
-from report.documents import results
+from kubestow.models.documents import capacity
+from kubestow.models.documents.fit import Fit, TemplateFit
+from kubestow.models.documents.placement import Assignment, Placement, Seconds, SnapshotRef, TierResult
+from kubestow.models.documents.sizing import Cost, Purchase, Sizing
+from kubestow.models.documents.survival import Scenario, Scenarios, Survival
+from kubestow.models.documents.upgrade import Upgrade
+from kubestow.models.snapshot.snapshot import InputError
+from kubestow.report.documents import results
 
 REF = SnapshotRef("a", 1, 1, 1)
 PLACED = Placement(REF, "exact", "optimal", [TierResult("placed", 1, 1, 0)], [Assignment("default/p", "n", 1)])

@@ -7,8 +7,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from models.documents.journal import Fact, Run, parse, read
-from models.snapshot.snapshot import InputError
+from kubestow.models.documents.journal import Fact, Run, parse, read
+from kubestow.models.snapshot.snapshot import InputError
 
 RUN = b'{"line":"run","run":"r1","time":"t","result":"d","snapshot":"e","server":"s"}\n'
 AGAIN = RUN.replace(b'"run":"r1"', b'"run":"r1","resumes":true')

@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from models.documents.placement import Assignment, DeviceResult, Placement, RolloutPod, SnapshotRef, from_builtins, share_id, to_builtins
+from kubestow.models.documents.placement import (
+    Assignment,
+    DeviceResult,
+    Placement,
+    RolloutPod,
+    SnapshotRef,
+    from_builtins,
+    share_id,
+    to_builtins,
+)
 
 REF = SnapshotRef("0" * 64, 1, 1, 1)
 SHARE = DeviceResult("default/c", "r/b", "gpu.example.com", "p", "d", shareID="x", consumedCapacity={"memory": "10Gi"})

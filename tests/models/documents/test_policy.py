@@ -10,8 +10,8 @@ import msgspec
 import pytest
 import yaml
 
-from models.documents.placement import Placement, SnapshotRef, from_builtins, to_builtins
-from models.documents.policy import (
+from kubestow.models.documents.placement import Placement, SnapshotRef, from_builtins, to_builtins
+from kubestow.models.documents.policy import (
     DEFAULT,
     SYSTEM_CONSTRAINTS,
     AgeCost,
@@ -25,11 +25,11 @@ from models.documents.policy import (
     Topology,
     TopologyZone,
 )
-from models.documents.policy import node_topologies as topologies
-from models.documents.policy import read as read_file
-from models.kube import topology_objects
-from models.numa import node_topology
-from models.snapshot.snapshot import InputError, Snapshot, from_objects
+from kubestow.models.documents.policy import node_topologies as topologies
+from kubestow.models.documents.policy import read as read_file
+from kubestow.models.kube import topology_objects
+from kubestow.models.numa import node_topology
+from kubestow.models.snapshot.snapshot import InputError, Snapshot, from_objects
 from tests.objects import Object, node
 
 Read = Callable[[str | bytes], Policy]

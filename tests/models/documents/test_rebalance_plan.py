@@ -8,9 +8,18 @@ from typing import Any
 import msgspec
 import pytest
 
-from models.documents.placement import API_VERSION, FamilyResult, SearchPoint, Seconds, SnapshotRef, TierResult, Unmodelled, from_builtins
-from models.documents.policy import Policy
-from models.documents.rebalance_plan import (
+from kubestow.models.documents.placement import (
+    API_VERSION,
+    FamilyResult,
+    SearchPoint,
+    Seconds,
+    SnapshotRef,
+    TierResult,
+    Unmodelled,
+    from_builtins,
+)
+from kubestow.models.documents.policy import Policy
+from kubestow.models.documents.rebalance_plan import (
     Eviction,
     Excluded,
     ExecutionGrace,

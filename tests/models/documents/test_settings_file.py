@@ -8,8 +8,8 @@ import msgspec
 import pytest
 from msgspec import Meta
 
-from models.documents import settings_file
-from models.snapshot.snapshot import InputError
+from kubestow.models.documents import settings_file
+from kubestow.models.snapshot.snapshot import InputError
 
 
 class Inner(msgspec.Struct, forbid_unknown_fields=True):

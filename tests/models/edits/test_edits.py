@@ -8,14 +8,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from models.cluster.compile import compile_cluster
-from models.documents.placement import Edits
-from models.edits.edits import apply, describe
-from models.gangs.gangs import GANG
-from models.kube import objects as kube_objects
-from models.kube import topology_objects
-from models.snapshot.scope import select
-from models.snapshot.snapshot import InputError, Snapshot, from_objects
+from kubestow.models.cluster.compile import compile_cluster
+from kubestow.models.documents.placement import Edits
+from kubestow.models.edits.edits import apply, describe
+from kubestow.models.gangs.gangs import GANG
+from kubestow.models.kube import objects as kube_objects
+from kubestow.models.kube import topology_objects
+from kubestow.models.snapshot.scope import select
+from kubestow.models.snapshot.snapshot import InputError, Snapshot, from_objects
 from tests.models.workloads.test_workloads import names, owner, storage, template, workload
 from tests.objects import node, pod
 

@@ -6,12 +6,12 @@ from typing import Any
 
 import msgspec
 
-from models.documents.placement import ContainerRequests, Edits
-from models.edits.edits import apply, describe
-from models.kube import objects as kube_objects
-from models.kube.feature_gates import DEFAULT
-from models.kube.pod_requests import pod_request
-from models.snapshot.snapshot import Snapshot, from_objects
+from kubestow.models.documents.placement import ContainerRequests, Edits
+from kubestow.models.edits.edits import apply, describe
+from kubestow.models.kube import objects as kube_objects
+from kubestow.models.kube.feature_gates import DEFAULT
+from kubestow.models.kube.pod_requests import pod_request
+from kubestow.models.snapshot.snapshot import Snapshot, from_objects
 from tests.models.workloads.test_workloads import workload
 from tests.objects import node, pod
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from models.documents.rebalance_plan import Move
-from models.documents.upgrade import NewNode, UpgradeWave
-from models.edits import upgrade as edits
-from models.kube.objects import pod_key
-from models.snapshot.snapshot import InputError, from_objects
+from kubestow.models.documents.rebalance_plan import Move
+from kubestow.models.documents.upgrade import NewNode, UpgradeWave
+from kubestow.models.edits import upgrade as edits
+from kubestow.models.kube.objects import pod_key
+from kubestow.models.snapshot.snapshot import InputError, from_objects
 from tests.objects import node, pod
 
 ZONE = "topology.kubernetes.io/zone"

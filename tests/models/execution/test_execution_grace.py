@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from models.execution.execution_grace import MAX_SECONDS, History, stated, time_of, unreadable, warnings, without
-from models.kube.objects import Pod
-from models.snapshot.snapshot import from_objects
+from kubestow.models.execution.execution_grace import MAX_SECONDS, History, stated, time_of, unreadable, warnings, without
+from kubestow.models.kube.objects import Pod
+from kubestow.models.snapshot.snapshot import from_objects
 from tests.histories import NOW, snapshot
 from tests.objects import node, pod
 

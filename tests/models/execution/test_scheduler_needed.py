@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from models.execution.scheduler_needed import scheduler_needed
-from models.kube.feature_gates import FeatureGates
-from models.snapshot.snapshot import from_objects
+from kubestow.models.execution.scheduler_needed import scheduler_needed
+from kubestow.models.kube.feature_gates import FeatureGates
+from kubestow.models.snapshot.snapshot import from_objects
 from tests.objects import Object, node, pod
 
 CLAIM = {"name": "v", "persistentVolumeClaim": {"claimName": "data"}}

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from models.documents.placement import Assignment, GangResult, Placement, SnapshotRef
-from models.execution.template_nodes import from_placement, template_nodes
-from models.snapshot.snapshot import from_objects
-from models.workloads.expand import expand
+from kubestow.models.documents.placement import Assignment, GangResult, Placement, SnapshotRef
+from kubestow.models.execution.template_nodes import from_placement, template_nodes
+from kubestow.models.snapshot.snapshot import from_objects
+from kubestow.models.workloads.expand import expand
 from tests.models.workloads.test_workloads import NODES, workload
 
 

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.gangs import gangs
-from models.gangs import markers as gangs_markers
-from models.gangs.gangs import Gang
-from models.kube import objects as kube_objects
-from models.snapshot.scope import Scope, select
-from models.snapshot.snapshot import InputError, Snapshot, from_objects
+from kubestow.models.gangs import gangs
+from kubestow.models.gangs import markers as gangs_markers
+from kubestow.models.gangs.gangs import Gang
+from kubestow.models.kube import objects as kube_objects
+from kubestow.models.snapshot.scope import Scope, select
+from kubestow.models.snapshot.snapshot import InputError, Snapshot, from_objects
 from tests.objects import Object, node, pod
 
 KUEUE = "kueue.x-k8s.io"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from models.snapshot.snapshot import from_objects
+from kubestow.models.snapshot.snapshot import from_objects
 from tests.objects import Object, pod
 
 

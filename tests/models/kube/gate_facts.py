@@ -78,7 +78,7 @@ OTHERS: Final = {
 
 
 def state(stages: list[Stage], version: str) -> str:
-    """Return the state of a gate in a version, in the words of `models.kube.feature_gates.table`."""
+    """Return the state of a gate in a version, in the words of `kubestow.models.kube.feature_gates.table`."""
 
     def place(text: str) -> tuple[int, ...]:
         return tuple(map(int, text.split(".")))

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.kube import defaults, kinds, quantity
-from models.kube import objects as kube_objects
-from models.snapshot.snapshot import Snapshot, from_objects
+from kubestow.models.kube import defaults, kinds, quantity
+from kubestow.models.kube import objects as kube_objects
+from kubestow.models.snapshot.snapshot import Snapshot, from_objects
 
 Object = dict[str, Any]
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from models.kube import feature_gates
-from models.kube.feature_gates import DEFAULT_VERSION, VERSIONS, FeatureGates, GateError, nearest, newest, parse_gate
+from kubestow.models.kube import feature_gates
+from kubestow.models.kube.feature_gates import DEFAULT_VERSION, VERSIONS, FeatureGates, GateError, nearest, newest, parse_gate
 from tests.models.kube.gate_facts import FACTS, OTHERS, state
 
 _PAGE = Path(feature_gates.__file__).parents[2] / "docs" / "rules.md"

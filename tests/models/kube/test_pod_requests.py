@@ -7,11 +7,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from models.kube import objects, pod_requests
-from models.kube.feature_gates import DEFAULT as GATES
-from models.kube.feature_gates import FeatureGates
-from models.kube.quantity import QuantityError
-from models.snapshot.snapshot import from_objects
+from kubestow.models.kube import objects, pod_requests
+from kubestow.models.kube.feature_gates import DEFAULT as GATES
+from kubestow.models.kube.feature_gates import FeatureGates
+from kubestow.models.kube.quantity import QuantityError
+from kubestow.models.snapshot.snapshot import from_objects
 
 Object = dict[str, Any]
 MIB = 2**20

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.kube import quantity
-from models.kube.quantity import INT64_MAX, QuantityError
+from kubestow.models.kube import quantity
+from kubestow.models.kube.quantity import INT64_MAX, QuantityError
 
 SUFFIXES = {
     "": Fraction(1), "n": Fraction(1, 10**9), "u": Fraction(1, 10**6), "m": Fraction(1, 1000), "k": Fraction(10**3), "M": Fraction(10**6),

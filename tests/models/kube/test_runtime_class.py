@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from checker.rules import admission as checked
-from models.kube import defaults, objects
-from models.kube.namespace_limits import RuntimeClass
-from models.snapshot.snapshot import InputError, Snapshot, from_objects, load
-from models.workloads.expand import expand, revision_pods, top_up
-from solver.runtime.options import Options
-from solver.solve import place
+from kubestow.checker.rules import admission as checked
+from kubestow.models.kube import defaults, objects
+from kubestow.models.kube.namespace_limits import RuntimeClass
+from kubestow.models.snapshot.snapshot import InputError, Snapshot, from_objects, load
+from kubestow.models.workloads.expand import expand, revision_pods, top_up
+from kubestow.solver.runtime.options import Options
+from kubestow.solver.solve import place
 from tests.objects import Object, node, pod
 
 RULES = Path(__file__).resolve().parents[3] / "instances/rules"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from models.kube.objects import Node, NodeSelectorRequirement, NodeSelectorTerm, ObjectMeta
-from models.kube.selectors import NodeTable
+from kubestow.models.kube.objects import Node, NodeSelectorRequirement, NodeSelectorTerm, ObjectMeta
+from kubestow.models.kube.selectors import NodeTable
 
 
 def matched(*requirements: tuple[str, str, list[str]], names: tuple[str, ...] = ("a", "b", "a", "")) -> list[bool]:

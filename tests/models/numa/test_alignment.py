@@ -6,13 +6,13 @@ from typing import Any
 
 import msgspec
 
-from models.kube import objects as kube_objects
-from models.kube import pod_requests, topology_objects
-from models.numa import alignment, node_topology
-from models.numa.alignment import Ask
-from models.numa.containers import INIT, ZoneAsk
-from models.snapshot.snapshot import from_objects
-from solver.numa import zone_pools
+from kubestow.models.kube import objects as kube_objects
+from kubestow.models.kube import pod_requests, topology_objects
+from kubestow.models.numa import alignment, node_topology
+from kubestow.models.numa.alignment import Ask
+from kubestow.models.numa.containers import INIT, ZoneAsk
+from kubestow.models.snapshot.snapshot import from_objects
+from kubestow.solver.numa import zone_pools
 from tests.numa_clusters import cluster
 from tests.topology_manager import Outcome, simulate
 

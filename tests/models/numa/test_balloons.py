@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from checker.placement import rejecting_rules, verify
-from models.cluster import unmodelled
-from models.snapshot.snapshot import Snapshot, from_objects
-from solver.explain.per_node import explain
-from solver.runtime.options import Options
-from solver.solve import place
+from kubestow.checker.placement import rejecting_rules, verify
+from kubestow.models.cluster import unmodelled
+from kubestow.models.snapshot.snapshot import Snapshot, from_objects
+from kubestow.solver.explain.per_node import explain
+from kubestow.solver.runtime.options import Options
+from kubestow.solver.solve import place
 from tests.objects import Object, node, pod
 
 KEY = "balloon.balloons.resource-policy.nri.io"

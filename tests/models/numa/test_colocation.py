@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from checker.objective.colocation import colocation
-from checker.placement import verify
-from models.cluster import unmodelled
-from models.documents.policy import DEFAULT, Policy
-from models.numa.colocation import switched
-from models.snapshot.snapshot import Snapshot, from_objects
-from solver.explain.affinity_matrix import matrix
-from solver.runtime.options import Options
-from solver.solve import place
+from kubestow.checker.objective.colocation import colocation
+from kubestow.checker.placement import verify
+from kubestow.models.cluster import unmodelled
+from kubestow.models.documents.policy import DEFAULT, Policy
+from kubestow.models.numa.colocation import switched
+from kubestow.models.snapshot.snapshot import Snapshot, from_objects
+from kubestow.solver.explain.affinity_matrix import matrix
+from kubestow.solver.runtime.options import Options
+from kubestow.solver.solve import place
 from tests.models.numa.test_isolated_cpus import container, policy
 from tests.objects import Object, node, pod
 

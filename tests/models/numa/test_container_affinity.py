@@ -11,11 +11,11 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from models.kube import objects
-from models.kube.pod_spec import qos_class
-from models.numa.annotations import has_hints
-from models.numa.container_affinity import AnnotationError, Entry, Hints, affinity, parse, parse_annotations, reaches, views
-from models.numa.container_expressions import Expression
+from kubestow.models.kube import objects
+from kubestow.models.kube.pod_spec import qos_class
+from kubestow.models.numa.annotations import has_hints
+from kubestow.models.numa.container_affinity import AnnotationError, Entry, Hints, affinity, parse, parse_annotations, reaches, views
+from kubestow.models.numa.container_expressions import Expression
 from tests.container_affinity import matrix
 
 CRI = "cri-resource-manager.intel.com/"

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from models.numa.container_expressions import ContainerView, Expression, ExpressionError, glob
+from kubestow.models.numa.container_expressions import ContainerView, Expression, ExpressionError, glob
 
 
 def glob_match(pattern: str, text: str) -> bool:

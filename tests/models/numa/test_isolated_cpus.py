@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from checker.placement import rejecting_rules, verify
-from models.cluster import unmodelled
-from models.numa.isolated_cpus import isolated
-from models.snapshot.snapshot import Snapshot, from_objects
-from solver.explain.per_node import explain
-from solver.runtime.options import Options
-from solver.solve import place
+from kubestow.checker.placement import rejecting_rules, verify
+from kubestow.models.cluster import unmodelled
+from kubestow.models.numa.isolated_cpus import isolated
+from kubestow.models.snapshot.snapshot import Snapshot, from_objects
+from kubestow.solver.explain.per_node import explain
+from kubestow.solver.runtime.options import Options
+from kubestow.solver.solve import place
 from tests.objects import Object, node, pod
 
 RULE = "TopologyAwarePolicy"

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.kube import topology_objects
-from models.numa import node_topology
-from models.numa.node_topology import NumaTree, TopologyError
+from kubestow.models.kube import topology_objects
+from kubestow.models.numa import node_topology
+from kubestow.models.numa.node_topology import NumaTree, TopologyError
 
 Object = dict[str, Any]
 GIB = 2**30

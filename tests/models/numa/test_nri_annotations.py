@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from models.cluster import unmodelled
-from models.numa import nri_annotations
-from models.snapshot.snapshot import from_objects
+from kubestow.models.cluster import unmodelled
+from kubestow.models.numa import nri_annotations
+from kubestow.models.snapshot.snapshot import from_objects
 from tests.objects import Object, node, pod
 
 POLICY = "resource-policy.nri.io"

@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.documents.findings.check import Position
-from models.positions.charts import folders
-from models.positions.find import Positions, read
-from models.snapshot import sources
-from models.snapshot.snapshot import InputError, load
+from kubestow.models.documents.findings.check import Position
+from kubestow.models.positions.charts import folders
+from kubestow.models.positions.find import Positions, read
+from kubestow.models.snapshot import sources
+from kubestow.models.snapshot.snapshot import InputError, load
 
 WEB = """\
 # A comment, and a word of two bytes: Zürich.

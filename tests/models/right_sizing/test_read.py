@@ -12,10 +12,10 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.right_sizing import prometheus
-from models.right_sizing.quantities import canonical, number, text
-from models.right_sizing.read import read
-from models.snapshot.snapshot import InputError
+from kubestow.models.right_sizing import prometheus
+from kubestow.models.right_sizing.quantities import canonical, number, text
+from kubestow.models.right_sizing.read import read
+from kubestow.models.snapshot.snapshot import InputError
 
 Plain = dict[str, Any]
 

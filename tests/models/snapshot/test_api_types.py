@@ -18,8 +18,8 @@ if __name__ == "__main__":
 import pytest
 from msgspec import inspect
 
-from models.kube import kinds, workload_objects
-from models.snapshot import api_types
+from kubestow.models.kube import kinds, workload_objects
+from kubestow.models.snapshot import api_types
 
 TABLE = Path(api_types.__file__).with_name("api_types.json")
 #: Objects that are looked through for unknown fields, besides those that are read.

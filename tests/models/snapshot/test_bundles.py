@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-import cli
-from models.snapshot.snapshot import InputError, load
-from report.documents import yaml_text
+from kubestow import cli
+from kubestow.models.snapshot.snapshot import InputError, load
+from kubestow.report.documents import yaml_text
 from tests.objects import Object, node, pod
 
 

@@ -10,9 +10,9 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from cli import main
-from models.snapshot.capture_info import Capture
-from models.snapshot.snapshot import load
+from kubestow.cli import main
+from kubestow.models.snapshot.capture_info import Capture
+from kubestow.models.snapshot.snapshot import load
 
 SAID = Capture("prod", "2026-11-22T10:00:00Z", "v1.36.2", ("services: may not be read", "jobs.batch: may not be read"))
 

@@ -10,11 +10,11 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from cli import main
-from live.redact import Keeper
-from models.kube import kinds
-from models.kube.closed_nodes import CLOSED_BY, LET_IN, UNSCHEDULABLE, ClosedBy, by_run, closed_by
-from models.snapshot.snapshot import from_objects, load
+from kubestow.cli import main
+from kubestow.live.redact import Keeper
+from kubestow.models.kube import kinds
+from kubestow.models.kube.closed_nodes import CLOSED_BY, LET_IN, UNSCHEDULABLE, ClosedBy, by_run, closed_by
+from kubestow.models.snapshot.snapshot import from_objects, load
 from tests import objects
 
 BY = "4f2a 2026-11-22T12:03:00Z"

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from models.snapshot import duplicate_keys
+from kubestow.models.snapshot import duplicate_keys
 
 TEXTS = [
     "a",

@@ -6,8 +6,8 @@ import gc
 
 import pytest
 
-from models.snapshot.gc_pause import set_aside
-from models.snapshot.snapshot import InputError
+from kubestow.models.snapshot.gc_pause import set_aside
+from kubestow.models.snapshot.snapshot import InputError
 
 
 def test_what_was_there_is_not_walked_inside_and_is_again_afterwards() -> None:

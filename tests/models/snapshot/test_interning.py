@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from models.kube.objects import PodSpec
-from models.snapshot import interning
-from models.snapshot.snapshot import InputError, Snapshot, from_json
+from kubestow.models.kube.objects import PodSpec
+from kubestow.models.snapshot import interning
+from kubestow.models.snapshot.snapshot import InputError, Snapshot, from_json
 
 Object = dict[str, Any]
 TOKEN: Object = {"projected": {"sources": []}}

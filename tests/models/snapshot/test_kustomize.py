@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from models.snapshot.snapshot import InputError, load
-from report.documents import yaml_text
+from kubestow.models.snapshot.snapshot import InputError, load
+from kubestow.report.documents import yaml_text
 from tests.objects import pod
 
 

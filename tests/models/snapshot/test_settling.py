@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from models.kube.feature_gates import FeatureGates, GateError
-from models.snapshot.capture_info import Capture
-from models.snapshot.settling import gates_of
-from models.snapshot.snapshot import Snapshot, from_objects
+from kubestow.models.kube.feature_gates import FeatureGates, GateError
+from kubestow.models.snapshot.capture_info import Capture
+from kubestow.models.snapshot.settling import gates_of
+from kubestow.models.snapshot.snapshot import Snapshot, from_objects
 from tests.objects import node
 
 KUBELET = "the snapshot does not tell the server's version: taken for that of the newest kubelet, Kubernetes "

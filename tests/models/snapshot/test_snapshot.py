@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from models.kube import kinds
-from models.snapshot import sources
-from models.snapshot.snapshot import InputError, Snapshot, from_objects, load
+from kubestow.models.kube import kinds
+from kubestow.models.snapshot import sources
+from kubestow.models.snapshot.snapshot import InputError, Snapshot, from_objects, load
 
 Object = dict[str, Any]
 
@@ -356,7 +356,7 @@ def test_pods_on_unknown_nodes_give_one_warning() -> None:
 
 
 def test_large_yaml_gives_a_hint(file: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("models.snapshot.snapshot._LARGE_YAML", 10)
+    monkeypatch.setattr("kubestow.models.snapshot.snapshot._LARGE_YAML", 10)
     (warning,) = load([file(b"kind: ConfigMap\nmetadata: {name: a}\n", "big.yaml")]).warnings
     assert "JSON" in warning
     assert load([file(pod("a"))]).warnings == []

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from models.snapshot.snapshot import from_objects, load
+from kubestow.models.snapshot.snapshot import from_objects, load
 from tests.tiers import sampled
 
 TESTS = Path(__file__).resolve().parents[2]

@@ -14,10 +14,10 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from models.kube import kinds
-from models.kube.feature_gates import DEFAULT as GATES
-from models.kube.pod_requests import allocatable, pod_request
-from models.snapshot.snapshot import InputError, Snapshot, from_objects, load
+from kubestow.models.kube import kinds
+from kubestow.models.kube.feature_gates import DEFAULT as GATES
+from kubestow.models.kube.pod_requests import allocatable, pod_request
+from kubestow.models.snapshot.snapshot import InputError, Snapshot, from_objects, load
 
 Object = dict[str, Any]
 

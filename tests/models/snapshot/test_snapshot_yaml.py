@@ -11,9 +11,9 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.snapshot import yaml_reader
-from models.snapshot.snapshot import InputError, Snapshot, load
-from models.snapshot.yaml_reader import YamlError, documents
+from kubestow.models.snapshot import yaml_reader
+from kubestow.models.snapshot.snapshot import InputError, Snapshot, load
+from kubestow.models.snapshot.yaml_reader import YamlError, documents
 
 
 def one(text: str) -> Any:

@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-import cli
-from models.snapshot import sources
+from kubestow import cli
+from kubestow.models.snapshot import sources
 from tests.objects import node, pod
 
 _ROOT = Path(__file__).resolve().parents[3]
 _SHRINKING = """
 import os, sys
-from models.snapshot import decode, snapshot
+from kubestow.models.snapshot import decode, snapshot
 read = decode.Reader.json
 def shrunk(self, data, source):
     os.truncate(source, 10)

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from models.kube.kinds import Kind
-from models.snapshot import unknown_fields
-from models.snapshot.snapshot import InputError, Snapshot, from_json, from_objects, load
+from kubestow.models.kube.kinds import Kind
+from kubestow.models.snapshot import unknown_fields
+from kubestow.models.snapshot.snapshot import InputError, Snapshot, from_json, from_objects, load
 from tests.objects import node, pod
 
 Object = dict[str, Any]

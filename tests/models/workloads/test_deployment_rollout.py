@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from models.kube import objects as kube_objects
-from models.kube import workload_objects
-from models.snapshot.snapshot import InputError, from_objects
-from models.workloads.deployment_rollout import Old, Pace, creations, deletions, old_pods, pace, scaled
-from models.workloads.rollout_input import read
+from kubestow.models.kube import objects as kube_objects
+from kubestow.models.kube import workload_objects
+from kubestow.models.snapshot.snapshot import InputError, from_objects
+from kubestow.models.workloads.deployment_rollout import Old, Pace, creations, deletions, old_pods, pace, scaled
+from kubestow.models.workloads.rollout_input import read
 from tests.objects import node
 from tests.solver.rollout.rollouts import deployment, old, priced, replica_set, rolling
 

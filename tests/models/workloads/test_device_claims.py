@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from models.edits import nodes
-from models.kube import objects
-from models.snapshot.snapshot import InputError, Snapshot, from_objects
-from models.workloads.expand import expand, top_up
+from kubestow.models.edits import nodes
+from kubestow.models.kube import objects
+from kubestow.models.snapshot.snapshot import InputError, Snapshot, from_objects
+from kubestow.models.workloads.expand import expand, top_up
 from tests.objects import node
 
 Object = dict[str, Any]

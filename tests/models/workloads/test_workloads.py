@@ -11,16 +11,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.cluster.compile import compile_cluster
-from models.cluster.default_spread import DefaultSpread
-from models.documents.policy import DEFAULT
-from models.gangs.gangs import GANG, MIN_MEMBER, REQUIRED_TOPOLOGY, find
-from models.kube import objects
-from models.kube.pod_spec import ANYWHERE
-from models.snapshot import scope
-from models.snapshot.snapshot import InputError, Snapshot, from_objects, load
-from models.workloads.expand import Expansion, expand, owned, revision_pods
-from models.workloads.template import ALPHABET
+from kubestow.models.cluster.compile import compile_cluster
+from kubestow.models.cluster.default_spread import DefaultSpread
+from kubestow.models.documents.policy import DEFAULT
+from kubestow.models.gangs.gangs import GANG, MIN_MEMBER, REQUIRED_TOPOLOGY, find
+from kubestow.models.kube import objects
+from kubestow.models.kube.pod_spec import ANYWHERE
+from kubestow.models.snapshot import scope
+from kubestow.models.snapshot.snapshot import InputError, Snapshot, from_objects, load
+from kubestow.models.workloads.expand import Expansion, expand, owned, revision_pods
+from kubestow.models.workloads.template import ALPHABET
 from tests.objects import node, pod
 
 Object = dict[str, Any]

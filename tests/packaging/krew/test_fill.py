@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 import yaml
 
-import cli
-from commands import VERSION
+from kubestow import cli
+from kubestow.commands import VERSION
 
 ROOT = Path(cli.__file__).resolve().parent
 SCRIPT = ROOT / "packaging" / "krew" / "fill.py"

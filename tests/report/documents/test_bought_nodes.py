@@ -8,12 +8,12 @@ from pathlib import Path
 import yaml
 from click.testing import CliRunner
 
-import cli
-from models.catalogue.catalogue import read
-from models.documents.placement import Edits
-from models.edits.edits import apply
-from models.snapshot.snapshot import Snapshot, load
-from report.documents.bought_nodes import bought_nodes
+from kubestow import cli
+from kubestow.models.catalogue.catalogue import read
+from kubestow.models.documents.placement import Edits
+from kubestow.models.edits.edits import apply
+from kubestow.models.snapshot.snapshot import Snapshot, load
+from kubestow.report.documents.bought_nodes import bought_nodes
 from tests.commands.test_tables import written
 from tests.models.catalogue.test_nodes import daemon, daemon_set, static
 from tests.objects import node, pod

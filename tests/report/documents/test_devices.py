@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from models.documents.placement import DeviceResult
-from report.documents.devices import counted, listed, named
+from kubestow.models.documents.placement import DeviceResult
+from kubestow.report.documents.devices import counted, listed, named
 
 WHOLE = DeviceResult("a/p/c", "gpus", "gpu.example.com", "n1", "gpu-0")
 SHARE = DeviceResult("a/p/c", "share/small", "gpu.example.com", "n1", "gpu-1", shareID="x", consumedCapacity={"memory": "10Gi"})

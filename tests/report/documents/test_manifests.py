@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 import yaml
 
-from models.documents.placement import Assignment, Placement, SnapshotRef
-from models.execution.template_nodes import GATE, TemplateNodes, template_nodes
-from models.snapshot.snapshot import InputError, from_objects
-from models.workloads.expand import expand
-from report.documents.manifests import MOST_NODES, PREFERRED, Request, manifests, notes, preferred_terms
+from kubestow.models.documents.placement import Assignment, Placement, SnapshotRef
+from kubestow.models.execution.template_nodes import GATE, TemplateNodes, template_nodes
+from kubestow.models.snapshot.snapshot import InputError, from_objects
+from kubestow.models.workloads.expand import expand
+from kubestow.report.documents.manifests import MOST_NODES, PREFERRED, Request, manifests, notes, preferred_terms
 from tests.objects import Object, node, pod
 
 POD = "{containers: [{name: c, image: i}]}"

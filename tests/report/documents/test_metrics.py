@@ -10,11 +10,11 @@ from click.testing import CliRunner
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics
 from prometheus_client.parser import text_string_to_metric_families as classic
 
-import cli
-from commands import VERSION
-from models.documents.findings.audit import Audit, Finding
-from models.documents.placement import SnapshotRef
-from report.documents import metrics
+from kubestow import cli
+from kubestow.commands import VERSION
+from kubestow.models.documents.findings.audit import Audit, Finding
+from kubestow.models.documents.placement import SnapshotRef
+from kubestow.report.documents import metrics
 
 ROOT = Path(cli.__file__).resolve().parent
 RUNS = {

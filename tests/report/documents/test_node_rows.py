@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from models.documents.answers import NodeRow
-from models.snapshot.snapshot import from_objects
-from report.documents.node_rows import SORTS, table
-from solver.explain.per_node import explain
+from kubestow.models.documents.answers import NodeRow
+from kubestow.models.snapshot.snapshot import from_objects
+from kubestow.report.documents.node_rows import SORTS, table
+from kubestow.solver.explain.per_node import explain
 from tests.objects import Object, node, pod
 from tests.solver.devices.test_shortage import device, in_use, published
 
@@ -112,7 +112,7 @@ def test_orders(sort: str, order: list[str]) -> None:
 def test_a_cluster_of_the_generator_adds_up(tmp_path: Path) -> None:
     from click.testing import CliRunner
 
-    import cli
+    from kubestow import cli
 
     file = tmp_path / "c.json"
     assert (

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from report.documents.output import check_target, one_line, write_file, write_files
+from kubestow.report.documents.output import check_target, one_line, write_file, write_files
 
 _ROOT = Path(__file__).resolve().parents[3]
 
@@ -120,7 +120,7 @@ def test_an_interrupt_after_the_rename_is_too_late(tmp_path: Path, monkeypatch: 
 
 _ENDED = """
 import os, signal, sys
-from report.documents.output import write_file
+from kubestow.report.documents.output import write_file
 number, how = int(sys.argv[2]), getattr(signal, sys.argv[3])
 signal.signal(number, how)
 def parts():

@@ -10,12 +10,12 @@ import msgspec
 import pytest
 import yaml
 
-from models.documents.placement import Assignment, Placement
-from models.kube.feature_gates import FeatureGates
-from models.kube.objects import Pod
-from models.snapshot.snapshot import InputError, Snapshot, from_objects
-from report.documents import results
-from solver.explain.per_node import PodVerdict
+from kubestow.models.documents.placement import Assignment, Placement
+from kubestow.models.kube.feature_gates import FeatureGates
+from kubestow.models.kube.objects import Pod
+from kubestow.models.snapshot.snapshot import InputError, Snapshot, from_objects
+from kubestow.report.documents import results
+from kubestow.solver.explain.per_node import PodVerdict
 from tests.objects import node, pod
 
 

@@ -19,10 +19,10 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 from msgspec import inspect
 
-from models.documents import batch, capacity, placement, rebalance_plan
-from models.documents.findings import audit, check
-from models.snapshot.interning import ANNOTATIONS
-from report.documents import schemas
+from kubestow.models.documents import batch, capacity, placement, rebalance_plan
+from kubestow.models.documents.findings import audit, check
+from kubestow.models.snapshot.interning import ANNOTATIONS
+from kubestow.report.documents import schemas
 from tests.tiers import sampled
 
 TYPES = schemas.types()

@@ -13,8 +13,8 @@ import yaml
 from click.testing import CliRunner
 from jsonschema import Draft202012Validator
 
-import cli
-from report.documents import schemas
+from kubestow import cli
+from kubestow.report.documents import schemas
 from tests.tiers import sampled
 
 ROOT = Path(cli.__file__).resolve().parent

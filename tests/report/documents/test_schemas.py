@@ -24,8 +24,8 @@ from jsonschema import Draft7Validator, Draft202012Validator
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 
-import cli
-from models.documents import (
+from kubestow import cli
+from kubestow.models.documents import (
     answers,
     batch,
     catalogue,
@@ -39,10 +39,10 @@ from models.documents import (
     survival,
     upgrade,
 )
-from models.documents.findings import audit, audit_selection, check, descheduler, karpenter
-from models.documents.placement import API_VERSION
-from models.snapshot.snapshot import InputError
-from report.documents import schemas
+from kubestow.models.documents.findings import audit, audit_selection, check, descheduler, karpenter
+from kubestow.models.documents.placement import API_VERSION
+from kubestow.models.snapshot.snapshot import InputError
+from kubestow.report.documents import schemas
 
 ROOT = Path(cli.__file__).resolve().parent
 PUBLISHED = ROOT / "docs" / "schema"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from models.documents.placement import Placement, SnapshotRef, Status, TierResult
-from report.documents.status_words import open_tiers, status_words
+from kubestow.models.documents.placement import Placement, SnapshotRef, Status, TierResult
+from kubestow.report.documents.status_words import open_tiers, status_words
 
 PLACED, SOFT = TierResult("placed", 30, 30, 0), TierResult("soft", 0, 0)
 DOMAINS, NODES = TierResult("topologySpread", -60, -50), TierResult("strategy", -1_879_400, -629_213)

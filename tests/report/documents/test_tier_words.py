@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from models.documents.placement import TierResult
-from models.documents.policy import Policy
-from report.documents.tier_words import TierWords, gap_text, tier_words
+from kubestow.models.documents.placement import TierResult
+from kubestow.models.documents.policy import Policy
+from kubestow.report.documents.tier_words import TierWords, gap_text, tier_words
 
 
 @pytest.mark.parametrize(

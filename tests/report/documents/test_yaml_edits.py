@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.snapshot import yaml_reader
-from report.documents import yaml_text
-from report.documents.yaml_edits import Change, applied, edited
+from kubestow.models.snapshot import yaml_reader
+from kubestow.report.documents import yaml_text
+from kubestow.report.documents.yaml_edits import Change, applied, edited
 
 TEXT = """\
 # é: a header

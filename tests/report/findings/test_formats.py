@@ -13,12 +13,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from audit.catalogue import CODES
-from models.documents.findings.audit import Audit, Finding, Severity
-from models.documents.findings.check import Check, Fault, Position, WorkloadFit
-from models.documents.placement import SnapshotRef, Unmodelled
-from report.findings.formats import formats
-from report.findings.outcomes import Report, Rule, of_audit, of_check
+from kubestow.audit.catalogue import CODES
+from kubestow.models.documents.findings.audit import Audit, Finding, Severity
+from kubestow.models.documents.findings.check import Check, Fault, Position, WorkloadFit
+from kubestow.models.documents.placement import SnapshotRef, Unmodelled
+from kubestow.report.findings.formats import formats
+from kubestow.report.findings.outcomes import Report, Rule, of_audit, of_check
 from tests.published_schemas import problems
 
 RULES: Mapping[str, Rule] = CODES

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from models.documents.placement import Placement
-from models.documents.rebalance_plan import RebalancePlan
-from models.kube.objects import is_terminal
-from models.kube.pod_requests import pod_request
-from models.snapshot.snapshot import Snapshot
+from kubestow.models.documents.placement import Placement
+from kubestow.models.documents.rebalance_plan import RebalancePlan
+from kubestow.models.kube.objects import is_terminal
+from kubestow.models.kube.pod_requests import pod_request
+from kubestow.models.snapshot.snapshot import Snapshot
 
 Data = dict[str, Any]
 

@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 
-from models.documents.capacity import Capacity
-from models.documents.fit import Fit, Growth, TemplateFit
-from models.documents.placement import Assignment, Cause, Fact, Placement, SnapshotRef, TierResult
-from models.documents.rebalance_plan import Move
-from models.documents.sizing import Cost, Misfit, Purchase, ShapeReason, Sizing, Utilisation, WorkloadCost
-from models.documents.survival import Consequence, Counterexample, Exposure, Scenario, Scenarios, Survival, SurvivalRemedy
-from models.documents.upgrade import Blocker, NewNode, Upgrade, UpgradeWave
-from models.snapshot.snapshot import Snapshot, from_objects
-from report.page import data
-from report.page.capacity.stand_in import stand_in
+from kubestow.models.documents.capacity import Capacity
+from kubestow.models.documents.fit import Fit, Growth, TemplateFit
+from kubestow.models.documents.placement import Assignment, Cause, Fact, Placement, SnapshotRef, TierResult
+from kubestow.models.documents.rebalance_plan import Move
+from kubestow.models.documents.sizing import Cost, Misfit, Purchase, ShapeReason, Sizing, Utilisation, WorkloadCost
+from kubestow.models.documents.survival import Consequence, Counterexample, Exposure, Scenario, Scenarios, Survival, SurvivalRemedy
+from kubestow.models.documents.upgrade import Blocker, NewNode, Upgrade, UpgradeWave
+from kubestow.models.snapshot.snapshot import Snapshot, from_objects
+from kubestow.report.page import data
+from kubestow.report.page.capacity.stand_in import stand_in
 from tests.objects import node, pod
 from tests.report.page.browser import Open
 

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.documents.placement import Assignment, Placement, Reason, SnapshotRef, TierResult, Unplaced
-from models.documents.rebalance_plan import Eviction, Move, RebalancePlan, Summary
-from models.kube.objects import is_terminal, pod_key
-from models.snapshot.scope import select
-from models.snapshot.snapshot import InputError, Snapshot, from_objects
-from report.page.data import LONGEST, build
+from kubestow.models.documents.placement import Assignment, Placement, Reason, SnapshotRef, TierResult, Unplaced
+from kubestow.models.documents.rebalance_plan import Eviction, Move, RebalancePlan, Summary
+from kubestow.models.kube.objects import is_terminal, pod_key
+from kubestow.models.snapshot.scope import select
+from kubestow.models.snapshot.snapshot import InputError, Snapshot, from_objects
+from kubestow.report.page.data import LONGEST, build
 from tests import tiny
 from tests.objects import node, pod
 from tests.report.page.consistency import check
@@ -127,15 +127,15 @@ def test_many_pods_are_shown_in_groups(seed: int, kind: str) -> None:
     snapshot = _snapshot(seed, kind)
     result = placement(snapshot, seed, scratch=True)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("report.page.pods.SINGLE", 0)
+        patch.setattr("kubestow.report.page.pods.SINGLE", 0)
         data = build(snapshot, result, version="1")
     check(data, snapshot, result)
     assert set(data["named"]["name"]) >= {left.pod for left in result.unplaced}
 
 
 def test_what_is_named_among_groups_is_bounded_and_moves_come_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("report.page.pods.SINGLE", 0)
-    monkeypatch.setattr("report.page.pods.NAMED", 2)
+    monkeypatch.setattr("kubestow.report.page.pods.SINGLE", 0)
+    monkeypatch.setattr("kubestow.report.page.pods.NAMED", 2)
     pods = [pod(f"wait-{i}") for i in range(3)] + [pod("here", node_name="a")]
     snapshot = from_objects([node("a"), node("b"), *pods])
     moves = [Move(1, 1, "default/here", "a", "b", "repair")]

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from models.documents.placement import Assignment, DeviceResult, Placement, Rollout, RolloutPod, SnapshotRef, Wave
-from models.snapshot.snapshot import InputError, Snapshot
-from report.page.data import build
+from kubestow.models.documents.placement import Assignment, DeviceResult, Placement, Rollout, RolloutPod, SnapshotRef, Wave
+from kubestow.models.snapshot.snapshot import InputError, Snapshot
+from kubestow.report.page.data import build
 from tests.devices import DRIVER, claim, devices, exactly, got, published, snapshot, using
 from tests.objects import Object, node
 from tests.report.page.browser import Open
@@ -143,7 +143,7 @@ def test_an_amount_that_is_no_quantity_is_bad_input() -> None:
 
 
 def test_pods_are_named_where_they_are_shown_in_groups(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("report.page.pods.SINGLE", 1)
+    monkeypatch.setattr("kubestow.report.page.pods.SINGLE", 1)
     data = build(_shares(), _more_of_it("20Gi"), version="1")
     assert data["devices"]["taken"]["pods"] == [["default/p"], ["default/w"], ["default/q"]]
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from models.documents.batch import BatchSummary, Row
-from report.page.fleet.page import render
+from kubestow.models.documents.batch import BatchSummary, Row
+from kubestow.report.page.fleet.page import render
 from tests.report.page.browser import Opened
 
 if TYPE_CHECKING:

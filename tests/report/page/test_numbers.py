@@ -5,14 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import report.page
-from report.documents import numbers
-from report.page.words import offer
+from kubestow.report import page
+from kubestow.report.documents import numbers
+from kubestow.report.page.words import offer
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
-_SCRIPT = (Path(report.page.__file__).parent / "assets" / "05-format.js").read_text(encoding="utf-8")
+_SCRIPT = (Path(page.__file__).parent / "assets" / "05-format.js").read_text(encoding="utf-8")
 _CPU = [0, 1, 250, 999, 1000, 1005, 1250, 9995, 9999, 12345, 99950, 100500, 1290000, 10**9]
 _MEMORY = [0, 1023, 1024, 1536 * 2**20, 2**30 - 1, int(1.005 * 2**30), 255 * 2**30, 1023 * 2**30, 5 * 2**50 + 3, 2**52 + 2**41]
 _SHARES = [(0, 0), (1, 0), (1, 1000), (5, 1000), (25, 1000), (999, 1000), (1000, 1000), (1001, 1000), (199, 200), (3, 2), (1, 8)]

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from models.documents.placement import (
+from kubestow.models.documents.placement import (
     Cause,
     Fact,
     FamilyResult,
@@ -28,14 +28,14 @@ from models.documents.placement import (
     Wave,
     WorkloadResult,
 )
-from models.documents.policy import Multipliers, Policy
-from models.documents.rebalance_plan import Move, Obstacle, RebalancePlan, Summary
-from models.kube.objects import Node, Pod
-from models.snapshot.snapshot import Snapshot, from_objects
-from report.documents.tier_words import tier_words
-from report.page import words
-from report.page.data import build
-from report.page.render import embed
+from kubestow.models.documents.policy import Multipliers, Policy
+from kubestow.models.documents.rebalance_plan import Move, Obstacle, RebalancePlan, Summary
+from kubestow.models.kube.objects import Node, Pod
+from kubestow.models.snapshot.snapshot import Snapshot, from_objects
+from kubestow.report.documents.tier_words import tier_words
+from kubestow.report.page import words
+from kubestow.report.page.data import build
+from kubestow.report.page.render import embed
 from tests.objects import node, pod
 from tests.report.page.consistency import check
 
@@ -242,7 +242,7 @@ def test_shares_are_never_rounded_to_full(cpu: str, text: str) -> None:
 
 
 def test_very_many_kinds_of_reasons_are_summed_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("report.page.unplaced._GROUPS", 2)
+    monkeypatch.setattr("kubestow.report.page.unplaced._GROUPS", 2)
     snapshot = from_objects([node("a"), *(pod(f"p{i}") for i in range(5))])
     left = [Unplaced(f"default/p{i}", [Reason(f"R{i}", 1, "")]) for i in range(5)]
     data = build(snapshot, _placement(unplaced=left), version="1")

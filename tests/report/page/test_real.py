@@ -7,21 +7,21 @@ from typing import Any
 
 import pytest
 
-from checker.placement import verify
-from models.documents.placement import Edits, Placement
-from models.documents.rebalance_plan import Limits, RebalancePlan
-from models.edits.edits import apply
-from models.snapshot.snapshot import Snapshot, from_objects, load
-from report.page.data import build
-from report.page.places import with_new_pods
-from solver.explain.per_node import explain
-from solver.explain.unplaced import asked, explain_left
-from solver.rebalance.problem.options import PlanOptions
-from solver.rebalance.rebalance import rebalance
-from solver.rollout.simulate import roll_out
-from solver.runtime.options import Options
-from solver.runtime.run_context import RunContext
-from solver.solve import place
+from kubestow.checker.placement import verify
+from kubestow.models.documents.placement import Edits, Placement
+from kubestow.models.documents.rebalance_plan import Limits, RebalancePlan
+from kubestow.models.edits.edits import apply
+from kubestow.models.snapshot.snapshot import Snapshot, from_objects, load
+from kubestow.report.page.data import build
+from kubestow.report.page.places import with_new_pods
+from kubestow.solver.explain.per_node import explain
+from kubestow.solver.explain.unplaced import asked, explain_left
+from kubestow.solver.rebalance.problem.options import PlanOptions
+from kubestow.solver.rebalance.rebalance import rebalance
+from kubestow.solver.rollout.simulate import roll_out
+from kubestow.solver.runtime.options import Options
+from kubestow.solver.runtime.run_context import RunContext
+from kubestow.solver.solve import place
 from tests.objects import node, pod
 from tests.report.page.consistency import check
 from tests.tiers import sampled

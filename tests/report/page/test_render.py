@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.documents.placement import Assignment, Cause, Fact, Placement, Reason, Remedy, SnapshotRef, Unmodelled, Unplaced
-from models.kube.objects import Container, Node, ObjectMeta, Pod, PodSpec
-from models.snapshot.snapshot import Snapshot
-from report.page.data import build
-from report.page.render import embed, page, render, script
+from kubestow.models.documents.placement import Assignment, Cause, Fact, Placement, Reason, Remedy, SnapshotRef, Unmodelled, Unplaced
+from kubestow.models.kube.objects import Container, Node, ObjectMeta, Pod, PodSpec
+from kubestow.models.snapshot.snapshot import Snapshot
+from kubestow.report.page.data import build
+from kubestow.report.page.render import embed, page, render, script
 
 TEMPLATE = (
     '<!doctype html><html><head><meta charset="utf-8"><meta http-equiv="Content-Security-Policy" content="{{ policy }}">'

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from models.snapshot.snapshot import from_objects
-from report.page.data import build
+from kubestow.models.snapshot.snapshot import from_objects
+from kubestow.report.page.data import build
 from tests.objects import Object, node, pod
 
 ZONE = "topology.kubernetes.io/zone"
@@ -401,14 +401,14 @@ def test_pods_that_very_many_keep_away_name_none() -> None:
 
 
 def test_selectors_that_look_at_too_much_are_cut_short(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("report.page.ties._BUDGET", 3)
+    monkeypatch.setattr("kubestow.report.page.ties._BUDGET", 3)
     loud = [pod(f"l{i}", labels={"app": f"l{i}"}, affinity=_affinity("podAntiAffinity", _term(HOST, app="q"))) for i in range(3)]
     data = _data(*loud, *(pod(f"q{i}", labels={"app": "q", "i": str(i)}) for i in range(3)))
     assert data["summary"]["notes"] == ["the anti-affinity of other pods is shown in part only: its selectors match too much"]
 
 
 def test_budgets_that_look_at_too_much_are_cut_short(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("report.page.ties._BUDGET", 1)
+    monkeypatch.setattr("kubestow.report.page.ties._BUDGET", 1)
     data = _data(*(pod(f"p{i}", labels={"app": "x", "i": str(i)}) for i in range(3)), _budget("b", selector={"matchLabels": {"app": "x"}}))
     assert data["summary"]["notes"] == ["PodDisruptionBudgets are shown for some pods only: their selectors match too much"]
     assert _rules(data, "p0") == []

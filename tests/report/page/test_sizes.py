@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-import report.page as package
-from cli import main
-from models.snapshot.snapshot import Snapshot, load
-from report.page.data import build
-from report.page.render import embed, render
+import kubestow.report.page as package
+from kubestow.cli import main
+from kubestow.models.snapshot.snapshot import Snapshot, load
+from kubestow.report.page.data import build
+from kubestow.report.page.render import embed, render
 from tests.report.page.consistency import check
 from tests.report.page.test_data import placement
 
@@ -53,7 +53,7 @@ def test_pods_of_one_kind_share_a_shape(middle: Snapshot) -> None:
 
 
 def test_groups_are_smaller_than_their_pods(middle: Snapshot, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("report.page.pods.SINGLE", 3_000)
+    monkeypatch.setattr("kubestow.report.page.pods.SINGLE", 3_000)
     data = build(middle, None, version="1")
     assert data["pods"] is None
     sizes = {key: len(embed(value)) for key, value in data.items()}

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from models.documents.rebalance_plan import Limits
-from models.snapshot.snapshot import Snapshot, from_objects, load
-from report.page.data import build
-from solver.rebalance.problem.options import PlanOptions
-from solver.rebalance.rebalance import rebalance
-from solver.runtime.options import Options
-from solver.solve import place
+from kubestow.models.documents.rebalance_plan import Limits
+from kubestow.models.snapshot.snapshot import Snapshot, from_objects, load
+from kubestow.report.page.data import build
+from kubestow.solver.rebalance.problem.options import PlanOptions
+from kubestow.solver.rebalance.rebalance import rebalance
+from kubestow.solver.runtime.options import Options
+from kubestow.solver.solve import place
 from tests.objects import node, pod
 from tests.report.page import truth
 from tests.report.page.browser import Open
@@ -64,8 +64,8 @@ def test_a_resize_in_place_is_forgotten_by_the_wave_that_moves_the_pod(report: O
 
 
 def test_groups_of_pods_tell_the_same(report: Open, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("report.page.pods.SINGLE", 0)
-    monkeypatch.setattr("report.page.pods.NAMED", 1)  # the pods of the waves are named all the same
+    monkeypatch.setattr("kubestow.report.page.pods.SINGLE", 0)
+    monkeypatch.setattr("kubestow.report.page.pods.NAMED", 1)  # the pods of the waves are named all the same
     snapshot = resized(7)
     result = plan(snapshot, 5)
     assert len(result.moves) > 2

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
-from models.documents.placement import Placement
-from models.documents.rebalance_plan import RebalancePlan
-from models.kube import objects
-from models.kube.feature_gates import DEFAULT as GATES
-from models.kube.pod_requests import allocatable, pod_request
-from models.snapshot.snapshot import Snapshot
+from kubestow.models.documents.placement import Placement
+from kubestow.models.documents.rebalance_plan import RebalancePlan
+from kubestow.models.kube import objects
+from kubestow.models.kube.feature_gates import DEFAULT as GATES
+from kubestow.models.kube.pod_requests import allocatable, pod_request
+from kubestow.models.snapshot.snapshot import Snapshot
 from tests.report.page.browser import Opened
 
 Result = Placement | RebalancePlan | None

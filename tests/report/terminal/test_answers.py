@@ -5,10 +5,10 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from models.documents.placement import Placement
-from report.terminal import answers
-from report.terminal.canvas import Surface, render
-from solver.explain.per_node import PodVerdict
+from kubestow.models.documents.placement import Placement
+from kubestow.report.terminal import answers
+from kubestow.report.terminal.canvas import Surface, render
+from kubestow.solver.explain.per_node import PodVerdict
 
 
 @dataclass(frozen=True)

@@ -8,12 +8,12 @@ import re
 import pytest
 from rich.text import Text
 
-from models.documents.placement import Assignment, Placement, Preferences, SnapshotRef, TierResult, Unmet, Unplaced
-from models.kube.objects import Container, Node, NodeStatus, ObjectMeta, Pod, PodSpec, ResourceRequirements
-from models.snapshot.snapshot import Snapshot
-from report.terminal.canvas import Surface, a_file, grid, render
-from report.terminal.columns import Bar, Common, Name, folded
-from report.terminal.placement import placement
+from kubestow.models.documents.placement import Assignment, Placement, Preferences, SnapshotRef, TierResult, Unmet, Unplaced
+from kubestow.models.kube.objects import Container, Node, NodeStatus, ObjectMeta, Pod, PodSpec, ResourceRequirements
+from kubestow.models.snapshot.snapshot import Snapshot
+from kubestow.report.terminal.canvas import Surface, a_file, grid, render
+from kubestow.report.terminal.columns import Bar, Common, Name, folded
+from kubestow.report.terminal.placement import placement
 
 WIDTHS = [80, 100, 140]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from rich.text import Text
 
-from report.terminal.fleet import progress
-from report.terminal.fleet.progress import Bar, Display, PlainLines
+from kubestow.report.terminal.fleet import progress
+from kubestow.report.terminal.fleet.progress import Bar, Display, PlainLines
 
 
 class Clock:

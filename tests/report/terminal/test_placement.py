@@ -4,11 +4,11 @@ from collections.abc import Callable
 
 import pytest
 
-from models.documents.placement import Assignment, DeviceResult, Placement, TierResult, Unmodelled, Unplaced
-from models.kube.objects import Node, Pod
-from models.snapshot.snapshot import Snapshot
-from report.terminal import placement as terminal_placement
-from report.terminal.canvas import Surface, render
+from kubestow.models.documents.placement import Assignment, DeviceResult, Placement, TierResult, Unmodelled, Unplaced
+from kubestow.models.kube.objects import Node, Pod
+from kubestow.models.snapshot.snapshot import Snapshot
+from kubestow.report.terminal import placement as terminal_placement
+from kubestow.report.terminal.canvas import Surface, render
 
 
 def draw(

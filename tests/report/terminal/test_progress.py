@@ -5,8 +5,8 @@ import time
 
 import pytest
 
-from report.terminal import progress
-from solver.runtime.options import Progress
+from kubestow.report.terminal import progress
+from kubestow.solver.runtime.options import Progress
 
 
 def event(

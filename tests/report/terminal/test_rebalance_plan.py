@@ -2,12 +2,12 @@ from __future__ import annotations
 
 import pytest
 
-from models.documents.placement import FamilyResult, Seconds, SnapshotRef, TierResult, Unmodelled
-from models.documents.policy import Policy
-from models.documents.rebalance_plan import Eviction, Excluded, Limits, Move, NodeUse, Obstacle, RebalancePlan, Summary
-from models.snapshot.snapshot import Snapshot, from_objects
-from report.terminal.canvas import Surface, render
-from report.terminal.rebalance_plan import plan_line, plan_table
+from kubestow.models.documents.placement import FamilyResult, Seconds, SnapshotRef, TierResult, Unmodelled
+from kubestow.models.documents.policy import Policy
+from kubestow.models.documents.rebalance_plan import Eviction, Excluded, Limits, Move, NodeUse, Obstacle, RebalancePlan, Summary
+from kubestow.models.snapshot.snapshot import Snapshot, from_objects
+from kubestow.report.terminal.canvas import Surface, render
+from kubestow.report.terminal.rebalance_plan import plan_line, plan_table
 from tests.objects import node, pod
 
 _GIB = 2**30

@@ -5,11 +5,11 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from models.documents.placement import SnapshotRef, TierResult
-from models.documents.sizing import Cost, Purchase, Replaced, Sizing, Utilisation, WorkloadCost
-from models.snapshot.snapshot import from_objects
-from report.terminal.canvas import Surface, render
-from report.terminal.capacity.sizing import limit, outcome, sizing, summary
+from kubestow.models.documents.placement import SnapshotRef, TierResult
+from kubestow.models.documents.sizing import Cost, Purchase, Replaced, Sizing, Utilisation, WorkloadCost
+from kubestow.models.snapshot.snapshot import from_objects
+from kubestow.report.terminal.canvas import Surface, render
+from kubestow.report.terminal.capacity.sizing import limit, outcome, sizing, summary
 
 BOUGHT = Sizing(
     SnapshotRef("", 2, 9, 9), "replace", "feasible", [Purchase("s", "a", 2, 0.1234, ["s-1", "s-2"])], Cost(0.2468, 0.24),

@@ -2,12 +2,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from models.documents.placement import Assignment, Placement
-from models.kube.objects import Node, NodeStatus, ObjectMeta, Pod, PodStatus
-from models.snapshot.snapshot import Snapshot
-from report.documents.node_rows import zone_of
-from report.terminal.columns import share
-from report.terminal.usage import Usage, per_node, per_zone
+from kubestow.models.documents.placement import Assignment, Placement
+from kubestow.models.kube.objects import Node, NodeStatus, ObjectMeta, Pod, PodStatus
+from kubestow.models.snapshot.snapshot import Snapshot
+from kubestow.report.documents.node_rows import zone_of
+from kubestow.report.terminal.columns import share
+from kubestow.report.terminal.usage import Usage, per_node, per_zone
 
 
 def test_bound_and_assigned_pods_count_on_their_nodes(snapshot: Snapshot, placement: Placement) -> None:

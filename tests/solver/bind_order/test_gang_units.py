@@ -7,12 +7,12 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from models.snapshot import snapshot as snapshots
-from solver import rules
-from solver.bind_order.gang_units import Binder, Step, bundle
-from solver.bind_order.order import find_order
-from solver.rules.base import Rule
-from solver.rules.placement_model import build_model
+from kubestow.models.snapshot import snapshot as snapshots
+from kubestow.solver import rules
+from kubestow.solver.bind_order.gang_units import Binder, Step, bundle
+from kubestow.solver.bind_order.order import find_order
+from kubestow.solver.rules.base import Rule
+from kubestow.solver.rules.placement_model import build_model
 from tests.objects import node, pod
 from tests.solver.rules.test_gang_agreement import Cells, Oracle
 from tests.tiny import HOST, RACK, ZONE, Object

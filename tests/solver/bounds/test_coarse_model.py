@@ -10,29 +10,29 @@ import numpy as np
 import pytest
 from ortools.sat.python import cp_model
 
-from models.cluster.cluster import Cluster, Ints
-from models.cluster.compile import compile_cluster
-from models.snapshot.scope import select
-from models.snapshot.snapshot import from_objects
-from solver import rules
-from solver.bounds import node_patterns
-from solver.bounds.alike_nodes import alike_nodes
-from solver.bounds.class_groups import groups as class_groups
-from solver.bounds.coarse_model import Coarse
-from solver.bounds.component import Component
-from solver.bounds.component_bounds import Components
-from solver.construction.greedy import construct
-from solver.cpsat.model import PlacementModel
-from solver.cpsat.run import CpSat
-from solver.objective import encoding as objective_encoding
-from solver.objective.preferences import Objective
-from solver.objective.sparse_placement import Placed
-from solver.rules.eligibility import fits, possible
-from solver.rules.placement_model import build_model
-from solver.runtime.deadline import Deadline
-from solver.runtime.options import Options
-from solver.runtime.run_context import RunContext
-from solver.solve import place
+from kubestow.models.cluster.cluster import Cluster, Ints
+from kubestow.models.cluster.compile import compile_cluster
+from kubestow.models.snapshot.scope import select
+from kubestow.models.snapshot.snapshot import from_objects
+from kubestow.solver import rules
+from kubestow.solver.bounds import node_patterns
+from kubestow.solver.bounds.alike_nodes import alike_nodes
+from kubestow.solver.bounds.class_groups import groups as class_groups
+from kubestow.solver.bounds.coarse_model import Coarse
+from kubestow.solver.bounds.component import Component
+from kubestow.solver.bounds.component_bounds import Components
+from kubestow.solver.construction.greedy import construct
+from kubestow.solver.cpsat.model import PlacementModel
+from kubestow.solver.cpsat.run import CpSat
+from kubestow.solver.objective import encoding as objective_encoding
+from kubestow.solver.objective.preferences import Objective
+from kubestow.solver.objective.sparse_placement import Placed
+from kubestow.solver.rules.eligibility import fits, possible
+from kubestow.solver.rules.placement_model import build_model
+from kubestow.solver.runtime.deadline import Deadline
+from kubestow.solver.runtime.options import Options
+from kubestow.solver.runtime.run_context import RunContext
+from kubestow.solver.solve import place
 from tests import tiny_soft
 from tests.objects import Object, node, pod
 from tests.tiers import sampled

@@ -9,16 +9,16 @@ from functools import cache
 import numpy as np
 import pytest
 
-from models.cluster.cluster import Cluster
-from solver import rules
-from solver.bounds import component_bounds
-from solver.bounds.class_groups import groups, parts
-from solver.bounds.component_bounds import Components
-from solver.bounds.domain_program import DomainProgram, meetings
-from solver.bounds.safe_dual_bounds import best_bound
-from solver.construction.greedy import construct
-from solver.objective.preferences import Objective
-from solver.rules.eligibility import fits, possible
+from kubestow.models.cluster.cluster import Cluster
+from kubestow.solver import rules
+from kubestow.solver.bounds import component_bounds
+from kubestow.solver.bounds.class_groups import groups, parts
+from kubestow.solver.bounds.component_bounds import Components
+from kubestow.solver.bounds.domain_program import DomainProgram, meetings
+from kubestow.solver.bounds.safe_dual_bounds import best_bound
+from kubestow.solver.construction.greedy import construct
+from kubestow.solver.objective.preferences import Objective
+from kubestow.solver.rules.eligibility import fits, possible
 from tests import tiny_soft
 from tests.objects import Object, node, pod
 from tests.solver.bounds.test_coarse_model import HOST, ZONE, alike, best, compiled, near, terms, tighten
@@ -140,7 +140,7 @@ def test_the_first_look_at_a_group_is_the_program() -> None:
 
 def test_a_large_program_is_not_made(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = compiled(flocks_in_zones())
-    monkeypatch.setattr("solver.bounds.domain_program.MOST_COLUMNS", 10)
+    monkeypatch.setattr("kubestow.solver.bounds.domain_program.MOST_COLUMNS", 10)
     assert bound_by_domains(cluster, {0: 0}) is None
 
 

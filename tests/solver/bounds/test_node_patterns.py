@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from models.cluster.cluster import Cluster
-from solver import rules
-from solver.bounds import node_patterns
-from solver.bounds.alike_nodes import alike_nodes
-from solver.bounds.coarse_model import Coarse
-from solver.bounds.component_bounds import Components
-from solver.objective.preferences import Objective
-from solver.objective.sparse_placement import Placed
-from solver.rules.eligibility import fits, possible
+from kubestow.models.cluster.cluster import Cluster
+from kubestow.solver import rules
+from kubestow.solver.bounds import node_patterns
+from kubestow.solver.bounds.alike_nodes import alike_nodes
+from kubestow.solver.bounds.coarse_model import Coarse
+from kubestow.solver.bounds.component_bounds import Components
+from kubestow.solver.objective.preferences import Objective
+from kubestow.solver.objective.sparse_placement import Placed
+from kubestow.solver.rules.eligibility import fits, possible
 from tests.objects import Object, node, pod
 from tests.solver.bounds.test_coarse_model import HOST, ZONE, best, compiled, cpsat, near, terms
 

@@ -12,19 +12,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.cluster.cluster import Cluster
-from models.cluster.compile import compile_cluster
-from models.snapshot import snapshot as snapshots
-from models.snapshot.scope import select
-from solver import rules
-from solver.bounds import placed_bounds as bounds_module
-from solver.bounds.aggregation import Rules, groupings, kinds
-from solver.bounds.linear_relaxation import relax
-from solver.bounds.placed_bounds import placed_bounds
-from solver.bounds.safe_dual_bounds import Program, best_bound
-from solver.rules.eligibility import fits, possible
-from solver.runtime.options import Options
-from solver.solve import place
+from kubestow.models.cluster.cluster import Cluster
+from kubestow.models.cluster.compile import compile_cluster
+from kubestow.models.snapshot import snapshot as snapshots
+from kubestow.models.snapshot.scope import select
+from kubestow.solver import rules
+from kubestow.solver.bounds import placed_bounds as bounds_module
+from kubestow.solver.bounds.aggregation import Rules, groupings, kinds
+from kubestow.solver.bounds.linear_relaxation import relax
+from kubestow.solver.bounds.placed_bounds import placed_bounds
+from kubestow.solver.bounds.safe_dual_bounds import Program, best_bound
+from kubestow.solver.rules.eligibility import fits, possible
+from kubestow.solver.runtime.options import Options
+from kubestow.solver.solve import place
 from tests import tiny
 from tests.objects import Object, node, pod
 from tests.solver.rules.test_agreement import accepted, reachable
@@ -320,7 +320,7 @@ def test_above_the_exact_engine_and_not_far(seed: int) -> None:
 @pytest.mark.parametrize("seconds", [None, 0.001, 5.0])
 @pytest.mark.parametrize("simplex", [0, 60_000])
 def test_both_solvers_and_any_limit_give_bounds(seconds: float | None, simplex: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("solver.bounds.safe_dual_bounds.SIMPLEX_LIMIT", simplex)
+    monkeypatch.setattr("kubestow.solver.bounds.safe_dual_bounds.SIMPLEX_LIMIT", simplex)
     cluster = compiled([*nodes(10, cpu="4"), *pods("p", 30, cpu="1"), *pods("q", 30, cpu="1", labels={"a": "b"})])
     limits = possible(cluster, rules.build(cluster))
     for deterministic in (False, True):

@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from models.snapshot.snapshot import from_objects
-from solver import rules
-from solver.bounds import safe_dual_bounds, shared_room
-from solver.bounds.component_bounds import Components
-from solver.construction.greedy import construct
-from solver.objective.preferences import Objective
-from solver.rules.eligibility import fits, possible
-from solver.runtime.options import Engine, Options
-from solver.solve import place
+from kubestow.models.snapshot.snapshot import from_objects
+from kubestow.solver import rules
+from kubestow.solver.bounds import safe_dual_bounds, shared_room
+from kubestow.solver.bounds.component_bounds import Components
+from kubestow.solver.construction.greedy import construct
+from kubestow.solver.objective.preferences import Objective
+from kubestow.solver.rules.eligibility import fits, possible
+from kubestow.solver.runtime.options import Engine, Options
+from kubestow.solver.solve import place
 from tests.objects import Object, node, pod
 from tests.solver.bounds.test_coarse_model import HOST, ZONE, best, compiled, cpsat, near, terms, tighten
 

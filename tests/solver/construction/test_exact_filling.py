@@ -10,17 +10,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from models.cluster.cluster import Cluster, Ints
-from models.cluster.compile import compile_cluster
-from models.documents.policy import Policy
-from models.snapshot.scope import select
-from models.snapshot.snapshot import from_objects
-from solver import rules
-from solver.bind_order.order import find_order
-from solver.construction.exact_filling import Mix, fill_exactly
-from solver.rules.eligibility import possible
-from solver.runtime.options import Options
-from solver.solve import place
+from kubestow.models.cluster.cluster import Cluster, Ints
+from kubestow.models.cluster.compile import compile_cluster
+from kubestow.models.documents.policy import Policy
+from kubestow.models.snapshot.scope import select
+from kubestow.models.snapshot.snapshot import from_objects
+from kubestow.solver import rules
+from kubestow.solver.bind_order.order import find_order
+from kubestow.solver.construction.exact_filling import Mix, fill_exactly
+from kubestow.solver.rules.eligibility import possible
+from kubestow.solver.runtime.options import Options
+from kubestow.solver.solve import place
 from tests.gangs import known
 from tests.instances.planted.planted_gangs import feasible
 from tests.instances.planted.planted_nodes import HOST, REQUIRED, planted_nodes

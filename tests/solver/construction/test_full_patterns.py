@@ -8,15 +8,15 @@ import random
 import numpy as np
 import pytest
 
-from models.cluster.cluster import Cluster, Ints
-from models.cluster.compile import compile_cluster
-from models.documents.policy import Policy
-from models.snapshot.scope import select
-from models.snapshot.snapshot import from_objects
-from solver import rules
-from solver.construction import full_patterns as module
-from solver.construction.full_patterns import Listing, Sizes, full_patterns, sizes_of
-from solver.rules.eligibility import possible
+from kubestow.models.cluster.cluster import Cluster, Ints
+from kubestow.models.cluster.compile import compile_cluster
+from kubestow.models.documents.policy import Policy
+from kubestow.models.snapshot.scope import select
+from kubestow.models.snapshot.snapshot import from_objects
+from kubestow.solver import rules
+from kubestow.solver.construction import full_patterns as module
+from kubestow.solver.construction.full_patterns import Listing, Sizes, full_patterns, sizes_of
+from kubestow.solver.rules.eligibility import possible
 from tests.objects import Object, node, pod
 
 PLENTY = 110

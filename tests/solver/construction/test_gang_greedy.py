@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from models.cluster.cluster import Cluster
-from solver import rules
-from solver.construction.gang_greedy import place_gang
-from solver.construction.greedy import _Builder, construct
-from solver.objective.incremental_score import SoftState
-from solver.objective.preferences import Objective
-from solver.rules.eligibility import possible
+from kubestow.models.cluster.cluster import Cluster
+from kubestow.solver import rules
+from kubestow.solver.construction.gang_greedy import place_gang
+from kubestow.solver.construction.greedy import _Builder, construct
+from kubestow.solver.objective.incremental_score import SoftState
+from kubestow.solver.objective.preferences import Objective
+from kubestow.solver.rules.eligibility import possible
 from tests.objects import node, pod
 from tests.solver.bind_order.test_gang_units import evenly, member, oracle, verdicts, wants, zones
 from tests.solver.rules.test_gang_agreement import Oracle

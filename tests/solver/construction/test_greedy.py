@@ -10,20 +10,20 @@ from typing import get_args
 import numpy as np
 import pytest
 
-from models.cluster.cluster import Cluster
-from models.cluster.compile import compile_cluster
-from models.documents.policy import Policy, Strategy
-from models.snapshot.scope import select
-from models.snapshot.snapshot import from_objects
-from solver import rules
-from solver.construction.greedy import Construction, complete, construct, rank
-from solver.objective.incremental_score import SoftState
-from solver.objective.preferences import Objective
-from solver.rules.eligibility import fits, possible
-from solver.runtime.deadline import Deadline
-from solver.runtime.options import Options
-from solver.runtime.run_context import RunContext
-from solver.solve import place
+from kubestow.models.cluster.cluster import Cluster
+from kubestow.models.cluster.compile import compile_cluster
+from kubestow.models.documents.policy import Policy, Strategy
+from kubestow.models.snapshot.scope import select
+from kubestow.models.snapshot.snapshot import from_objects
+from kubestow.solver import rules
+from kubestow.solver.construction.greedy import Construction, complete, construct, rank
+from kubestow.solver.objective.incremental_score import SoftState
+from kubestow.solver.objective.preferences import Objective
+from kubestow.solver.rules.eligibility import fits, possible
+from kubestow.solver.runtime.deadline import Deadline
+from kubestow.solver.runtime.options import Options
+from kubestow.solver.runtime.run_context import RunContext
+from kubestow.solver.solve import place
 from tests import tiny, tiny_soft
 from tests.objects import Object, node, pod
 from tests.tiers import sampled

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from solver.construction.node_order import NodeOrder
+from kubestow.solver.construction.node_order import NodeOrder
 
 
 @pytest.mark.parametrize("descending", [False, True])

@@ -11,17 +11,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from checker.placement import verify
-from models.cluster.cluster import Cluster, Ints
-from models.cluster.compile import compile_cluster
-from models.documents.placement import Assignment, Placement, SnapshotRef, TierResult, Unplaced
-from models.documents.policy import Policy
-from models.snapshot.scope import select
-from models.snapshot.snapshot import from_objects
-from solver import rules
-from solver.bind_order.order import Sequence_, find_order
-from solver.construction.repair import repair
-from solver.rules.eligibility import possible
+from kubestow.checker.placement import verify
+from kubestow.models.cluster.cluster import Cluster, Ints
+from kubestow.models.cluster.compile import compile_cluster
+from kubestow.models.documents.placement import Assignment, Placement, SnapshotRef, TierResult, Unplaced
+from kubestow.models.documents.policy import Policy
+from kubestow.models.snapshot.scope import select
+from kubestow.models.snapshot.snapshot import from_objects
+from kubestow.solver import rules
+from kubestow.solver.bind_order.order import Sequence_, find_order
+from kubestow.solver.construction.repair import repair
+from kubestow.solver.rules.eligibility import possible
 from tests import tiny
 from tests.objects import Object, node, pod
 from tests.tiers import sampled

@@ -7,19 +7,19 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from models.cluster.cluster import Cluster, Ints
-from models.cluster.compile import compile_cluster
-from models.documents.policy import Policy
-from models.kube.objects import pod_key
-from models.snapshot.scope import select
-from models.snapshot.snapshot import from_objects
-from solver import rules
-from solver.bind_order.order import find_order
-from solver.construction.share_filling import ShareFilling
-from solver.devices.together import together
-from solver.rules.eligibility import possible
-from solver.runtime.options import Options
-from solver.solve import place
+from kubestow.models.cluster.cluster import Cluster, Ints
+from kubestow.models.cluster.compile import compile_cluster
+from kubestow.models.documents.policy import Policy
+from kubestow.models.kube.objects import pod_key
+from kubestow.models.snapshot.scope import select
+from kubestow.models.snapshot.snapshot import from_objects
+from kubestow.solver import rules
+from kubestow.solver.bind_order.order import find_order
+from kubestow.solver.construction.share_filling import ShareFilling
+from kubestow.solver.devices.together import together
+from kubestow.solver.rules.eligibility import possible
+from kubestow.solver.runtime.options import Options
+from kubestow.solver.solve import place
 from tests.instances.planted.planted_devices import planted_devices
 from tests.tiers import sampled
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from ortools.sat.python import cp_model
 
-from solver.cpsat.run import REFUSED, CpSat
-from solver.runtime.options import Options
-from solver.runtime.run_context import RunContext
+from kubestow.solver.cpsat.run import REFUSED, CpSat
+from kubestow.solver.runtime.options import Options
+from kubestow.solver.runtime.run_context import RunContext
 
 
 def test_a_model_that_is_refused_takes_time_so_that_a_deterministic_search_ends() -> None:

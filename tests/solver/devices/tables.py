@@ -10,12 +10,12 @@ from itertools import combinations
 
 import numpy as np
 
-from models.devices.demand import Claim, Constraint, Request
-from models.devices.inventory import Attribute, Books, Capacity, Device, Inventory, Kind, Site, View
-from models.devices.selecting import Selecting
-from models.devices.table import DeviceTable
-from models.kube import device_objects
-from models.kube.feature_gates import DEFAULT
+from kubestow.models.devices.demand import Claim, Constraint, Request
+from kubestow.models.devices.inventory import Attribute, Books, Capacity, Device, Inventory, Kind, Site, View
+from kubestow.models.devices.selecting import Selecting
+from kubestow.models.devices.table import DeviceTable
+from kubestow.models.kube import device_objects
+from kubestow.models.kube.feature_gates import DEFAULT
 
 SELECTORS = ("s0", "s1", "s2", "s3")
 ATTRIBUTES = ("d/a", "d/b")

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from models.devices.table import device_table
-from models.kube.selectors import NodeTable
-from models.snapshot.scope import select
-from solver.devices import allocator
-from solver.devices.allocator import AllocationError, allocate
+from kubestow.models.devices.table import device_table
+from kubestow.models.kube.selectors import NodeTable
+from kubestow.models.snapshot.scope import select
+from kubestow.solver.devices import allocator
+from kubestow.solver.devices.allocator import AllocationError, allocate
 from tests.devices import asks, claim, device, device_class, devices, either, exactly, got, published, snapshot, using
 from tests.objects import Object, node
 

@@ -8,20 +8,20 @@ import random
 import numpy as np
 import pytest
 
-from models.cluster.cluster import Cluster
-from models.cluster.compile import compile_cluster
-from models.snapshot import snapshot as snapshots
-from models.snapshot.scope import select
-from solver import rules
-from solver.construction.greedy import construct
-from solver.cpsat.cells import Cells
-from solver.cpsat.model import PlacementModel
-from solver.devices import claim_modes
-from solver.devices.device_groups import DeviceGroups
-from solver.rules.dynamic_resources import DynamicResources
-from solver.rules.eligibility import possible
-from solver.rules.encodings.dynamic_resources import DeviceEncoder
-from solver.rules.placement_model import build_model
+from kubestow.models.cluster.cluster import Cluster
+from kubestow.models.cluster.compile import compile_cluster
+from kubestow.models.snapshot import snapshot as snapshots
+from kubestow.models.snapshot.scope import select
+from kubestow.solver import rules
+from kubestow.solver.construction.greedy import construct
+from kubestow.solver.cpsat.cells import Cells
+from kubestow.solver.cpsat.model import PlacementModel
+from kubestow.solver.devices import claim_modes
+from kubestow.solver.devices.device_groups import DeviceGroups
+from kubestow.solver.rules.dynamic_resources import DynamicResources
+from kubestow.solver.rules.eligibility import possible
+from kubestow.solver.rules.encodings.dynamic_resources import DeviceEncoder
+from kubestow.solver.rules.placement_model import build_model
 from tests import tiny
 from tests.objects import node, pod
 from tests.solver.devices.tables import Instance, can_serve, instance

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from models.snapshot.snapshot import from_objects
-from solver.explain.per_node import explain
+from kubestow.models.snapshot.snapshot import from_objects
+from kubestow.solver.explain.per_node import explain
 from tests.objects import Object, node, pod
 
 ONE: Object = {"name": "gpu", "exactly": {"deviceClassName": "gpu"}}

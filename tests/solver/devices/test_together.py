@@ -7,23 +7,23 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from models.cluster.cluster import Cluster, Ints
-from models.cluster.compile import compile_cluster
-from models.kube.objects import pod_key
-from models.snapshot.scope import select
-from models.snapshot.snapshot import from_objects
-from solver import rules
-from solver.bind_order.device_order import DeviceOrder
-from solver.bind_order.order import find_order, most_in_order
-from solver.bounds.placed_bounds import placed_bounds
-from solver.cpsat.run import CpSat
-from solver.devices.supply import supply
-from solver.devices.together import together
-from solver.rules.dynamic_resources import DynamicResources
-from solver.rules.eligibility import possible
-from solver.rules.placement_model import build_model
-from solver.runtime.options import Options
-from solver.runtime.run_context import RunContext
+from kubestow.models.cluster.cluster import Cluster, Ints
+from kubestow.models.cluster.compile import compile_cluster
+from kubestow.models.kube.objects import pod_key
+from kubestow.models.snapshot.scope import select
+from kubestow.models.snapshot.snapshot import from_objects
+from kubestow.solver import rules
+from kubestow.solver.bind_order.device_order import DeviceOrder
+from kubestow.solver.bind_order.order import find_order, most_in_order
+from kubestow.solver.bounds.placed_bounds import placed_bounds
+from kubestow.solver.cpsat.run import CpSat
+from kubestow.solver.devices.supply import supply
+from kubestow.solver.devices.together import together
+from kubestow.solver.rules.dynamic_resources import DynamicResources
+from kubestow.solver.rules.eligibility import possible
+from kubestow.solver.rules.placement_model import build_model
+from kubestow.solver.runtime.options import Options
+from kubestow.solver.runtime.run_context import RunContext
 from tests import tiny
 from tests.instances.planted.planted_devices import FAMILIES, planted_devices
 from tests.objects import node, pod

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from solver.cpsat.run import CpSat
-from solver.executors import cores as module
-from solver.executors.cores import core_limit, cores
-from solver.runtime.options import Options
-from solver.runtime.run_context import RunContext
+from kubestow.solver.cpsat.run import CpSat
+from kubestow.solver.executors import cores as module
+from kubestow.solver.executors.cores import core_limit, cores
+from kubestow.solver.runtime.options import Options
+from kubestow.solver.runtime.run_context import RunContext
 
 
 @pytest.mark.parametrize(

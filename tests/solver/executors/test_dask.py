@@ -15,10 +15,10 @@ from typing import Any
 
 import pytest
 
-from solver.executors import dask_tasks, dask_workers, files
-from solver.executors.dask_workers import DaskWorkers, open_dask
-from solver.executors.run import run
-from solver.executors.workers import Processes, SchedulerGone, WorkersError
+from kubestow.solver.executors import dask_tasks, dask_workers, files
+from kubestow.solver.executors.dask_workers import DaskWorkers, open_dask
+from kubestow.solver.executors.run import run
+from kubestow.solver.executors.workers import Processes, SchedulerGone, WorkersError
 from tests.solver.executors import work
 
 pytest.importorskip("distributed")

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-import cli
-from solver.executors.pool import MOST, Pool, Question, decide, pool_of
-from solver.executors.workers import SchedulerGone
+from kubestow import cli
+from kubestow.solver.executors.pool import MOST, Pool, Question, decide, pool_of
+from kubestow.solver.executors.workers import SchedulerGone
 from tests.solver.executors import work
 
 ROOT = Path(cli.__file__).resolve().parent
@@ -157,7 +157,7 @@ def test_the_parts_of_a_process_that_dies_go_to_others(tmp_path: Path, once: boo
 _ORPHAN = """
 import os, sys, time
 from tests.solver.executors import work
-from solver.executors.workers import Processes
+from kubestow.solver.executors.workers import Processes
 if __name__ == "__main__":
     workers = Processes(1)
     print(workers.submit(work.pid, 0).result(), flush=True)

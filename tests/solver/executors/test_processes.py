@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from solver.executors.run import Done, run
-from solver.executors.workers import Processes, SchedulerGone, interrupts_held, jobs_and_share
+from kubestow.solver.executors.run import Done, run
+from kubestow.solver.executors.workers import Processes, SchedulerGone, interrupts_held, jobs_and_share
 from tests.solver.executors import work
 
 
@@ -222,7 +222,7 @@ def test_what_is_done_when_all_workers_are_gone_is_told(when: str, monkeypatch: 
             self.finish(2)
             raise SchedulerGone("gone")
 
-    monkeypatch.setattr("solver.executors.run._TICK", 0.0)
+    monkeypatch.setattr("kubestow.solver.executors.run._TICK", 0.0)
     done = list[int]()
     with pytest.raises(SchedulerGone):
         done.extend(each.task for each in run(Gone(), work.square, range(20)))
@@ -241,7 +241,7 @@ def test_after_a_stop_nothing_begins() -> None:
     ("jobs", "workers", "found"), [(None, None, (8, 1)), (None, 4, (2, 4)), (2, None, (2, 4)), (16, None, (16, 1)), (2, 3, (2, 3))]
 )
 def test_cores_are_shared(jobs: int | None, workers: int | None, found: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("solver.executors.workers.cores", lambda: 8)
+    monkeypatch.setattr("kubestow.solver.executors.workers.cores", lambda: 8)
     assert jobs_and_share(jobs, workers) == found
 
 

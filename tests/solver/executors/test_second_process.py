@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from solver.executors import second_process
-from solver.executors.second_process import SecondProcess
+from kubestow.solver.executors import second_process
+from kubestow.solver.executors.second_process import SecondProcess
 from tests.solver.executors import work
 
 #: Seconds after which something that does not happen is given up: far more than it takes.
@@ -125,7 +125,7 @@ def test_it_ends_with_its_starter_however_that_ends(end: str, tmp_path: Path) ->
     script.write_text(
         "import os, sys\n"
         f"sys.path.insert(0, {str(Path(__file__).parents[3])!r})\n"
-        "from solver.executors.second_process import SecondProcess\n"
+        "from kubestow.solver.executors.second_process import SecondProcess\n"
         "from tests.solver.executors import work\n"
         "process = SecondProcess(work.endure)\n"
         "while not (found := process.found()): pass\n"

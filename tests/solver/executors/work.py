@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from solver.executors import files
-from solver.executors.files import Shared, local_path
-from solver.executors.run import Done
-from solver.executors.second_process import Channel
+from kubestow.solver.executors import files
+from kubestow.solver.executors.files import Shared, local_path
+from kubestow.solver.executors.run import Done
+from kubestow.solver.executors.second_process import Channel
 
 
 def square(number: int) -> int:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-from solver.runtime.options import Options
-from solver.runtime.run_context import RunContext
+from kubestow.solver.runtime.options import Options
+from kubestow.solver.runtime.run_context import RunContext
 
 
 def within(seconds: float, stop: threading.Event | None = None, **options: Any) -> RunContext:

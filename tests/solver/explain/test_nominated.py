@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from checker.placement import rejecting_rules, verify
-from models.snapshot.snapshot import Snapshot, from_objects
-from solver.explain.per_node import explain
-from solver.runtime.options import Options
-from solver.solve import place
+from kubestow.checker.placement import rejecting_rules, verify
+from kubestow.models.snapshot.snapshot import Snapshot, from_objects
+from kubestow.solver.explain.per_node import explain
+from kubestow.solver.runtime.options import Options
+from kubestow.solver.solve import place
 from tests.objects import node, pod
 
 

@@ -6,10 +6,10 @@ from typing import get_args
 
 import pytest
 
-from models.documents.placement import Placement
-from models.snapshot.snapshot import from_objects
-from solver.runtime.options import Engine, Options
-from solver.solve import place
+from kubestow.models.documents.placement import Placement
+from kubestow.models.snapshot.snapshot import from_objects
+from kubestow.solver.runtime.options import Engine, Options
+from kubestow.solver.solve import place
 from tests import tiny
 from tests.objects import node, pod
 from tests.tiers import sampled

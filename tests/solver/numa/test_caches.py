@@ -9,18 +9,18 @@ from typing import Any
 
 import pytest
 
-from checker.objective import topology_manager
-from checker.placement import verify
-from models.cluster import unmodelled
-from models.documents.placement import Placement
-from models.documents.policy import DEFAULT, Closeness, Policy
-from models.kube.feature_gates import DEFAULT as GATES
-from models.kube.objects import Pod
-from models.kube.pod_requests import pod_request
-from models.numa.node_topology import NumaTree, tree
-from models.snapshot.snapshot import Snapshot, from_objects
-from solver.runtime.options import Options
-from solver.solve import place
+from kubestow.checker.objective import topology_manager
+from kubestow.checker.placement import verify
+from kubestow.models.cluster import unmodelled
+from kubestow.models.documents.placement import Placement
+from kubestow.models.documents.policy import DEFAULT, Closeness, Policy
+from kubestow.models.kube.feature_gates import DEFAULT as GATES
+from kubestow.models.kube.objects import Pod
+from kubestow.models.kube.pod_requests import pod_request
+from kubestow.models.numa.node_topology import NumaTree, tree
+from kubestow.models.snapshot.snapshot import Snapshot, from_objects
+from kubestow.solver.runtime.options import Options
+from kubestow.solver.solve import place
 from tests.container_affinity import matrix
 from tests.objects import Object, node, pod
 from tests.tiers import sampled

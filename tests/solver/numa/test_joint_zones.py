@@ -11,16 +11,16 @@ from typing import Any
 import msgspec
 import pytest
 
-from checker.placement import verify
-from models.documents.placement import Placement
-from models.documents.policy import DEFAULT, Policy
-from models.kube.feature_gates import DEFAULT as GATES
-from models.kube.objects import Pod, pod_key
-from models.kube.pod_requests import pod_request
-from models.numa.node_topology import NumaTree, tree
-from models.snapshot.snapshot import Snapshot, from_objects, load
-from solver.runtime.options import Options
-from solver.solve import place
+from kubestow.checker.placement import verify
+from kubestow.models.documents.placement import Placement
+from kubestow.models.documents.policy import DEFAULT, Policy
+from kubestow.models.kube.feature_gates import DEFAULT as GATES
+from kubestow.models.kube.objects import Pod, pod_key
+from kubestow.models.kube.pod_requests import pod_request
+from kubestow.models.numa.node_topology import NumaTree, tree
+from kubestow.models.snapshot.snapshot import Snapshot, from_objects, load
+from kubestow.solver.runtime.options import Options
+from kubestow.solver.solve import place
 from tests.container_affinity import matrix
 from tests.objects import node, pod
 

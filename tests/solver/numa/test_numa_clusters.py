@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from checker.placement import verify
-from models.documents.placement import Placement
-from models.snapshot.snapshot import Snapshot, from_objects
-from solver.explain.per_node import explain
-from solver.runtime.options import Engine, Options
-from solver.solve import place
+from kubestow.checker.placement import verify
+from kubestow.models.documents.placement import Placement
+from kubestow.models.snapshot.snapshot import Snapshot, from_objects
+from kubestow.solver.explain.per_node import explain
+from kubestow.solver.runtime.options import Engine, Options
+from kubestow.solver.solve import place
 from tests.numa_clusters import cluster
 from tests.test_topology_manager import placed
 from tests.tiers import sampled

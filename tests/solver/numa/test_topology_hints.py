@@ -13,16 +13,16 @@ from typing import Any
 
 import pytest
 
-from checker.objective import topology_manager as checked
-from checker.objective.kubelet import Kubelet
-from checker.placement import verify
-from models.kube import objects
-from models.numa import alignment, node_topology
-from models.numa.containers import INIT, ZoneAsk
-from models.snapshot.snapshot import Snapshot, from_objects
-from solver.numa import zone_pools
-from solver.runtime.options import Options
-from solver.solve import place
+from kubestow.checker.objective import topology_manager as checked
+from kubestow.checker.objective.kubelet import Kubelet
+from kubestow.checker.placement import verify
+from kubestow.models.kube import objects
+from kubestow.models.numa import alignment, node_topology
+from kubestow.models.numa.containers import INIT, ZoneAsk
+from kubestow.models.snapshot.snapshot import Snapshot, from_objects
+from kubestow.solver.numa import zone_pools
+from kubestow.solver.runtime.options import Options
+from kubestow.solver.solve import place
 
 Object = dict[str, Any]
 Id = tuple[int, int]  # zone, number in it

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from checker.placement import verify
-from models.documents.placement import Placement, TierResult
-from models.documents.policy import DEFAULT
-from models.snapshot.snapshot import Snapshot, from_objects
-from solver.objective.domain_evenness import _least
-from solver.runtime.options import Engine, Options
-from solver.solve import place
+from kubestow.checker.placement import verify
+from kubestow.models.documents.placement import Placement, TierResult
+from kubestow.models.documents.policy import DEFAULT
+from kubestow.models.snapshot.snapshot import Snapshot, from_objects
+from kubestow.solver.objective.domain_evenness import _least
+from kubestow.solver.runtime.options import Engine, Options
+from kubestow.solver.solve import place
 from tests.objects import Object, node, pod
 
 ZONE = "topology.kubernetes.io/zone"

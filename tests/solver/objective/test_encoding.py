@@ -8,24 +8,24 @@ import numpy as np
 import pytest
 from ortools.sat.python import cp_model
 
-from checker.objective import preferences
-from models.cluster.cluster import Cluster, Ints
-from models.cluster.compile import compile_cluster
-from models.documents.policy import DEFAULT
-from models.kube.objects import pod_key
-from models.snapshot import snapshot as snapshots
-from models.snapshot.scope import select
-from solver import rules
-from solver.bounds.component_bounds import Components
-from solver.construction.greedy import construct
-from solver.cpsat.model import PlacementModel
-from solver.objective import encoding as objective_encoding
-from solver.objective.assign_zones import assign, value_of
-from solver.objective.incremental_score import SoftState
-from solver.objective.preferences import CONTAINER_AFFINITY, FAMILIES, IMAGE_LOCALITY, Objective
-from solver.objective.star_cuts import SCALE, Leaf, planes
-from solver.rules.eligibility import possible
-from solver.rules.placement_model import build_model
+from kubestow.checker.objective import preferences
+from kubestow.models.cluster.cluster import Cluster, Ints
+from kubestow.models.cluster.compile import compile_cluster
+from kubestow.models.documents.policy import DEFAULT
+from kubestow.models.kube.objects import pod_key
+from kubestow.models.snapshot import snapshot as snapshots
+from kubestow.models.snapshot.scope import select
+from kubestow.solver import rules
+from kubestow.solver.bounds.component_bounds import Components
+from kubestow.solver.construction.greedy import construct
+from kubestow.solver.cpsat.model import PlacementModel
+from kubestow.solver.objective import encoding as objective_encoding
+from kubestow.solver.objective.assign_zones import assign, value_of
+from kubestow.solver.objective.incremental_score import SoftState
+from kubestow.solver.objective.preferences import CONTAINER_AFFINITY, FAMILIES, IMAGE_LOCALITY, Objective
+from kubestow.solver.objective.star_cuts import SCALE, Leaf, planes
+from kubestow.solver.rules.eligibility import possible
+from kubestow.solver.rules.placement_model import build_model
 from tests import tiny_soft
 from tests.tiers import sampled
 

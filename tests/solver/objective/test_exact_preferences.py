@@ -8,21 +8,21 @@ from collections.abc import Iterator
 import pytest
 from msgspec.structs import replace
 
-from checker.objective import numa_zones, preferences
-from checker.placement import verify
-from models.cluster.cluster import Cluster
-from models.cluster.compile import compile_cluster
-from models.documents.placement import Assignment, ContainerZones, Placement
-from models.documents.policy import DEFAULT, Policy
-from models.kube.objects import pod_key
-from models.numa.container_affinity import AnnotationError
-from models.numa.containers import running
-from models.numa.node_topology import NumaTree
-from models.snapshot import snapshot as snapshots
-from models.snapshot.scope import select
-from models.snapshot.snapshot import InputError, Snapshot
-from solver.runtime.options import Options
-from solver.solve import place
+from kubestow.checker.objective import numa_zones, preferences
+from kubestow.checker.placement import verify
+from kubestow.models.cluster.cluster import Cluster
+from kubestow.models.cluster.compile import compile_cluster
+from kubestow.models.documents.placement import Assignment, ContainerZones, Placement
+from kubestow.models.documents.policy import DEFAULT, Policy
+from kubestow.models.kube.objects import pod_key
+from kubestow.models.numa.container_affinity import AnnotationError
+from kubestow.models.numa.containers import running
+from kubestow.models.numa.node_topology import NumaTree
+from kubestow.models.snapshot import snapshot as snapshots
+from kubestow.models.snapshot.scope import select
+from kubestow.models.snapshot.snapshot import InputError, Snapshot
+from kubestow.solver.runtime.options import Options
+from kubestow.solver.solve import place
 from tests import tiny_soft
 from tests.checker import strategy
 from tests.solver.rules.test_agreement import State, accepted, document, matrix, reachable

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.cluster.cluster import Ids, Ints
-from solver.objective.sparse_placement import Placed
+from kubestow.models.cluster.cluster import Ids, Ints
+from kubestow.solver.objective.sparse_placement import Placed
 
 
 @st.composite

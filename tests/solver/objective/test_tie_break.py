@@ -8,16 +8,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from checker.placement import verify
-from models.kube import pod_requests
-from models.kube.feature_gates import DEFAULT as GATES
-from models.kube.pod_requests import supposed_more
-from models.snapshot.snapshot import from_objects
-from solver.objective.tie_break import bend, kinks
-from solver.rebalance.problem.options import PlanOptions
-from solver.rebalance.rebalance import rebalance
-from solver.runtime.options import Engine, Options
-from solver.solve import place
+from kubestow.checker.placement import verify
+from kubestow.models.kube import pod_requests
+from kubestow.models.kube.feature_gates import DEFAULT as GATES
+from kubestow.models.kube.pod_requests import supposed_more
+from kubestow.models.snapshot.snapshot import from_objects
+from kubestow.solver.objective.tie_break import bend, kinks
+from kubestow.solver.rebalance.problem.options import PlanOptions
+from kubestow.solver.rebalance.rebalance import rebalance
+from kubestow.solver.runtime.options import Engine, Options
+from kubestow.solver.solve import place
 from tests.objects import Object, node, pod
 
 MIB = 2**20

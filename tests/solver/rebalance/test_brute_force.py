@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from checker.placement import Judge
-from models.documents.rebalance_plan import Limits
-from models.kube.objects import pod_key
-from models.snapshot.snapshot import from_objects
-from solver.runtime.options import Options
+from kubestow.checker.placement import Judge
+from kubestow.models.documents.rebalance_plan import Limits
+from kubestow.models.kube.objects import pod_key
+from kubestow.models.snapshot.snapshot import from_objects
+from kubestow.solver.runtime.options import Options
 from tests.objects import node, pod
 from tests.plans import tiny
 from tests.plans.brute import Best, Brute, Step, Tier, TooLarge, best
@@ -206,9 +206,9 @@ def compare(seed: int, kind: str, *, resized: bool = False) -> Best:
 def agree(objects: list[Object], goals: Sequence[str], drain: Sequence[str], limits: Limits, *, proved: bool = True) -> Best:
     """Assert that the plan of a cluster is as good as the best one, and valid; return the best one. ``proved``: assert that it is proved
     best, and that a second plan moves nothing."""
-    from checker.plan.plan import verify_plan
-    from solver.rebalance.problem.options import PlanOptions
-    from solver.rebalance.rebalance import rebalance
+    from kubestow.checker.plan.plan import verify_plan
+    from kubestow.solver.rebalance.problem.options import PlanOptions
+    from kubestow.solver.rebalance.rebalance import rebalance
 
     snapshot, options = from_objects(objects), Options(time_limit=20.0, workers=1)
     plan = rebalance(snapshot, PlanOptions(tuple(goals), tuple(drain), limits, options))

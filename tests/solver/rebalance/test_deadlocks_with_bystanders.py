@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from checker.plan.plan import verify_plan
-from models.documents.rebalance_plan import Limits, RebalancePlan
-from models.snapshot.snapshot import from_objects
-from solver.rebalance import exact
-from solver.rebalance.problem.options import PlanOptions
-from solver.rebalance.rebalance import rebalance
-from solver.rebalance.sequencing import sequence
-from solver.rebalance.sequencing.sequence import Ordered
-from solver.runtime.options import Options
+from kubestow.checker.plan.plan import verify_plan
+from kubestow.models.documents.rebalance_plan import Limits, RebalancePlan
+from kubestow.models.snapshot.snapshot import from_objects
+from kubestow.solver.rebalance import exact
+from kubestow.solver.rebalance.problem.options import PlanOptions
+from kubestow.solver.rebalance.rebalance import rebalance
+from kubestow.solver.rebalance.sequencing import sequence
+from kubestow.solver.rebalance.sequencing.sequence import Ordered
+from kubestow.solver.runtime.options import Options
 from tests.objects import node, pod
 
 Object = dict[str, Any]

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from checker.plan.plan import summary, verify_plan
-from checker.plan.rest import rest_faults
-from models.documents.rebalance_plan import Limits, RebalancePlan
-from models.snapshot.snapshot import from_objects
-from solver.rebalance.problem.cordon import cordoned
-from solver.rebalance.problem.options import PlanOptions
-from solver.rebalance.rebalance import rebalance
-from solver.runtime.options import Options
+from kubestow.checker.plan.plan import summary, verify_plan
+from kubestow.checker.plan.rest import rest_faults
+from kubestow.models.documents.rebalance_plan import Limits, RebalancePlan
+from kubestow.models.snapshot.snapshot import from_objects
+from kubestow.solver.rebalance.problem.cordon import cordoned
+from kubestow.solver.rebalance.problem.options import PlanOptions
+from kubestow.solver.rebalance.rebalance import rebalance
+from kubestow.solver.runtime.options import Options
 from tests.checker.plan.plans import faults, move, plan, rules, running, tier
 from tests.objects import node
 

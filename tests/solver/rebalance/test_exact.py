@@ -8,18 +8,18 @@ from typing import Any
 
 import pytest
 
-from models.documents.policy import Policy
-from models.documents.rebalance_plan import Limits
-from models.snapshot.snapshot import from_objects
-from solver.rebalance.exact import Exact
-from solver.rebalance.problem.options import PlanOptions
-from solver.rebalance.problem.problem import RebalanceProblem, Step, read_problem
-from solver.rebalance.problem.state import PlanState
-from solver.rebalance.result import PlanSearchResult
-from solver.rebalance.tiers.objective import PlanObjective
-from solver.rebalance.tiers.tier import Tier
-from solver.runtime.options import Options
-from solver.runtime.run_context import RunContext
+from kubestow.models.documents.policy import Policy
+from kubestow.models.documents.rebalance_plan import Limits
+from kubestow.models.snapshot.snapshot import from_objects
+from kubestow.solver.rebalance.exact import Exact
+from kubestow.solver.rebalance.problem.options import PlanOptions
+from kubestow.solver.rebalance.problem.problem import RebalanceProblem, Step, read_problem
+from kubestow.solver.rebalance.problem.state import PlanState
+from kubestow.solver.rebalance.result import PlanSearchResult
+from kubestow.solver.rebalance.tiers.objective import PlanObjective
+from kubestow.solver.rebalance.tiers.tier import Tier
+from kubestow.solver.runtime.options import Options
+from kubestow.solver.runtime.run_context import RunContext
 from tests.objects import node, pod
 from tests.plans import tiny
 from tests.plans.brute import TooLarge, best

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from models.documents.rebalance_plan import Limits
-from models.snapshot.snapshot import from_objects
-from solver.rebalance.problem.options import PlanOptions
-from solver.rebalance.rebalance import rebalance
-from solver.runtime.options import Engine, Options
-from solver.solve import place
+from kubestow.models.documents.rebalance_plan import Limits
+from kubestow.models.snapshot.snapshot import from_objects
+from kubestow.solver.rebalance.problem.options import PlanOptions
+from kubestow.solver.rebalance.rebalance import rebalance
+from kubestow.solver.runtime.options import Engine, Options
+from kubestow.solver.solve import place
 from tests.objects import node, pod
 
 Object = dict[str, Any]

@@ -9,18 +9,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from models.documents.rebalance_plan import Limits
-from models.snapshot.snapshot import from_objects
-from solver.rebalance import lns
-from solver.rebalance.lns import Lns
-from solver.rebalance.problem.options import PlanOptions
-from solver.rebalance.problem.problem import RebalanceProblem, Step, read_problem
-from solver.rebalance.result import PlanSearchResult
-from solver.rebalance.search import construct
-from solver.rebalance.tiers.objective import PlanObjective
-from solver.runtime.options import Options, Progress
-from solver.runtime.progress_trace import ProgressReporter
-from solver.runtime.run_context import RunContext
+from kubestow.models.documents.rebalance_plan import Limits
+from kubestow.models.snapshot.snapshot import from_objects
+from kubestow.solver.rebalance import lns
+from kubestow.solver.rebalance.lns import Lns
+from kubestow.solver.rebalance.problem.options import PlanOptions
+from kubestow.solver.rebalance.problem.problem import RebalanceProblem, Step, read_problem
+from kubestow.solver.rebalance.result import PlanSearchResult
+from kubestow.solver.rebalance.search import construct
+from kubestow.solver.rebalance.tiers.objective import PlanObjective
+from kubestow.solver.runtime.options import Options, Progress
+from kubestow.solver.runtime.progress_trace import ProgressReporter
+from kubestow.solver.runtime.run_context import RunContext
 from tests.objects import node
 from tests.plans import tiny
 from tests.solver.rebalance.goals.test_move_builder import accepted, begin

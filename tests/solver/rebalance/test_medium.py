@@ -7,15 +7,15 @@ import random
 
 import pytest
 
-from models.documents.rebalance_plan import RebalancePlan, to_builtins
-from models.snapshot.snapshot import Snapshot, from_objects
-from report.terminal.canvas import Surface, render
-from report.terminal.rebalance_plan import plan_table
-from solver.rebalance.problem.options import PlanOptions
-from solver.rebalance.problem.problem import read_problem
-from solver.rebalance.rebalance import rebalance
-from solver.rebalance.tiers.objective import PlanObjective
-from solver.runtime.options import Engine, Options
+from kubestow.models.documents.rebalance_plan import RebalancePlan, to_builtins
+from kubestow.models.snapshot.snapshot import Snapshot, from_objects
+from kubestow.report.terminal.canvas import Surface, render
+from kubestow.report.terminal.rebalance_plan import plan_table
+from kubestow.solver.rebalance.problem.options import PlanOptions
+from kubestow.solver.rebalance.problem.problem import read_problem
+from kubestow.solver.rebalance.rebalance import rebalance
+from kubestow.solver.rebalance.tiers.objective import PlanObjective
+from kubestow.solver.runtime.options import Engine, Options
 from tests.plans.medium import Medium
 
 pytestmark = pytest.mark.full

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from models.documents.rebalance_plan import Eviction, Limits, Move
-from solver.rebalance.named_moves import Reasons, name_moves
-from solver.rebalance.problem.problem import RebalanceProblem, Step
+from kubestow.models.documents.rebalance_plan import Eviction, Limits, Move
+from kubestow.solver.rebalance.named_moves import Reasons, name_moves
+from kubestow.solver.rebalance.problem.problem import RebalanceProblem, Step
 from tests.objects import node, pod
 from tests.solver.rebalance.problem.test_problem import case_of, class_of, gang, running
 

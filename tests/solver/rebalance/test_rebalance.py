@@ -11,15 +11,15 @@ from typing import Any
 
 import pytest
 
-from checker.plan.plan import verify_plan
-from checker.violation import InternalFault, Violation
-from models.documents.policy import Moves, Policy, PriorityCost
-from models.documents.rebalance_plan import Limits, RebalancePlan, to_builtins
-from models.snapshot.snapshot import InputError, from_objects
-from solver.rebalance import rebalance as rebalancing
-from solver.rebalance.problem.options import PlanOptions
-from solver.rebalance.rebalance import rebalance
-from solver.runtime.options import Options, Progress
+from kubestow.checker.plan.plan import verify_plan
+from kubestow.checker.violation import InternalFault, Violation
+from kubestow.models.documents.policy import Moves, Policy, PriorityCost
+from kubestow.models.documents.rebalance_plan import Limits, RebalancePlan, to_builtins
+from kubestow.models.snapshot.snapshot import InputError, from_objects
+from kubestow.solver.rebalance import rebalance as rebalancing
+from kubestow.solver.rebalance.problem.options import PlanOptions
+from kubestow.solver.rebalance.rebalance import rebalance
+from kubestow.solver.runtime.options import Options, Progress
 from tests.objects import node, pod
 from tests.plans import tiny
 from tests.solver.rebalance.goals.test_improve import preferring

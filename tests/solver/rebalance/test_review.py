@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from models.documents.rebalance_plan import Limits, RebalancePlan
-from models.snapshot.snapshot import from_objects
-from solver.rebalance.problem.options import PlanOptions
-from solver.rebalance.rebalance import rebalance
-from solver.runtime.options import Options
+from kubestow.models.documents.rebalance_plan import Limits, RebalancePlan
+from kubestow.models.snapshot.snapshot import from_objects
+from kubestow.solver.rebalance.problem.options import PlanOptions
+from kubestow.solver.rebalance.rebalance import rebalance
+from kubestow.solver.runtime.options import Options
 from tests.objects import Object, node, pod
 
 

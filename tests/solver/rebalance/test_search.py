@@ -7,17 +7,17 @@ from typing import Any
 
 import pytest
 
-from models.documents.rebalance_plan import Limits
-from models.snapshot.snapshot import from_objects
-from solver.rebalance import search as searching
-from solver.rebalance.problem.options import PlanOptions
-from solver.rebalance.problem.problem import RebalanceProblem, Step, read_problem
-from solver.rebalance.result import PlanSearchResult
-from solver.rebalance.search import construct, search
-from solver.rebalance.tiers.objective import PlanObjective
-from solver.runtime.options import Options, Progress
-from solver.runtime.progress_trace import ProgressReporter
-from solver.runtime.run_context import RunContext
+from kubestow.models.documents.rebalance_plan import Limits
+from kubestow.models.snapshot.snapshot import from_objects
+from kubestow.solver.rebalance import search as searching
+from kubestow.solver.rebalance.problem.options import PlanOptions
+from kubestow.solver.rebalance.problem.problem import RebalanceProblem, Step, read_problem
+from kubestow.solver.rebalance.result import PlanSearchResult
+from kubestow.solver.rebalance.search import construct, search
+from kubestow.solver.rebalance.tiers.objective import PlanObjective
+from kubestow.solver.runtime.options import Options, Progress
+from kubestow.solver.runtime.progress_trace import ProgressReporter
+from kubestow.solver.runtime.run_context import RunContext
 from tests.objects import node, pod
 from tests.plans import tiny
 from tests.solver.rebalance.goals.test_improve import SOFT, preferring
@@ -144,7 +144,7 @@ def test_what_is_proved_at_once_needs_no_other_engine() -> None:
 )
 def test_the_size_decides_which_engine_auto_takes(monkeypatch: pytest.MonkeyPatch, engine: str, limit: int, used: str) -> None:
     monkeypatch.setattr(searching, "EXACT_LIMIT", limit)
-    monkeypatch.setattr("solver.rebalance.lns.PATIENCE", 5)
+    monkeypatch.setattr("kubestow.solver.rebalance.lns.PATIENCE", 5)
     found, _ = _search(_thirds(), ["consolidate"], engine=engine, time_limit=2.0)
     assert found.engine == used
     assert [note for note in found.notes if "auto chose lns" in note] == (
@@ -164,7 +164,7 @@ def test_the_exact_engine_is_never_worse_than_the_start_and_proves_it() -> None:
 
 @pytest.mark.full
 def test_preferences_are_searched_after_what_comes_before_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("solver.rebalance.lns.PATIENCE", 5)
+    monkeypatch.setattr("kubestow.solver.rebalance.lns.PATIENCE", 5)
     for goals in (["improve"], ["consolidate", "improve"]):
         built, _ = _search(_puzzle(), goals, engine="greedy")
         found, tell = _search(_puzzle(), goals, engine="lns", time_limit=1.0)

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from models.documents.rebalance_plan import Limits, Obstacle
-from models.snapshot.snapshot import from_objects
-from solver.rebalance.problem.options import PlanOptions
-from solver.rebalance.problem.problem import Step, read_problem
-from solver.rebalance.result import PlanSearchResult
-from solver.rebalance.tiers.objective import PlanObjective
-from solver.rebalance.unmet_goals import LISTED, obstacles
+from kubestow.models.documents.rebalance_plan import Limits, Obstacle
+from kubestow.models.snapshot.snapshot import from_objects
+from kubestow.solver.rebalance.problem.options import PlanOptions
+from kubestow.solver.rebalance.problem.problem import Step, read_problem
+from kubestow.solver.rebalance.result import PlanSearchResult
+from kubestow.solver.rebalance.tiers.objective import PlanObjective
+from kubestow.solver.rebalance.unmet_goals import LISTED, obstacles
 from tests.objects import node, pod
 from tests.solver.rebalance.problem.test_problem import apart, budget, class_of, gang, near, running
 

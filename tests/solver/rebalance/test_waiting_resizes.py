@@ -6,17 +6,17 @@ from typing import Any
 
 import numpy as np
 
-from models.documents.rebalance_plan import RebalancePlan
-from models.snapshot.snapshot import from_objects
-from solver.bind_order.gang_units import Binder
-from solver.rebalance.problem.options import PlanOptions
-from solver.rebalance.problem.problem import Step
-from solver.rebalance.problem.state import PlanState
-from solver.rebalance.rebalance import rebalance
-from solver.rebalance.sequencing.sequence import order
-from solver.rebalance.waves.schedule import waves
-from solver.runtime.options import Options
-from solver.runtime.run_context import RunContext
+from kubestow.models.documents.rebalance_plan import RebalancePlan
+from kubestow.models.snapshot.snapshot import from_objects
+from kubestow.solver.bind_order.gang_units import Binder
+from kubestow.solver.rebalance.problem.options import PlanOptions
+from kubestow.solver.rebalance.problem.problem import Step
+from kubestow.solver.rebalance.problem.state import PlanState
+from kubestow.solver.rebalance.rebalance import rebalance
+from kubestow.solver.rebalance.sequencing.sequence import order
+from kubestow.solver.rebalance.waves.schedule import waves
+from kubestow.solver.runtime.options import Options
+from kubestow.solver.runtime.run_context import RunContext
 from tests.objects import node, pod
 from tests.solver.rebalance.problem.test_problem import case_of, class_of, gang, near, running
 

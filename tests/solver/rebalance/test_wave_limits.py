@@ -10,14 +10,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from checker.plan.plan import verify_plan
-from models.documents.rebalance_plan import Limits, RebalancePlan
-from models.snapshot.snapshot import from_objects
-from solver.rebalance.problem.options import PlanOptions
-from solver.rebalance.problem.problem import Step
-from solver.rebalance.rebalance import rebalance
-from solver.rebalance.tiers.objective import PlanObjective
-from solver.runtime.options import Engine, Options
+from kubestow.checker.plan.plan import verify_plan
+from kubestow.models.documents.rebalance_plan import Limits, RebalancePlan
+from kubestow.models.snapshot.snapshot import from_objects
+from kubestow.solver.rebalance.problem.options import PlanOptions
+from kubestow.solver.rebalance.problem.problem import Step
+from kubestow.solver.rebalance.rebalance import rebalance
+from kubestow.solver.rebalance.tiers.objective import PlanObjective
+from kubestow.solver.runtime.options import Engine, Options
 from tests.objects import node, pod
 from tests.plans import tiny
 from tests.plans.brute import Best, TooLarge

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from checker.placement import Judge
-from models.kube import objects as kube_objects
-from models.snapshot.snapshot import Snapshot, from_objects
-from models.workloads.rollout_input import read
+from kubestow.checker.placement import Judge
+from kubestow.models.kube import objects as kube_objects
+from kubestow.models.snapshot.snapshot import Snapshot, from_objects
+from kubestow.models.workloads.rollout_input import read
 from tests.objects import Object, node, pod
 
 HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"

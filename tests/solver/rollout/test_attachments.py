@@ -9,11 +9,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from checker.rollout import verify_rollout
-from models.documents.placement import Rollout
-from models.snapshot.snapshot import Snapshot, from_objects
-from solver.rollout.simulate import roll_out
-from solver.runtime.options import Options
+from kubestow.checker.rollout import verify_rollout
+from kubestow.models.documents.placement import Rollout
+from kubestow.models.snapshot.snapshot import Snapshot, from_objects
+from kubestow.solver.rollout.simulate import roll_out
+from kubestow.solver.runtime.options import Options
 from tests.objects import Object, node, pod
 from tests.solver.rollout.rollouts import Brute, _Now, _runs, deployment, old, replica_set, rolling
 

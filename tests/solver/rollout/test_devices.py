@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from models.snapshot.snapshot import from_objects
-from solver.rollout.simulate import roll_out
-from solver.runtime.options import Options
+from kubestow.models.snapshot.snapshot import from_objects
+from kubestow.solver.rollout.simulate import roll_out
+from kubestow.solver.runtime.options import Options
 from tests.objects import Object, node, pod
 from tests.solver.devices.test_shortage import device, device_class, gpus, published
 

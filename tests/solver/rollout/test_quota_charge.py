@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from checker.rollout import verify_rollout
-from models.documents.placement import Placement
-from models.documents.policy import Policy
-from models.kube import quantity
-from models.kube.objects import Pod
-from models.snapshot.snapshot import Snapshot, from_objects
-from solver.rollout.simulate import CHARGED, roll_out
-from solver.runtime.options import Options
+from kubestow.checker.rollout import verify_rollout
+from kubestow.models.documents.placement import Placement
+from kubestow.models.documents.policy import Policy
+from kubestow.models.kube import quantity
+from kubestow.models.kube.objects import Pod
+from kubestow.models.snapshot.snapshot import Snapshot, from_objects
+from kubestow.solver.rollout.simulate import CHARGED, roll_out
+from kubestow.solver.runtime.options import Options
 from tests.models.cluster.test_admission import quota
 from tests.objects import Object, node, pod
 from tests.solver.rollout.rollouts import HOST, ZONE, Brute, _Now, deployment, old, replica_set, rolling

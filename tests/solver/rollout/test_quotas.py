@@ -9,11 +9,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from checker.rollout import verify_rollout
-from models.documents.placement import Placement, Remedy
-from models.snapshot.snapshot import Snapshot, from_objects
-from solver.rollout.simulate import OVERTAKEN, roll_out
-from solver.runtime.options import Options
+from kubestow.checker.rollout import verify_rollout
+from kubestow.models.documents.placement import Placement, Remedy
+from kubestow.models.snapshot.snapshot import Snapshot, from_objects
+from kubestow.solver.rollout.simulate import OVERTAKEN, roll_out
+from kubestow.solver.runtime.options import Options
 from tests.models.cluster.test_admission import limits, quota
 from tests.objects import Object, node, pod
 from tests.solver.rollout.interleavings import Case, World, case
@@ -249,7 +249,7 @@ def compared(seeds: range, *, scaled: bool = False) -> dict[tuple[bool, bool], i
 
 @pytest.fixture
 def unaided(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("solver.rollout.simulate.RolloutRemedies.find", lambda self: [])
+    monkeypatch.setattr("kubestow.solver.rollout.simulate.RolloutRemedies.find", lambda self: [])
 
 
 @pytest.mark.usefixtures("unaided")

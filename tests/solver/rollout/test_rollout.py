@@ -9,23 +9,23 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from checker.rollout import verify_rollout
-from models.documents import placement as doc
-from models.documents.placement import Edits, Placement, Remedy
-from models.edits.edits import apply
-from models.kube import objects as kube_objects
-from models.kube import workload_objects
-from models.snapshot.snapshot import InputError, Snapshot, from_objects, load
-from models.workloads.rollout_input import read
-from report.terminal.canvas import Surface, render
-from report.terminal.rollout import rollout as drawn
-from solver.rollout.exhaustive import alike
-from solver.rollout.remedies import least
-from solver.rollout.search import RolloutSearch
-from solver.rollout.simulate import problem_of, roll_out
-from solver.rollout.state import compiled
-from solver.runtime.options import Options, Progress
-from solver.runtime.run_context import RunContext
+from kubestow.checker.rollout import verify_rollout
+from kubestow.models.documents import placement as doc
+from kubestow.models.documents.placement import Edits, Placement, Remedy
+from kubestow.models.edits.edits import apply
+from kubestow.models.kube import objects as kube_objects
+from kubestow.models.kube import workload_objects
+from kubestow.models.snapshot.snapshot import InputError, Snapshot, from_objects, load
+from kubestow.models.workloads.rollout_input import read
+from kubestow.report.terminal.canvas import Surface, render
+from kubestow.report.terminal.rollout import rollout as drawn
+from kubestow.solver.rollout.exhaustive import alike
+from kubestow.solver.rollout.remedies import least
+from kubestow.solver.rollout.search import RolloutSearch
+from kubestow.solver.rollout.simulate import problem_of, roll_out
+from kubestow.solver.rollout.state import compiled
+from kubestow.solver.runtime.options import Options, Progress
+from kubestow.solver.runtime.run_context import RunContext
 from tests.objects import Object, node, pod
 from tests.solver.rollout.rollouts import APP, HOST, ZONE, Brute, apart, deployment, even, old, replica_set, rolling, tiny
 from tests.tiers import sampled
@@ -358,7 +358,7 @@ def test_least(low: int, high: int, first: int, expected: int | None) -> None:
 
 @pytest.mark.parametrize("block", sampled(range(10), every=5))
 def test_a_rollout_completes_iff_brute_force_completes_it(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("solver.rollout.simulate.RolloutRemedies.find", lambda self: [])  # judged below
+    monkeypatch.setattr("kubestow.solver.rollout.simulate.RolloutRemedies.find", lambda self: [])  # judged below
     for number in range(block * 30, block * 30 + 30):
         snapshot = tiny(number)
         found = roll_out(snapshot, "web", None, QUICK).rollout

@@ -9,23 +9,23 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from checker.placement import verify
-from models.cluster.cluster import Cluster, Ints
-from models.cluster.compile import compile_cluster
-from models.documents.placement import Assignment, Placement, SnapshotRef, TierResult, Unplaced
-from models.kube.objects import pod_key
-from models.kube.selectors import Bools
-from models.snapshot import snapshot as snapshots
-from models.snapshot.scope import select
-from models.snapshot.snapshot import Snapshot
-from solver import rules
-from solver.bind_order.order import Sequence_, find_order
-from solver.construction.greedy import construct
-from solver.devices.result import devices
-from solver.rules.base import Rule
-from solver.rules.dynamic_resources import DynamicResources
-from solver.rules.eligibility import possible
-from solver.rules.placement_model import build_model
+from kubestow.checker.placement import verify
+from kubestow.models.cluster.cluster import Cluster, Ints
+from kubestow.models.cluster.compile import compile_cluster
+from kubestow.models.documents.placement import Assignment, Placement, SnapshotRef, TierResult, Unplaced
+from kubestow.models.kube.objects import pod_key
+from kubestow.models.kube.selectors import Bools
+from kubestow.models.snapshot import snapshot as snapshots
+from kubestow.models.snapshot.scope import select
+from kubestow.models.snapshot.snapshot import Snapshot
+from kubestow.solver import rules
+from kubestow.solver.bind_order.order import Sequence_, find_order
+from kubestow.solver.construction.greedy import construct
+from kubestow.solver.devices.result import devices
+from kubestow.solver.rules.base import Rule
+from kubestow.solver.rules.dynamic_resources import DynamicResources
+from kubestow.solver.rules.eligibility import possible
+from kubestow.solver.rules.placement_model import build_model
 from tests import tiny
 
 State = tuple[int, ...]

@@ -9,16 +9,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.cluster.cluster import Cluster
-from models.cluster.compile import compile_cluster
-from models.snapshot.scope import select
-from models.snapshot.snapshot import from_objects
-from solver import rules
-from solver.objective.incremental_score import SoftState
-from solver.objective.preferences import Objective
-from solver.rules.batch_quota import FREE, BatchQuota, pour, ranks, single
-from solver.rules.inter_pod_affinity import InterPodAffinity
-from solver.rules.pod_topology_spread import PodTopologySpread
+from kubestow.models.cluster.cluster import Cluster
+from kubestow.models.cluster.compile import compile_cluster
+from kubestow.models.snapshot.scope import select
+from kubestow.models.snapshot.snapshot import from_objects
+from kubestow.solver import rules
+from kubestow.solver.objective.incremental_score import SoftState
+from kubestow.solver.objective.preferences import Objective
+from kubestow.solver.rules.batch_quota import FREE, BatchQuota, pour, ranks, single
+from kubestow.solver.rules.inter_pod_affinity import InterPodAffinity
+from kubestow.solver.rules.pod_topology_spread import PodTopologySpread
 from tests.objects import Object, node, pod
 from tests.solver.bounds.test_coarse_model import near, terms
 from tests.solver.bounds.test_shared_room import wish, wishing

@@ -8,16 +8,16 @@ from typing import Any, Final
 import msgspec
 import pytest
 
-from checker.placement import rejecting_rules, verify
-from checker.rules import migration
-from models.cluster.storage import migrated_volumes
-from models.kube.feature_gates import FeatureGates
-from models.kube.objects import NodeSelector
-from models.kube.storage_objects import PersistentVolume
-from models.snapshot.snapshot import Snapshot, from_objects
-from solver.explain.per_node import explain
-from solver.runtime.options import Options
-from solver.solve import place
+from kubestow.checker.placement import rejecting_rules, verify
+from kubestow.checker.rules import migration
+from kubestow.models.cluster.storage import migrated_volumes
+from kubestow.models.kube.feature_gates import FeatureGates
+from kubestow.models.kube.objects import NodeSelector
+from kubestow.models.kube.storage_objects import PersistentVolume
+from kubestow.models.snapshot.snapshot import Snapshot, from_objects
+from kubestow.solver.explain.per_node import explain
+from kubestow.solver.runtime.options import Options
+from kubestow.solver.solve import place
 from tests.objects import node, pod
 from tests.tiers import sampled
 

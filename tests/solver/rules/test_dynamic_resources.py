@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from models.cluster.cluster import Cluster
-from models.cluster.compile import compile_cluster
-from models.kube.objects import pod_key
-from models.snapshot.scope import select
-from solver.explain.per_node import explain
-from solver.rules.base import PLENTY
-from solver.rules.dynamic_resources import DynamicResources
+from kubestow.models.cluster.cluster import Cluster
+from kubestow.models.cluster.compile import compile_cluster
+from kubestow.models.kube.objects import pod_key
+from kubestow.models.snapshot.scope import select
+from kubestow.solver.explain.per_node import explain
+from kubestow.solver.rules.base import PLENTY
+from kubestow.solver.rules.dynamic_resources import DynamicResources
 from tests.devices import asks, claim, compiled, device, device_class, devices, either, exactly, got, published, snapshot, using
 from tests.objects import Object, node
 
@@ -237,5 +237,5 @@ def test_without_a_library_nothing_is_said(monkeypatch: pytest.MonkeyPatch) -> N
     selected = device_class("gpu", 'device.driver == "other"')
     objects = [*TWO[:-1], selected, *own(1)]
     assert verdicts(*objects) == {"a": ["DynamicResources"], "b": ["DynamicResources"]}
-    monkeypatch.setattr("models.cel.selectors.available", lambda: False)
+    monkeypatch.setattr("kubestow.models.cel.selectors.available", lambda: False)
     assert verdicts(*objects) == {"a": [], "b": []}

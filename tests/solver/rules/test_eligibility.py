@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from models.cluster.cluster import Cluster, Ints
-from models.cluster.compile import compile_cluster
-from models.snapshot.scope import select
-from models.snapshot.snapshot import from_objects
-from solver import rules
-from solver.objective.preferences import USABLE, Objective
-from solver.rules.base import Rule, StaticRule, kinds
-from solver.rules.eligibility import alone
+from kubestow.models.cluster.cluster import Cluster, Ints
+from kubestow.models.cluster.compile import compile_cluster
+from kubestow.models.snapshot.scope import select
+from kubestow.models.snapshot.snapshot import from_objects
+from kubestow.solver import rules
+from kubestow.solver.objective.preferences import USABLE, Objective
+from kubestow.solver.rules.base import Rule, StaticRule, kinds
+from kubestow.solver.rules.eligibility import alone
 from tests import numa_clusters, tiny, tiny_soft
 
 SEEDS = range(12)

@@ -11,23 +11,23 @@ from functools import cached_property
 import numpy as np
 import pytest
 
-from checker.placement import Judge, verify
-from models.cluster.cluster import Cluster
-from models.cluster.compile import compile_cluster
-from models.documents.placement import Assignment, GangResult, Placement, SnapshotRef, TierResult, Unplaced
-from models.documents.policy import Multipliers, Policy
-from models.kube.objects import Pod, pod_key
-from models.snapshot import snapshot as snapshots
-from models.snapshot.scope import select
-from models.snapshot.snapshot import Snapshot
-from solver import rules
-from solver.bind_order.gang_units import bundle
-from solver.bind_order.order import find_order
-from solver.construction.greedy import construct
-from solver.rules.eligibility import possible
-from solver.rules.placement_model import build_model
-from solver.runtime.options import Engine, Options
-from solver.solve import place
+from kubestow.checker.placement import Judge, verify
+from kubestow.models.cluster.cluster import Cluster
+from kubestow.models.cluster.compile import compile_cluster
+from kubestow.models.documents.placement import Assignment, GangResult, Placement, SnapshotRef, TierResult, Unplaced
+from kubestow.models.documents.policy import Multipliers, Policy
+from kubestow.models.kube.objects import Pod, pod_key
+from kubestow.models.snapshot import snapshot as snapshots
+from kubestow.models.snapshot.scope import select
+from kubestow.models.snapshot.snapshot import Snapshot
+from kubestow.solver import rules
+from kubestow.solver.bind_order.gang_units import bundle
+from kubestow.solver.bind_order.order import find_order
+from kubestow.solver.construction.greedy import construct
+from kubestow.solver.rules.eligibility import possible
+from kubestow.solver.rules.placement_model import build_model
+from kubestow.solver.runtime.options import Engine, Options
+from kubestow.solver.solve import place
 from tests import tiny
 from tests.solver.rules.test_agreement import assignments, matrix
 

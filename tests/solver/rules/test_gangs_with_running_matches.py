@@ -12,10 +12,10 @@ from functools import lru_cache
 
 import pytest
 
-from models.documents.policy import Multipliers, Policy
-from models.snapshot import snapshot as snapshots
-from solver.runtime.options import Options
-from solver.solve import place
+from kubestow.models.documents.policy import Multipliers, Policy
+from kubestow.models.snapshot import snapshot as snapshots
+from kubestow.solver.runtime.options import Options
+from kubestow.solver.solve import place
 from tests.objects import node, pod
 from tests.tiny import HOST, RACK, ZONE, Object
 

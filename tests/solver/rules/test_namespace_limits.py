@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from checker.placement import verify
-from models.cluster.rollout_admission import with_quotas
-from models.documents.placement import Assignment, Placement
-from models.snapshot.snapshot import Snapshot, load
-from models.workloads.expand import expand
-from solver.runtime.options import Engine, Options
-from solver.solve import place
+from kubestow.checker.placement import verify
+from kubestow.models.cluster.rollout_admission import with_quotas
+from kubestow.models.documents.placement import Assignment, Placement
+from kubestow.models.snapshot.snapshot import Snapshot, load
+from kubestow.models.workloads.expand import expand
+from kubestow.solver.runtime.options import Engine, Options
+from kubestow.solver.solve import place
 
 RULES = Path(__file__).resolve().parents[3] / "instances/rules"
 

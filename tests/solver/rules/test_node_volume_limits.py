@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from checker.placement import rejecting_rules, verify
-from models.kube.feature_gates import FeatureGates
-from models.snapshot.snapshot import Snapshot, from_objects
-from solver.explain.conflict.minimal_conflict import minimal_cause
-from solver.explain.conflict.placement_question import PlacementQuestion
-from solver.explain.per_node import explain
-from solver.runtime.options import Options
-from solver.solve import place
+from kubestow.checker.placement import rejecting_rules, verify
+from kubestow.models.kube.feature_gates import FeatureGates
+from kubestow.models.snapshot.snapshot import Snapshot, from_objects
+from kubestow.solver.explain.conflict.minimal_conflict import minimal_cause
+from kubestow.solver.explain.conflict.placement_question import PlacementQuestion
+from kubestow.solver.explain.per_node import explain
+from kubestow.solver.runtime.options import Options
+from kubestow.solver.solve import place
 from tests.objects import node, pod
 from tests.solver.explain.questions import within
 

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from checker.placement import verify
-from models.cluster.compile import compile_cluster
-from models.snapshot.scope import select
-from models.snapshot.snapshot import from_objects
-from solver.runtime.options import Engine, Options
-from solver.solve import place
+from kubestow.checker.placement import verify
+from kubestow.models.cluster.compile import compile_cluster
+from kubestow.models.snapshot.scope import select
+from kubestow.models.snapshot.snapshot import from_objects
+from kubestow.solver.runtime.options import Engine, Options
+from kubestow.solver.solve import place
 from tests.solver.rules.test_agreement import agree
 from tests.solver.rules.volume_binder import Claim, Tiny, Volume, tiny
 

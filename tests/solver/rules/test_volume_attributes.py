@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from checker.placement import verify
-from models.snapshot.snapshot import Snapshot, from_objects
-from solver.runtime.options import Options
-from solver.solve import place
+from kubestow.checker.placement import verify
+from kubestow.models.snapshot.snapshot import Snapshot, from_objects
+from kubestow.solver.runtime.options import Options
+from kubestow.solver.solve import place
 from tests.objects import Object, node, pod
 
 

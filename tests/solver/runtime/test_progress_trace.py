@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from models.documents.placement import TierResult
-from models.snapshot.snapshot import from_objects
-from solver.runtime.options import Options
-from solver.runtime.progress_trace import Trace
-from solver.solve import place
+from kubestow.models.documents.placement import TierResult
+from kubestow.models.snapshot.snapshot import from_objects
+from kubestow.solver.runtime.options import Options
+from kubestow.solver.runtime.progress_trace import Trace
+from kubestow.solver.solve import place
 from tests.objects import node, pod
 
 

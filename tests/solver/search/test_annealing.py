@@ -7,16 +7,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from models.cluster.cluster import Cluster
-from models.cluster.compile import compile_cluster
-from models.snapshot.scope import select
-from models.snapshot.snapshot import from_objects
-from solver import rules
-from solver.construction.greedy import construct
-from solver.objective.preferences import Objective
-from solver.rules.eligibility import possible
-from solver.search.annealing import anneal
-from solver.search.local_search import LocalSearch
+from kubestow.models.cluster.cluster import Cluster
+from kubestow.models.cluster.compile import compile_cluster
+from kubestow.models.snapshot.scope import select
+from kubestow.models.snapshot.snapshot import from_objects
+from kubestow.solver import rules
+from kubestow.solver.construction.greedy import construct
+from kubestow.solver.objective.preferences import Objective
+from kubestow.solver.rules.eligibility import possible
+from kubestow.solver.search.annealing import anneal
+from kubestow.solver.search.local_search import LocalSearch
 from tests.objects import Object, node, pod
 
 ZONE = "zone"

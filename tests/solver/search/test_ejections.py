@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from solver import rules
-from solver.bind_order.order import find_order
-from solver.rules.node_resources_fit import NodeResourcesFit
-from solver.search.local_search import LocalSearch
+from kubestow.solver import rules
+from kubestow.solver.bind_order.order import find_order
+from kubestow.solver.rules.node_resources_fit import NodeResourcesFit
+from kubestow.solver.search.local_search import LocalSearch
 from tests.objects import Object, node, pod
 from tests.solver.search.test_unit_moves import ZONE, annealed, likes_zone, near, searching, value
 

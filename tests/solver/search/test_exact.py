@@ -9,20 +9,20 @@ import numpy as np
 import pytest
 from ortools.sat.python import cp_model
 
-from checker.placement import verify
-from models.cluster.cluster import Cluster
-from models.cluster.compile import compile_cluster
-from models.snapshot import snapshot as snapshots
-from models.snapshot.scope import select
-from report.documents.results import encode, result_document
-from solver import rules
-from solver.construction.greedy import construct
-from solver.rules.eligibility import possible
-from solver.rules.placement_model import build_model
-from solver.runtime.options import Options
-from solver.runtime.run_context import RunContext
-from solver.search.exact import Exact
-from solver.solve import place
+from kubestow.checker.placement import verify
+from kubestow.models.cluster.cluster import Cluster
+from kubestow.models.cluster.compile import compile_cluster
+from kubestow.models.snapshot import snapshot as snapshots
+from kubestow.models.snapshot.scope import select
+from kubestow.report.documents.results import encode, result_document
+from kubestow.solver import rules
+from kubestow.solver.construction.greedy import construct
+from kubestow.solver.rules.eligibility import possible
+from kubestow.solver.rules.placement_model import build_model
+from kubestow.solver.runtime.options import Options
+from kubestow.solver.runtime.run_context import RunContext
+from kubestow.solver.search.exact import Exact
+from kubestow.solver.solve import place
 from tests import tiny
 from tests.objects import node, pod
 from tests.solver.rules.test_agreement import accepted, assignments, orders, reachable

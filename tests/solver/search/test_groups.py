@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import numpy as np
 
-from models.cluster.cluster import Ints
-from models.cluster.compile import compile_cluster
-from models.snapshot.scope import select
-from models.snapshot.snapshot import from_objects
-from solver import rules
-from solver.bounds.component import Component
-from solver.bounds.component_bounds import Components
-from solver.cpsat.run import CpSat
-from solver.objective.container_affinity import Zones
-from solver.objective.preferences import Objective
-from solver.rules.eligibility import possible
-from solver.runtime.options import Options
-from solver.runtime.run_context import RunContext
-from solver.search.clock import SearchClock
-from solver.search.groups import Groups
-from solver.search.local_search import LocalSearch
-from solver.search.outcome import SoftOutcome
+from kubestow.models.cluster.cluster import Ints
+from kubestow.models.cluster.compile import compile_cluster
+from kubestow.models.snapshot.scope import select
+from kubestow.models.snapshot.snapshot import from_objects
+from kubestow.solver import rules
+from kubestow.solver.bounds.component import Component
+from kubestow.solver.bounds.component_bounds import Components
+from kubestow.solver.cpsat.run import CpSat
+from kubestow.solver.objective.container_affinity import Zones
+from kubestow.solver.objective.preferences import Objective
+from kubestow.solver.rules.eligibility import possible
+from kubestow.solver.runtime.options import Options
+from kubestow.solver.runtime.run_context import RunContext
+from kubestow.solver.search.clock import SearchClock
+from kubestow.solver.search.groups import Groups
+from kubestow.solver.search.local_search import LocalSearch
+from kubestow.solver.search.outcome import SoftOutcome
 from tests.objects import Object, node, pod
 
 

@@ -9,26 +9,26 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pytest
 
-from models.cluster.cluster import Cluster, Ints
-from models.cluster.compile import compile_cluster
-from models.snapshot.scope import select
-from models.snapshot.snapshot import from_objects
-from solver import rules
-from solver.bind_order.order import Sequence_, find_order
-from solver.construction.greedy import construct
-from solver.cpsat.model import PlacementModel
-from solver.cpsat.run import CpSat
-from solver.objective import encoding as objective_encoding
-from solver.objective.preferences import Objective
-from solver.rules.eligibility import fits, possible
-from solver.rules.placement_model import build_model
-from solver.runtime.deadline import Deadline
-from solver.runtime.options import Options
-from solver.runtime.run_context import RunContext
-from solver.search.annealing import COLD, HOT, anneal
-from solver.search.lns import Lns
-from solver.search.local_search import LocalSearch
-from solver.search.neighbourhoods import Neighbourhood
+from kubestow.models.cluster.cluster import Cluster, Ints
+from kubestow.models.cluster.compile import compile_cluster
+from kubestow.models.snapshot.scope import select
+from kubestow.models.snapshot.snapshot import from_objects
+from kubestow.solver import rules
+from kubestow.solver.bind_order.order import Sequence_, find_order
+from kubestow.solver.construction.greedy import construct
+from kubestow.solver.cpsat.model import PlacementModel
+from kubestow.solver.cpsat.run import CpSat
+from kubestow.solver.objective import encoding as objective_encoding
+from kubestow.solver.objective.preferences import Objective
+from kubestow.solver.rules.eligibility import fits, possible
+from kubestow.solver.rules.placement_model import build_model
+from kubestow.solver.runtime.deadline import Deadline
+from kubestow.solver.runtime.options import Options
+from kubestow.solver.runtime.run_context import RunContext
+from kubestow.solver.search.annealing import COLD, HOT, anneal
+from kubestow.solver.search.lns import Lns
+from kubestow.solver.search.local_search import LocalSearch
+from kubestow.solver.search.neighbourhoods import Neighbourhood
 from tests import tiny, tiny_soft
 from tests.objects import Object, node, pod
 from tests.tiers import sampled
@@ -173,7 +173,7 @@ def compare(cluster: Cluster, seed: int, where: str) -> tuple[int, int, int]:
 
 def _shared_tally(cluster: Cluster) -> bool:
     """Whether two constraints count the same pods over the same domains but differ in maxSkew or minDomains: pods that stay then hold the
-    sharper one as well (:meth:`solver.rules.pod_topology_spread.PodTopologySpread.breaks`)."""
+    sharper one as well (:meth:`kubestow.solver.rules.pod_topology_spread.PodTopologySpread.breaks`)."""
     seen: dict[tuple[int | None, str, int], set[tuple[int, int]]] = {}
     for cls in cluster.classes:
         for s in cls.spread:

@@ -6,25 +6,25 @@ from typing import Any
 
 import pytest
 
-from checker.placement import check, verify
-from models.cluster.cluster import Ints
-from models.cluster.compile import compile_cluster
-from models.documents.placement import Placement
-from models.snapshot.scope import select
-from models.snapshot.snapshot import from_objects
-from solver import rules
-from solver.bind_order.order import Sequence_
-from solver.bounds.component_bounds import Components
-from solver.objective.assign_zones import value_of
-from solver.objective.container_affinity import Zones
-from solver.objective.preferences import Objective
-from solver.rules.eligibility import possible
-from solver.runtime.options import Options
-from solver.search import preference_search
-from solver.search.outcome import SoftOutcome
-from solver.search.parameters import PreferenceSearchParameters
-from solver.search.preference_search import PreferenceSearch
-from solver.solve import place
+from kubestow.checker.placement import check, verify
+from kubestow.models.cluster.cluster import Ints
+from kubestow.models.cluster.compile import compile_cluster
+from kubestow.models.documents.placement import Placement
+from kubestow.models.snapshot.scope import select
+from kubestow.models.snapshot.snapshot import from_objects
+from kubestow.solver import rules
+from kubestow.solver.bind_order.order import Sequence_
+from kubestow.solver.bounds.component_bounds import Components
+from kubestow.solver.objective.assign_zones import value_of
+from kubestow.solver.objective.container_affinity import Zones
+from kubestow.solver.objective.preferences import Objective
+from kubestow.solver.rules.eligibility import possible
+from kubestow.solver.runtime.options import Options
+from kubestow.solver.search import preference_search
+from kubestow.solver.search.outcome import SoftOutcome
+from kubestow.solver.search.parameters import PreferenceSearchParameters
+from kubestow.solver.search.preference_search import PreferenceSearch
+from kubestow.solver.solve import place
 from tests.objects import Object, node, pod
 
 ZONE = "zone"

@@ -11,27 +11,27 @@ from typing import Any
 import numpy as np
 import pytest
 
-from models.cluster.compile import compile_cluster
-from models.documents.placement import Placement, TierResult
-from models.snapshot.scope import select
-from models.snapshot.snapshot import Snapshot, from_objects
-from solver import rules
-from solver.bounds.component import Component
-from solver.executors.second_process import Channel, SecondProcess
-from solver.objective.assign_zones import value_of
-from solver.objective.container_affinity import Zones
-from solver.objective.preferences import Objective
-from solver.rules.eligibility import possible
-from solver.runtime.options import Options
-from solver.runtime.run_context import RunContext
-from solver.search import preference_search, second_search
-from solver.search.exchange import GroupFound, PlacementFound
-from solver.search.groups import Groups
-from solver.search.outcome import SoftOutcome, Start
-from solver.search.parameters import PreferenceSearchParameters
-from solver.search.preference_search import PreferenceSearch
-from solver.search.second_search import SecondSearch, SecondSearchParameters
-from solver.solve import place
+from kubestow.models.cluster.compile import compile_cluster
+from kubestow.models.documents.placement import Placement, TierResult
+from kubestow.models.snapshot.scope import select
+from kubestow.models.snapshot.snapshot import Snapshot, from_objects
+from kubestow.solver import rules
+from kubestow.solver.bounds.component import Component
+from kubestow.solver.executors.second_process import Channel, SecondProcess
+from kubestow.solver.objective.assign_zones import value_of
+from kubestow.solver.objective.container_affinity import Zones
+from kubestow.solver.objective.preferences import Objective
+from kubestow.solver.rules.eligibility import possible
+from kubestow.solver.runtime.options import Options
+from kubestow.solver.runtime.run_context import RunContext
+from kubestow.solver.search import preference_search, second_search
+from kubestow.solver.search.exchange import GroupFound, PlacementFound
+from kubestow.solver.search.groups import Groups
+from kubestow.solver.search.outcome import SoftOutcome, Start
+from kubestow.solver.search.parameters import PreferenceSearchParameters
+from kubestow.solver.search.preference_search import PreferenceSearch
+from kubestow.solver.search.second_search import SecondSearch, SecondSearchParameters
+from kubestow.solver.solve import place
 from tests.objects import Object, node, pod
 
 NOTE = "beside this one ended early"

@@ -5,17 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from models.cluster.compile import compile_cluster
-from models.snapshot.scope import select
-from models.snapshot.snapshot import from_objects
-from solver import rules
-from solver.bind_order.order import find_order
-from solver.construction.greedy import construct
-from solver.objective.preferences import Objective
-from solver.rules.eligibility import possible
-from solver.search import unit_moves
-from solver.search.annealing import anneal
-from solver.search.local_search import LocalSearch
+from kubestow.models.cluster.compile import compile_cluster
+from kubestow.models.snapshot.scope import select
+from kubestow.models.snapshot.snapshot import from_objects
+from kubestow.solver import rules
+from kubestow.solver.bind_order.order import find_order
+from kubestow.solver.construction.greedy import construct
+from kubestow.solver.objective.preferences import Objective
+from kubestow.solver.rules.eligibility import possible
+from kubestow.solver.search import unit_moves
+from kubestow.solver.search.annealing import anneal
+from kubestow.solver.search.local_search import LocalSearch
 from tests.objects import Object, node, pod
 
 ZONE = "zone"

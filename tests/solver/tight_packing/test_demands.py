@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from models.cluster.cluster import Cluster
-from models.cluster.compile import compile_cluster
-from models.snapshot import snapshot as snapshots
-from models.snapshot.scope import select
-from solver import rules
-from solver.rules.eligibility import possible
-from solver.tight_packing.demands import Demands, relaxed, untied
+from kubestow.models.cluster.cluster import Cluster
+from kubestow.models.cluster.compile import compile_cluster
+from kubestow.models.snapshot import snapshot as snapshots
+from kubestow.models.snapshot.scope import select
+from kubestow.solver import rules
+from kubestow.solver.rules.eligibility import possible
+from kubestow.solver.tight_packing.demands import Demands, relaxed, untied
 from tests.objects import Object, node, pod
 
 

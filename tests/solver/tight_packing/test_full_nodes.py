@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from solver.cpsat.run import CpSat
-from solver.tight_packing.demands import Demands
-from solver.tight_packing.full_nodes import FullNodes
+from kubestow.solver.cpsat.run import CpSat
+from kubestow.solver.tight_packing.demands import Demands
+from kubestow.solver.tight_packing.full_nodes import FullNodes
 from tests.solver.tight_packing.tiny_rooms import context, fits, most, problem, reachable
 from tests.tiers import sampled
 

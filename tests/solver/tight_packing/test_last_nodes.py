@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from solver.tight_packing import last_nodes
-from solver.tight_packing.last_nodes import LastNodes
+from kubestow.solver.tight_packing import last_nodes
+from kubestow.solver.tight_packing.last_nodes import LastNodes
 from tests.solver.tight_packing.tiny_rooms import fits, problem, reachable
 from tests.tiers import sampled
 

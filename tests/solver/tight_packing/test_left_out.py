@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from solver.cpsat.run import CpSat
-from solver.tight_packing.demands import Demands
-from solver.tight_packing.left_out import LeftOut
+from kubestow.solver.cpsat.run import CpSat
+from kubestow.solver.tight_packing.demands import Demands
+from kubestow.solver.tight_packing.left_out import LeftOut
 from tests.solver.tight_packing.tiny_rooms import context
 
 

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from solver.tight_packing.demands import Demands
-from solver.tight_packing.node_filling import NodeFilling
+from kubestow.solver.tight_packing.demands import Demands
+from kubestow.solver.tight_packing.node_filling import NodeFilling
 from tests.solver.tight_packing.tiny_rooms import fits, problem, reachable
 from tests.tiers import sampled
 

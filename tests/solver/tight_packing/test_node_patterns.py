@@ -7,8 +7,8 @@ import itertools
 import numpy as np
 import pytest
 
-from solver.tight_packing import node_patterns
-from solver.tight_packing.node_patterns import NodePatterns, NodeRoom, PatternParameters
+from kubestow.solver.tight_packing import node_patterns
+from kubestow.solver.tight_packing.node_patterns import NodePatterns, NodeRoom, PatternParameters
 
 
 def node(seed: int) -> NodeRoom:

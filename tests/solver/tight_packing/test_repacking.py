@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from solver.tight_packing.demands import Demands
-from solver.tight_packing.repacking import Repacking
+from kubestow.solver.tight_packing.demands import Demands
+from kubestow.solver.tight_packing.repacking import Repacking
 from tests.solver.tight_packing.tiny_rooms import fits, problem, reachable
 from tests.tiers import sampled
 

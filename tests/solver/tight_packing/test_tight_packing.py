@@ -5,16 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from models.cluster.compile import compile_cluster
-from models.documents.policy import Policy
-from models.snapshot import snapshot as snapshots
-from models.snapshot.scope import select
-from solver import rules
-from solver.bind_order.order import find_order
-from solver.rules.eligibility import fits, possible
-from solver.runtime.options import Options
-from solver.solve import place
-from solver.tight_packing.tight_packing import TightPacking
+from kubestow.models.cluster.compile import compile_cluster
+from kubestow.models.documents.policy import Policy
+from kubestow.models.snapshot import snapshot as snapshots
+from kubestow.models.snapshot.scope import select
+from kubestow.solver import rules
+from kubestow.solver.bind_order.order import find_order
+from kubestow.solver.rules.eligibility import fits, possible
+from kubestow.solver.runtime.options import Options
+from kubestow.solver.solve import place
+from kubestow.solver.tight_packing.tight_packing import TightPacking
 from tests import tiny
 from tests.benchmarks.bench_priority_matters import MEGABYTE, Setting, proved, snapshot
 from tests.objects import Object, node, pod

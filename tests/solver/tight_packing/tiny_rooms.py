@@ -7,10 +7,10 @@ import itertools
 
 import numpy as np
 
-from models.cluster.cluster import Ints
-from solver.runtime.options import Options
-from solver.runtime.run_context import RunContext
-from solver.tight_packing.demands import Demands
+from kubestow.models.cluster.cluster import Ints
+from kubestow.solver.runtime.options import Options
+from kubestow.solver.runtime.run_context import RunContext
+from kubestow.solver.tight_packing.demands import Demands
 
 
 def problem(seed: int, *, classes: int = 4, nodes: int = 3) -> Demands:

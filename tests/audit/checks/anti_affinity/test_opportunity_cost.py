@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from audit.run import AuditOptions, audit
-from audit.selection import Chosen
-from models.documents.findings.audit import Audit, ClosedCapacity
-from models.snapshot.snapshot import from_objects, load
+from kubestow.audit.run import AuditOptions, audit
+from kubestow.audit.selection import Chosen
+from kubestow.models.documents.findings.audit import Audit, ClosedCapacity
+from kubestow.models.snapshot.snapshot import from_objects, load
 from tests.objects import Object, node, pod
 
 INSTANCES = Path(__file__).resolve().parents[4] / "instances"

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from audit.catalogue import CODES
-from audit.checks.control_plane.check import check, describe
-from audit.view.view import ClusterView
-from models.snapshot.snapshot import load
+from kubestow.audit.catalogue import CODES
+from kubestow.audit.checks.control_plane.check import check, describe
+from kubestow.audit.view.view import ClusterView
+from kubestow.models.snapshot.snapshot import load
 from tests.audit.control_planes import (
     ALL,
     HOST_ID,

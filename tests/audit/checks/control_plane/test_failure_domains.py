@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from audit.checks.control_plane.failure_domains import grade, machines, spread, stages, survives
-from audit.checks.control_plane.members import Component, Members
-from models.documents.findings.audit import Stage
+from kubestow.audit.checks.control_plane.failure_domains import grade, machines, spread, stages, survives
+from kubestow.audit.checks.control_plane.members import Component, Members
+from kubestow.models.documents.findings.audit import Stage
 from tests.audit.control_planes import HOST_ID, HOSTNAME, REGION, ZONE
 
 counts = st.lists(st.integers(0, 4), max_size=6)

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from audit.checks.control_plane.check import check, requirements
-from audit.checks.control_plane.standard import sharing, splits
-from models.documents.findings.audit import RequirementStatus
+from kubestow.audit.checks.control_plane.check import check, requirements
+from kubestow.audit.checks.control_plane.standard import sharing, splits
+from kubestow.models.documents.findings.audit import RequirementStatus
 from tests.audit.control_planes import ALL, HOST_ID, REGION, ZONE, codes, found, look, member, plane, static
 from tests.objects import Object, node
 

@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
-from audit.checks import selectors, topology_spread
-from audit.checks.unsatisfiable import check
-from audit.view.view import ClusterView
-from models.cluster.cluster import Cluster
-from models.cluster.compile import compile_cluster
-from models.documents.findings.audit import Finding
-from models.kube.objects import pod_key
-from models.snapshot.scope import select
-from models.snapshot.snapshot import Snapshot, from_objects, load
+from kubestow.audit.checks import selectors, topology_spread
+from kubestow.audit.checks.unsatisfiable import check
+from kubestow.audit.view.view import ClusterView
+from kubestow.models.cluster.cluster import Cluster
+from kubestow.models.cluster.compile import compile_cluster
+from kubestow.models.documents.findings.audit import Finding
+from kubestow.models.kube.objects import pod_key
+from kubestow.models.snapshot.scope import select
+from kubestow.models.snapshot.snapshot import Snapshot, from_objects, load
 from tests import tiny
 from tests.objects import Object, node, pod
 from tests.solver.rules.test_agreement import reachable

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from audit.checks.unsatisfiable import mutual_affinity
-from audit.view.label_matches import LabelMatches
-from audit.view.view import ClusterView
-from models.documents.findings.audit import Finding
-from models.snapshot.snapshot import from_objects
+from kubestow.audit.checks.unsatisfiable import mutual_affinity
+from kubestow.audit.view.label_matches import LabelMatches
+from kubestow.audit.view.view import ClusterView
+from kubestow.models.documents.findings.audit import Finding
+from kubestow.models.snapshot.snapshot import from_objects
 from tests.audit.checks.unsatisfiable.test_check import affinity, deployment, together, zoned
 from tests.objects import Object, pod
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from audit.checks.violated import check
-from audit.view.view import ClusterView
-from models.documents.findings.audit import Finding
-from models.snapshot.snapshot import from_objects
+from kubestow.audit.checks.violated import check
+from kubestow.audit.view.view import ClusterView
+from kubestow.models.documents.findings.audit import Finding
+from kubestow.models.snapshot.snapshot import from_objects
 from tests.objects import Object, node, pod
 
 MOUNT: dict[str, Any] = {"volumes": [{"name": "d", "persistentVolumeClaim": {"claimName": "data"}}]}

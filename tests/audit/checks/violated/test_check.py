@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from audit.checks.violated import check, required_during_execution
-from audit.view.view import ClusterView
-from checker.plan.state import Board
-from models.documents.findings.audit import Finding
-from models.kube.objects import pod_key
-from models.snapshot.scope import is_mirror
-from models.snapshot.snapshot import from_objects
-from solver.rebalance.problem.execution_violators import Enforced
+from kubestow.audit.checks.violated import check, required_during_execution
+from kubestow.audit.view.view import ClusterView
+from kubestow.checker.plan.state import Board
+from kubestow.models.documents.findings.audit import Finding
+from kubestow.models.kube.objects import pod_key
+from kubestow.models.snapshot.scope import is_mirror
+from kubestow.models.snapshot.snapshot import from_objects
+from kubestow.solver.rebalance.problem.execution_violators import Enforced
 from tests import tiny
 from tests.checker.plan.plans import apart, plan, running, spread, together
 from tests.objects import node, pod

@@ -7,19 +7,19 @@ from typing import Any
 
 import pytest
 
-from audit.checks.violated import check, required_during_execution
-from audit.checks.violated.execution import grace_notes
-from audit.view.view import ClusterView
-from checker.plan.execution_violators import violators as checked
-from checker.plan.state import Board
-from models.documents.findings.audit import Finding
-from models.documents.rebalance_plan import Limits
-from models.execution.execution_grace import History
-from models.kube.objects import pod_key
-from models.snapshot.snapshot import from_objects
-from solver.rebalance.problem.execution_violators import violators
-from solver.rebalance.problem.options import PlanOptions
-from solver.rebalance.rebalance import rebalance
+from kubestow.audit.checks.violated import check, required_during_execution
+from kubestow.audit.checks.violated.execution import grace_notes
+from kubestow.audit.view.view import ClusterView
+from kubestow.checker.plan.execution_violators import violators as checked
+from kubestow.checker.plan.state import Board
+from kubestow.models.documents.findings.audit import Finding
+from kubestow.models.documents.rebalance_plan import Limits
+from kubestow.models.execution.execution_grace import History
+from kubestow.models.kube.objects import pod_key
+from kubestow.models.snapshot.snapshot import from_objects
+from kubestow.solver.rebalance.problem.execution_violators import violators
+from kubestow.solver.rebalance.problem.options import PlanOptions
+from kubestow.solver.rebalance.rebalance import rebalance
 from tests.checker.plan.plans import apart, running, together
 from tests.histories import snapshot as snapshot_of
 from tests.objects import node, pod

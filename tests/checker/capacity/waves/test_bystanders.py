@@ -6,13 +6,13 @@ import random
 
 import pytest
 
-from checker.capacity.waves.bystanders import Bystanders
-from checker.plan.rest import rest_faults
-from models.documents.placement import SnapshotRef
-from models.documents.rebalance_plan import Move
-from models.documents.upgrade import UpgradeWave
-from models.edits.upgrade import as_plan, stays
-from models.kube.objects import pod_key
+from kubestow.checker.capacity.waves.bystanders import Bystanders
+from kubestow.checker.plan.rest import rest_faults
+from kubestow.models.documents.placement import SnapshotRef
+from kubestow.models.documents.rebalance_plan import Move
+from kubestow.models.documents.upgrade import UpgradeWave
+from kubestow.models.edits.upgrade import as_plan, stays
+from kubestow.models.kube.objects import pod_key
 from tests import tiny
 from tests.checker.capacity.clusters import running
 from tests.tiers import sampled

@@ -6,15 +6,15 @@ import random
 
 import pytest
 
-from checker.capacity.waves.anew import Anew
-from checker.capacity.waves.passage import Passage
-from checker.violation import Violation
-from models.documents.placement import SnapshotRef
-from models.documents.rebalance_plan import Move
-from models.documents.upgrade import NewNode, Upgrade, UpgradeWave
-from models.edits.upgrade import new_name, stays
-from models.kube.objects import pod_key
-from models.snapshot.snapshot import Snapshot
+from kubestow.checker.capacity.waves.anew import Anew
+from kubestow.checker.capacity.waves.passage import Passage
+from kubestow.checker.violation import Violation
+from kubestow.models.documents.placement import SnapshotRef
+from kubestow.models.documents.rebalance_plan import Move
+from kubestow.models.documents.upgrade import NewNode, Upgrade, UpgradeWave
+from kubestow.models.edits.upgrade import new_name, stays
+from kubestow.models.kube.objects import pod_key
+from kubestow.models.snapshot.snapshot import Snapshot
 from tests import tiny
 from tests.checker.capacity.clusters import running
 from tests.tiers import sampled

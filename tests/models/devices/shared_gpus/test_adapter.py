@@ -7,9 +7,9 @@ from typing import Any, Literal
 import msgspec
 import pytest
 
-from models.devices.shared_gpus import adapter
-from models.kube.feature_gates import FeatureGates
-from models.snapshot.snapshot import Snapshot, from_objects
+from kubestow.models.devices.shared_gpus import adapter
+from kubestow.models.kube.feature_gates import FeatureGates
+from kubestow.models.snapshot.snapshot import Snapshot, from_objects
 from tests.objects import node
 
 Object = dict[str, Any]

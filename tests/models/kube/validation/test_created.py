@@ -12,11 +12,11 @@ from typing import Any, Final
 import pytest
 from click.testing import CliRunner
 
-import cli
-from models.kube.feature_gates import DEFAULT, FeatureGates, feature_gates
-from models.kube.validation import created
-from models.snapshot.snapshot import InputError, from_objects
-from report.documents import yaml_text
+from kubestow import cli
+from kubestow.models.kube.feature_gates import DEFAULT, FeatureGates, feature_gates
+from kubestow.models.kube.validation import created
+from kubestow.models.snapshot.snapshot import InputError, from_objects
+from kubestow.report.documents import yaml_text
 from tests.objects import Object, node
 
 _RECORDED: Final = json.loads(Path(__file__).with_name("api_server.json").read_text(encoding="utf-8"))

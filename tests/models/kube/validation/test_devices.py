@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from models.snapshot.snapshot import InputError, Snapshot, from_json, from_objects
+from kubestow.models.snapshot.snapshot import InputError, Snapshot, from_json, from_objects
 
 Object = dict[str, Any]
 

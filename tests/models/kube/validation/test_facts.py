@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.kube.feature_gates import feature_gates
-from models.snapshot.snapshot import InputError, from_objects
+from kubestow.models.kube.feature_gates import feature_gates
+from kubestow.models.snapshot.snapshot import InputError, from_objects
 from tests.models.kube.validation.facts import ALONE, CONTROLLERS, GROUPS, Fact, Object
 
 _GATES: Final = feature_gates("1.36", {})

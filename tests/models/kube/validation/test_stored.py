@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from checker.placement import verify
-from models.snapshot.snapshot import InputError, Snapshot, from_objects
-from solver.explain.per_node import explain
-from solver.runtime.options import Options
-from solver.solve import place
+from kubestow.checker.placement import verify
+from kubestow.models.snapshot.snapshot import InputError, Snapshot, from_objects
+from kubestow.solver.explain.per_node import explain
+from kubestow.solver.runtime.options import Options
+from kubestow.solver.solve import place
 from tests.objects import node, pod
 
 Object = dict[str, Any]

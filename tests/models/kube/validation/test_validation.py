@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from models.kube.feature_gates import FeatureGates
-from models.kube.quantity import INT64_MAX
-from models.snapshot.snapshot import InputError, from_objects
+from kubestow.models.kube.feature_gates import FeatureGates
+from kubestow.models.kube.quantity import INT64_MAX
+from kubestow.models.snapshot.snapshot import InputError, from_objects
 
 Object = dict[str, Any]
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.documents.findings.audit import (
+from kubestow.models.documents.findings.audit import (
     SEVERITIES,
     Audit,
     ClosedCapacity,
@@ -20,11 +20,11 @@ from models.documents.findings.audit import (
     Severity,
     Stage,
 )  # fmt: skip
-from models.documents.placement import SnapshotRef, Unmodelled
-from report.findings.junit import junit
-from report.findings.outcomes import FitRule, of_audit
-from report.terminal.canvas import Surface, render
-from report.terminal.findings.audit import audit_line, audit_table, failing
+from kubestow.models.documents.placement import SnapshotRef, Unmodelled
+from kubestow.report.findings.junit import junit
+from kubestow.report.findings.outcomes import FitRule, of_audit
+from kubestow.report.terminal.canvas import Surface, render
+from kubestow.report.terminal.findings.audit import audit_line, audit_table, failing
 
 TITLES = {"KS101": "A rule is broken", "KS201": "A selector selects nobody"}
 RULES = {code: FitRule(code, "a-name", "error", title, "It matters.", "Mend it.") for code, title in TITLES.items()}

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from models.documents.findings.descheduler import DeschedulerAudit, PlanInstead, PolicyEviction, Range, StrategyResult
-from report.terminal.canvas import Surface, render
-from report.terminal.findings.descheduler import descheduler_table, summary
+from kubestow.models.documents.findings.descheduler import DeschedulerAudit, PlanInstead, PolicyEviction, Range, StrategyResult
+from kubestow.report.terminal.canvas import Surface, render
+from kubestow.report.terminal.findings.descheduler import descheduler_table, summary
 
 
 def _audit(number: int) -> DeschedulerAudit:

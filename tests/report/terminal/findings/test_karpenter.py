@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from models.documents.findings.karpenter import BlockedNode, Command, KarpenterAudit, NodePoolState, Optimum
-from report.terminal.canvas import Surface, render
-from report.terminal.findings.karpenter import karpenter_table, summary
+from kubestow.models.documents.findings.karpenter import BlockedNode, Command, KarpenterAudit, NodePoolState, Optimum
+from kubestow.report.terminal.canvas import Surface, render
+from kubestow.report.terminal.findings.karpenter import karpenter_table, summary
 
 
 def _audit(number: int, *, priced: bool = True) -> KarpenterAudit:

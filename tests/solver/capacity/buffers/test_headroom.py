@@ -7,14 +7,14 @@ import random
 
 import pytest
 
-from checker.capacity.buffers import headroom_faults
-from models.documents.headroom import Headroom
-from models.documents.placement import SnapshotRef
-from models.snapshot.snapshot import Snapshot, from_objects
-from solver.capacity.buffers.headroom import beside, headroom
-from solver.capacity.buffers.states import in_state
-from solver.runtime.options import Options
-from solver.runtime.run_context import RunContext
+from kubestow.checker.capacity.buffers import headroom_faults
+from kubestow.models.documents.headroom import Headroom
+from kubestow.models.documents.placement import SnapshotRef
+from kubestow.models.snapshot.snapshot import Snapshot, from_objects
+from kubestow.solver.capacity.buffers.headroom import beside, headroom
+from kubestow.solver.capacity.buffers.states import in_state
+from kubestow.solver.runtime.options import Options
+from kubestow.solver.runtime.run_context import RunContext
 from tests.buffers import buffer, deployment, nodes, scalable, template
 from tests.objects import Object, node, pod
 

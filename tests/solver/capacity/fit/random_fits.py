@@ -5,12 +5,12 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from models.documents.placement import Edits
-from models.edits.edits import apply
-from models.snapshot import snapshot as snapshots
-from models.snapshot.snapshot import Snapshot
-from solver.runtime.options import Options
-from solver.solve import place
+from kubestow.models.documents.placement import Edits
+from kubestow.models.edits.edits import apply
+from kubestow.models.snapshot import snapshot as snapshots
+from kubestow.models.snapshot.snapshot import Snapshot
+from kubestow.solver.runtime.options import Options
+from kubestow.solver.solve import place
 from tests import tiny
 
 Object = dict[str, Any]

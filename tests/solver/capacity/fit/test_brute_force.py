@@ -7,10 +7,10 @@ from math import gcd
 import msgspec
 import pytest
 
-from models.snapshot.snapshot import InputError, Snapshot
-from solver.capacity.fit.fit import fit
-from solver.capacity.fit.question import read
-from solver.runtime.options import Options
+from kubestow.models.snapshot.snapshot import InputError, Snapshot
+from kubestow.solver.capacity.fit.fit import fit
+from kubestow.solver.capacity.fit.question import read
+from kubestow.solver.runtime.options import Options
 from tests import tiny
 from tests.solver.capacity.fit.random_fits import LEFT_OUT, all_fit, drawn, with_gangs
 from tests.tiers import sampled

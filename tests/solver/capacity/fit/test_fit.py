@@ -7,17 +7,17 @@ from typing import Any
 
 import pytest
 
-from models.documents.fit import Fit, Keep
-from models.documents.placement import Edits
-from models.documents.policy import Policy
-from models.snapshot import snapshot as snapshots
-from models.snapshot.snapshot import InputError
-from report.documents.results import encode, result_document
-from solver.capacity.fit.fit import fit
-from solver.capacity.fit.question import read
-from solver.capacity.fit.trial import Trial
-from solver.runtime.options import Options
-from solver.runtime.run_context import RunContext
+from kubestow.models.documents.fit import Fit, Keep
+from kubestow.models.documents.placement import Edits
+from kubestow.models.documents.policy import Policy
+from kubestow.models.snapshot import snapshot as snapshots
+from kubestow.models.snapshot.snapshot import InputError
+from kubestow.report.documents.results import encode, result_document
+from kubestow.solver.capacity.fit.fit import fit
+from kubestow.solver.capacity.fit.question import read
+from kubestow.solver.capacity.fit.trial import Trial
+from kubestow.solver.runtime.options import Options
+from kubestow.solver.runtime.run_context import RunContext
 from tests.objects import node, pod
 from tests.solver.capacity.fit.random_fits import LEFT_OUT, deployment
 

@@ -6,19 +6,19 @@ from typing import Any
 
 import pytest
 
-from checker.capacity.series import check_series, parts
-from models.catalogue.catalogue import Catalogue, of_shapes
-from models.catalogue.money import UNIT
-from models.documents import capacity
-from models.documents.catalogue import Shape
-from models.documents.sizing import Sizing
-from models.edits.edits import apply
-from models.snapshot.capture_info import Capture
-from models.snapshot.snapshot import Snapshot, from_objects
-from solver.capacity.series.series import size_series
-from solver.capacity.size.options import SizeOptions
-from solver.capacity.size.size import size
-from solver.runtime.options import Options
+from kubestow.checker.capacity.series import check_series, parts
+from kubestow.models.catalogue.catalogue import Catalogue, of_shapes
+from kubestow.models.catalogue.money import UNIT
+from kubestow.models.documents import capacity
+from kubestow.models.documents.catalogue import Shape
+from kubestow.models.documents.sizing import Sizing
+from kubestow.models.edits.edits import apply
+from kubestow.models.snapshot.capture_info import Capture
+from kubestow.models.snapshot.snapshot import Snapshot, from_objects
+from kubestow.solver.capacity.series.series import size_series
+from kubestow.solver.capacity.size.options import SizeOptions
+from kubestow.solver.capacity.size.size import size
+from kubestow.solver.runtime.options import Options
 from tests.objects import node, pod
 from tests.solver.capacity.size import tiny
 

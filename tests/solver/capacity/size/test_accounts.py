@@ -7,12 +7,12 @@ from fractions import Fraction
 
 import pytest
 
-from models.catalogue.catalogue import Catalogue
-from models.documents.catalogue import Quantity, Shape
-from models.documents.placement import Assignment, Placement, SnapshotRef, TierResult
-from models.documents.sizing import Cost, Purchase, Sizing, Utilisation
-from models.snapshot.snapshot import from_objects
-from solver.capacity.size.accounts import account, parted, replaced
+from kubestow.models.catalogue.catalogue import Catalogue
+from kubestow.models.documents.catalogue import Quantity, Shape
+from kubestow.models.documents.placement import Assignment, Placement, SnapshotRef, TierResult
+from kubestow.models.documents.sizing import Cost, Purchase, Sizing, Utilisation
+from kubestow.models.snapshot.snapshot import from_objects
+from kubestow.solver.capacity.size.accounts import account, parted, replaced
 from tests.objects import Object, node, pod
 
 ZONE, TYPE = "topology.kubernetes.io/zone", "node.kubernetes.io/instance-type"

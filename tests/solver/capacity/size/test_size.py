@@ -9,15 +9,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from models.catalogue.catalogue import Catalogue, of_shapes, read
-from models.catalogue.money import UNIT
-from models.documents.catalogue import Shape
-from models.documents.sizing import Sizing
-from models.snapshot.snapshot import from_objects
-from solver.capacity.size.options import SizeOptions
-from solver.capacity.size.size import size
-from solver.capacity.survive.options import SurviveOptions
-from solver.runtime.options import Options
+from kubestow.models.catalogue.catalogue import Catalogue, of_shapes, read
+from kubestow.models.catalogue.money import UNIT
+from kubestow.models.documents.catalogue import Shape
+from kubestow.models.documents.sizing import Sizing
+from kubestow.models.snapshot.snapshot import from_objects
+from kubestow.solver.capacity.size.options import SizeOptions
+from kubestow.solver.capacity.size.size import size
+from kubestow.solver.capacity.survive.options import SurviveOptions
+from kubestow.solver.runtime.options import Options
 from tests.instances.planted.planted_sizing import planted_sizing
 from tests.objects import node, pod
 from tests.solver.capacity.size import tiny

@@ -10,18 +10,18 @@ from typing import Any
 
 import numpy as np
 
-from models.catalogue.catalogue import Catalogue, of_shapes
-from models.cluster.compile import compile_cluster
-from models.documents.catalogue import Price, Shape, ShapeTaint
-from models.documents.sizing import Mode
-from models.snapshot.capture_info import Capture
-from models.snapshot.scope import select
-from models.snapshot.snapshot import Snapshot, from_objects
-from solver.capacity.size.options import SizeOptions
-from solver.capacity.size.world import world
-from solver.runtime.options import Options
-from solver.runtime.run_context import RunContext
-from solver.search.exact import Exact
+from kubestow.models.catalogue.catalogue import Catalogue, of_shapes
+from kubestow.models.cluster.compile import compile_cluster
+from kubestow.models.documents.catalogue import Price, Shape, ShapeTaint
+from kubestow.models.documents.sizing import Mode
+from kubestow.models.snapshot.capture_info import Capture
+from kubestow.models.snapshot.scope import select
+from kubestow.models.snapshot.snapshot import Snapshot, from_objects
+from kubestow.solver.capacity.size.options import SizeOptions
+from kubestow.solver.capacity.size.world import world
+from kubestow.solver.runtime.options import Options
+from kubestow.solver.runtime.run_context import RunContext
+from kubestow.solver.search.exact import Exact
 from tests import tiny
 
 Object = dict[str, Any]

@@ -7,15 +7,15 @@ from collections.abc import Collection
 
 import msgspec
 
-from models.edits import nodes as edits_nodes
-from models.edits.binding import bound_as
-from models.kube import objects as kube
-from models.kube.objects import pod_key
-from models.snapshot import snapshot as snapshots
-from models.snapshot.snapshot import Snapshot
-from solver.capacity.survive.options import ZONE_KEY
-from solver.runtime.options import Options
-from solver.solve import place
+from kubestow.models.edits import nodes as edits_nodes
+from kubestow.models.edits.binding import bound_as
+from kubestow.models.kube import objects as kube
+from kubestow.models.kube.objects import pod_key
+from kubestow.models.snapshot import snapshot as snapshots
+from kubestow.models.snapshot.snapshot import Snapshot
+from kubestow.solver.capacity.survive.options import ZONE_KEY
+from kubestow.solver.runtime.options import Options
+from kubestow.solver.solve import place
 from tests import tiny
 
 EXACT = Options(engine="exact", workers=1, time_limit=30, causes=False)

@@ -6,16 +6,16 @@ import random
 
 import pytest
 
-from checker.capacity.survival import headroom_faults
-from models.documents.headroom import Headroom
-from models.snapshot.snapshot import from_objects
-from solver.capacity.buffers.headroom import headroom
-from solver.capacity.survive.buffers import after_failures
-from solver.capacity.survive.failures import after, domains
-from solver.capacity.survive.options import SurviveOptions
-from solver.capacity.survive.survive import survive
-from solver.runtime.options import Options
-from solver.runtime.run_context import RunContext
+from kubestow.checker.capacity.survival import headroom_faults
+from kubestow.models.documents.headroom import Headroom
+from kubestow.models.snapshot.snapshot import from_objects
+from kubestow.solver.capacity.buffers.headroom import headroom
+from kubestow.solver.capacity.survive.buffers import after_failures
+from kubestow.solver.capacity.survive.failures import after, domains
+from kubestow.solver.capacity.survive.options import SurviveOptions
+from kubestow.solver.capacity.survive.survive import survive
+from kubestow.solver.runtime.options import Options
+from kubestow.solver.runtime.run_context import RunContext
 from tests.buffers import buffer, template
 from tests.objects import Object, node, pod
 

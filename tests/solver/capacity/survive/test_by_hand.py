@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from models.documents.survival import Survival
-from models.snapshot.snapshot import from_objects
-from solver.capacity.survive.options import SurviveOptions
-from solver.capacity.survive.survive import survive
-from solver.runtime.options import Options
+from kubestow.models.documents.survival import Survival
+from kubestow.models.snapshot.snapshot import from_objects
+from kubestow.solver.capacity.survive.options import SurviveOptions
+from kubestow.solver.capacity.survive.survive import survive
+from kubestow.solver.runtime.options import Options
 from tests.objects import Object, node, pod
 
 ZONE = "topology.kubernetes.io/zone"

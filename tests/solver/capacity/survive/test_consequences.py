@@ -6,8 +6,8 @@ from itertools import combinations
 from random import Random
 from typing import Any
 
-from models.snapshot.snapshot import from_objects
-from solver.capacity.survive.consequences import Stakes, subsets
+from kubestow.models.snapshot.snapshot import from_objects
+from kubestow.solver.capacity.survive.consequences import Stakes, subsets
 from tests.objects import Object, node, pod
 
 APP = {"app": "web"}

@@ -9,13 +9,13 @@ from itertools import chain, combinations
 import msgspec
 import pytest
 
-from models.cluster.compile import compile_cluster
-from models.kube.objects import Pod, controller_of, is_terminal, is_terminating, pod_key
-from models.snapshot.scope import is_mirror, select
-from models.snapshot.snapshot import Snapshot, from_objects
-from solver.capacity.survive.options import SurviveOptions
-from solver.capacity.survive.survive import survive
-from solver.runtime.options import Options
+from kubestow.models.cluster.compile import compile_cluster
+from kubestow.models.kube.objects import Pod, controller_of, is_terminal, is_terminating, pod_key
+from kubestow.models.snapshot.scope import is_mirror, select
+from kubestow.models.snapshot.snapshot import Snapshot, from_objects
+from kubestow.solver.capacity.survive.options import SurviveOptions
+from kubestow.solver.capacity.survive.survive import survive
+from kubestow.solver.runtime.options import Options
 from tests.objects import node, pod
 from tests.solver.capacity.survive.clusters import running, without
 from tests.solver.rules.test_agreement import accepted, matrix, reachable

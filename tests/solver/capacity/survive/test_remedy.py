@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
-from models.catalogue.catalogue import Catalogue
-from models.documents.catalogue import Shape
-from models.documents.placement import Edits
-from models.documents.survival import Survival
-from models.edits.edits import apply
-from models.snapshot.snapshot import from_objects
-from solver.capacity.survive.answer import Wishes, answer
-from solver.capacity.survive.options import ZONE_KEY, SurviveOptions
-from solver.capacity.survive.survive import survive
-from solver.runtime.options import Options
+from kubestow.models.catalogue.catalogue import Catalogue
+from kubestow.models.documents.catalogue import Shape
+from kubestow.models.documents.placement import Edits
+from kubestow.models.documents.survival import Survival
+from kubestow.models.edits.edits import apply
+from kubestow.models.snapshot.snapshot import from_objects
+from kubestow.solver.capacity.survive.answer import Wishes, answer
+from kubestow.solver.capacity.survive.options import ZONE_KEY, SurviveOptions
+from kubestow.solver.capacity.survive.survive import survive
+from kubestow.solver.runtime.options import Options
 from tests.objects import Object, node, pod
 
 OPTIONS = Options(time_limit=30, workers=1, causes=False)

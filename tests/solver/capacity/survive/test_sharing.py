@@ -7,15 +7,15 @@ import threading
 import msgspec
 import pytest
 
-from models.documents.survival import Survival
-from models.snapshot.snapshot import Snapshot
-from solver.capacity.survive import search
-from solver.capacity.survive.answer import Wishes, answer
-from solver.capacity.survive.options import SurviveOptions
-from solver.capacity.survive.search import FailureSearch, Part
-from solver.capacity.survive.survive import survive
-from solver.executors.pool import Pool, pool_of
-from solver.runtime.options import Options
+from kubestow.models.documents.survival import Survival
+from kubestow.models.snapshot.snapshot import Snapshot
+from kubestow.solver.capacity.survive import search
+from kubestow.solver.capacity.survive.answer import Wishes, answer
+from kubestow.solver.capacity.survive.options import SurviveOptions
+from kubestow.solver.capacity.survive.search import FailureSearch, Part
+from kubestow.solver.capacity.survive.survive import survive
+from kubestow.solver.executors.pool import Pool, pool_of
+from kubestow.solver.runtime.options import Options
 from tests.solver.capacity.survive.clusters import doubled, running
 from tests.solver.executors.test_pool import Inline
 

@@ -8,14 +8,14 @@ from itertools import combinations
 
 import pytest
 
-from checker.placement import verify
-from models.documents.survival import Scenario, Survival
-from models.snapshot.snapshot import InputError, Snapshot, from_objects
-from solver.capacity.survive.failures import domains
-from solver.capacity.survive.options import ZONE_KEY, SurviveOptions
-from solver.capacity.survive.survive import survive
-from solver.runtime.options import Options, Progress
-from solver.solve import place
+from kubestow.checker.placement import verify
+from kubestow.models.documents.survival import Scenario, Survival
+from kubestow.models.snapshot.snapshot import InputError, Snapshot, from_objects
+from kubestow.solver.capacity.survive.failures import domains
+from kubestow.solver.capacity.survive.options import ZONE_KEY, SurviveOptions
+from kubestow.solver.capacity.survive.survive import survive
+from kubestow.solver.runtime.options import Options, Progress
+from kubestow.solver.solve import place
 from tests import tiny
 from tests.objects import Object, node, pod
 from tests.solver.capacity.survive.clusters import EXACT, comes_back, doubled, running, without

@@ -10,7 +10,7 @@ import copy
 from collections.abc import Collection, Iterable
 from typing import Any
 
-from models.documents.rebalance_plan import Limits
+from kubestow.models.documents.rebalance_plan import Limits
 from tests.plans import guards
 from tests.plans.accepting import Accepting, Position
 from tests.plans.brute import TooLarge

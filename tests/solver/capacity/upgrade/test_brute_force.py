@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from checker.capacity.upgrade import check_upgrade
-from models.snapshot.snapshot import from_objects
-from solver.capacity.upgrade.pool import UpgradeOptions
-from solver.capacity.upgrade.upgrade import upgrade
-from solver.runtime.options import Options
+from kubestow.checker.capacity.upgrade import check_upgrade
+from kubestow.models.snapshot.snapshot import from_objects
+from kubestow.solver.capacity.upgrade.pool import UpgradeOptions
+from kubestow.solver.capacity.upgrade.upgrade import upgrade
+from kubestow.solver.runtime.options import Options
 from tests.plans import tiny
 from tests.plans.brute import TooLarge
 from tests.solver.capacity.upgrade.brute import Brute, Object

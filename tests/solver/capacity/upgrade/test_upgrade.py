@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-from checker.capacity.upgrade import check_upgrade
-from models.documents.capacity import from_builtins, to_builtins
-from models.documents.upgrade import Upgrade
-from models.snapshot.snapshot import InputError, from_objects
-from solver.capacity.upgrade.packing import Packing
-from solver.capacity.upgrade.pool import UpgradeOptions, read_pool, resolved
-from solver.capacity.upgrade.state import PoolState
-from solver.capacity.upgrade.upgrade import upgrade
-from solver.runtime.options import Options, Progress
-from solver.runtime.run_context import RunContext
+from kubestow.checker.capacity.upgrade import check_upgrade
+from kubestow.models.documents.capacity import from_builtins, to_builtins
+from kubestow.models.documents.upgrade import Upgrade
+from kubestow.models.snapshot.snapshot import InputError, from_objects
+from kubestow.solver.capacity.upgrade.packing import Packing
+from kubestow.solver.capacity.upgrade.pool import UpgradeOptions, read_pool, resolved
+from kubestow.solver.capacity.upgrade.state import PoolState
+from kubestow.solver.capacity.upgrade.upgrade import upgrade
+from kubestow.solver.runtime.options import Options, Progress
+from kubestow.solver.runtime.run_context import RunContext
 from tests.objects import node, pod
 from tests.plans.tiny import HOST, ZONE
 

@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 from ortools.sat.python import cp_model
 
-from models.documents.placement import Cause, Fact
-from models.snapshot import snapshot as snapshots
-from solver import rules
-from solver.explain.conflict.fact_model import FactEncoding
-from solver.explain.conflict.minimal_conflict import Group, Reduction, minimal_cause
-from solver.explain.conflict.placement_question import PlacementQuestion
-from solver.explain.conflict.subset_check import SubsetCheck
-from solver.rules.placement_model import build_model
+from kubestow.models.documents.placement import Cause, Fact
+from kubestow.models.snapshot import snapshot as snapshots
+from kubestow.solver import rules
+from kubestow.solver.explain.conflict.fact_model import FactEncoding
+from kubestow.solver.explain.conflict.minimal_conflict import Group, Reduction, minimal_cause
+from kubestow.solver.explain.conflict.placement_question import PlacementQuestion
+from kubestow.solver.explain.conflict.subset_check import SubsetCheck
+from kubestow.solver.rules.placement_model import build_model
 from tests import numa_clusters, tiny
 from tests.objects import node, pod
 from tests.solver.explain.questions import within

@@ -7,13 +7,13 @@ import random
 
 import pytest
 
-from checker.placement import Judge
-from models.documents.placement import Placement
-from models.documents.policy import Multipliers, Policy
-from models.snapshot.scope import select
-from models.snapshot.snapshot import Snapshot
-from solver.runtime.options import Options
-from solver.solve import place
+from kubestow.checker.placement import Judge
+from kubestow.models.documents.placement import Placement
+from kubestow.models.documents.policy import Multipliers, Policy
+from kubestow.models.snapshot.scope import select
+from kubestow.models.snapshot.snapshot import Snapshot
+from kubestow.solver.runtime.options import Options
+from kubestow.solver.solve import place
 from tests.devices import asks, claim, device, device_class, either, published, snapshot, using
 from tests.objects import Object, node
 

@@ -7,14 +7,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from audit.view.usable_nodes import INDIFFERENT
-from models.documents.placement import Edits, Placement, Remedy
-from models.documents.policy import DEFAULT
-from models.edits.edits import apply
-from models.kube.objects import pod_key
-from models.snapshot.snapshot import Snapshot, from_objects
-from solver.runtime.options import Options
-from solver.solve import place
+from kubestow.audit.view.usable_nodes import INDIFFERENT
+from kubestow.models.documents.placement import Edits, Placement, Remedy
+from kubestow.models.documents.policy import DEFAULT
+from kubestow.models.edits.edits import apply
+from kubestow.models.kube.objects import pod_key
+from kubestow.models.snapshot.snapshot import Snapshot, from_objects
+from kubestow.solver.runtime.options import Options
+from kubestow.solver.solve import place
 from tests import tiny
 from tests.objects import Object, node, pod
 

@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from models.catalogue.catalogue import Catalogue
-from models.documents.catalogue import Shape, ShapeTaint
-from models.documents.placement import Edits, Remedy
-from models.snapshot import snapshot as snapshots
-from models.snapshot.scope import select
-from solver.explain.conflict.placement_question import PlacementQuestion
-from solver.explain.remedy.apply import applied, with_edits
-from solver.explain.remedy.buy_nodes import cheapest
-from solver.explain.remedy.search import find_remedies
-from solver.explain.remedy.time_slices import TimeSlices
+from kubestow.models.catalogue.catalogue import Catalogue
+from kubestow.models.documents.catalogue import Shape, ShapeTaint
+from kubestow.models.documents.placement import Edits, Remedy
+from kubestow.models.snapshot import snapshot as snapshots
+from kubestow.models.snapshot.scope import select
+from kubestow.solver.explain.conflict.placement_question import PlacementQuestion
+from kubestow.solver.explain.remedy.apply import applied, with_edits
+from kubestow.solver.explain.remedy.buy_nodes import cheapest
+from kubestow.solver.explain.remedy.search import find_remedies
+from kubestow.solver.explain.remedy.time_slices import TimeSlices
 from tests.objects import Object, node, pod
 from tests.solver.explain.questions import within
 from tests.tiers import sampled

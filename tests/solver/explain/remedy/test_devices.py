@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from models.snapshot.snapshot import from_objects
-from solver.runtime.options import Options
-from solver.solve import place
+from kubestow.models.snapshot.snapshot import from_objects
+from kubestow.solver.runtime.options import Options
+from kubestow.solver.solve import place
 from tests.objects import Object, node, pod
 from tests.solver.devices.test_shortage import LINK, claim, device, device_class, gpus, in_use, linked, published
 from tests.solver.explain.remedy.test_search import ask, unit

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from checker.placement import verify
-from models.cluster.rollout_admission import with_quotas
-from models.documents.placement import Assignment, Placement, Remedy
-from models.documents.policy import Policy
-from models.snapshot.snapshot import Snapshot, from_objects
-from models.workloads.expand import expand
-from solver.runtime.options import Options
-from solver.solve import place
+from kubestow.checker.placement import verify
+from kubestow.models.cluster.rollout_admission import with_quotas
+from kubestow.models.documents.placement import Assignment, Placement, Remedy
+from kubestow.models.documents.policy import Policy
+from kubestow.models.snapshot.snapshot import Snapshot, from_objects
+from kubestow.models.workloads.expand import expand
+from kubestow.solver.runtime.options import Options
+from kubestow.solver.solve import place
 from tests.objects import Object, node, pod
 
 CHARGED = Policy(quotaCharge="opportunityCost")

@@ -10,17 +10,17 @@ from typing import Any
 import msgspec
 import pytest
 
-from models.documents.placement import Remedy
-from models.gangs.gangs import GANG, MIN_MEMBER, REQUIRED_TOPOLOGY
-from models.kube.objects import pod_key
-from models.snapshot import snapshot as snapshots
-from models.snapshot.scope import select
-from models.workloads.ownership import Owners
-from solver.explain.conflict.placement_question import PlacementQuestion
-from solver.explain.remedy.apply import applied, without_pods
-from solver.explain.remedy.search import find_remedies
-from solver.explain.remedy.smallest_working import least
-from solver.explain.remedy.victims import candidates
+from kubestow.models.documents.placement import Remedy
+from kubestow.models.gangs.gangs import GANG, MIN_MEMBER, REQUIRED_TOPOLOGY
+from kubestow.models.kube.objects import pod_key
+from kubestow.models.snapshot import snapshot as snapshots
+from kubestow.models.snapshot.scope import select
+from kubestow.models.workloads.ownership import Owners
+from kubestow.solver.explain.conflict.placement_question import PlacementQuestion
+from kubestow.solver.explain.remedy.apply import applied, without_pods
+from kubestow.solver.explain.remedy.search import find_remedies
+from kubestow.solver.explain.remedy.smallest_working import least
+from kubestow.solver.explain.remedy.victims import candidates
 from tests import tiny
 from tests.objects import node, pod
 from tests.solver.explain.questions import within

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from models.documents.rebalance_plan import Limits
-from solver.rebalance.goals.drain_and_consolidate import consolidate, drain, make_room, move_off
-from solver.rebalance.goals.move_builder import MoveBuilder
+from kubestow.models.documents.rebalance_plan import Limits
+from kubestow.solver.rebalance.goals.drain_and_consolidate import consolidate, drain, make_room, move_off
+from kubestow.solver.rebalance.goals.move_builder import MoveBuilder
 from tests.objects import node, pod
 from tests.plans import tiny
 from tests.solver.rebalance.goals.test_move_builder import accepted, builder_of

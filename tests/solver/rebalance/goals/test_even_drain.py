@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from models.documents.rebalance_plan import Limits
-from models.snapshot.snapshot import from_objects
-from solver.rebalance.problem.options import PlanOptions
-from solver.rebalance.rebalance import rebalance
-from solver.runtime.options import Options
+from kubestow.models.documents.rebalance_plan import Limits
+from kubestow.models.snapshot.snapshot import from_objects
+from kubestow.solver.rebalance.problem.options import PlanOptions
+from kubestow.solver.rebalance.rebalance import rebalance
+from kubestow.solver.runtime.options import Options
 from tests.objects import node, pod
 from tests.plans import tiny
 from tests.solver.rebalance.problem.test_problem import running
@@ -77,7 +77,7 @@ def test_values_of_random_drains_stay_and_points_only_rise(seed: int, monkeypatc
     objects = tiny.cluster(seed, ("spread", "anti", "mixed")[seed % 3])
     asked = PlanOptions((), (next(o["metadata"]["name"] for o in objects if o["kind"] == "Node"),), Limits(), OPTIONS)
     new = rebalance(from_objects(objects), asked)
-    monkeypatch.setattr("solver.rebalance.rebalance.even_drain", lambda values, steps, over: steps)
+    monkeypatch.setattr("kubestow.solver.rebalance.rebalance.even_drain", lambda values, steps, over: steps)
     old = rebalance(from_objects(objects), asked)
     assert [tier.value for tier in new.objective] == [tier.value for tier in old.objective]
     assert _worth(new) >= _worth(old)

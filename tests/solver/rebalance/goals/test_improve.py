@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from models.cluster.cluster import Ints
-from models.documents.rebalance_plan import Limits
-from solver.rebalance.goals.improve import Gains, improve
-from solver.rebalance.goals.move_builder import MoveBuilder
-from solver.rebalance.problem.end_state import EndState
-from solver.rebalance.problem.problem import Step
-from solver.rebalance.problem.state import PlanState
-from solver.rebalance.tiers.improvement import POINT, Improvement
-from solver.rebalance.tiers.measures import Measures
+from kubestow.models.cluster.cluster import Ints
+from kubestow.models.documents.rebalance_plan import Limits
+from kubestow.solver.rebalance.goals.improve import Gains, improve
+from kubestow.solver.rebalance.goals.move_builder import MoveBuilder
+from kubestow.solver.rebalance.problem.end_state import EndState
+from kubestow.solver.rebalance.problem.problem import Step
+from kubestow.solver.rebalance.problem.state import PlanState
+from kubestow.solver.rebalance.tiers.improvement import POINT, Improvement
+from kubestow.solver.rebalance.tiers.measures import Measures
 from tests import tiny_soft
 from tests.objects import node
 from tests.solver.rebalance.goals.test_move_builder import accepted, builder_of

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from models.documents.rebalance_plan import Limits
-from solver.rebalance.goals.move_builder import MoveBuilder
-from solver.rebalance.problem.problem import RebalanceProblem, Step
+from kubestow.models.documents.rebalance_plan import Limits
+from kubestow.solver.rebalance.goals.move_builder import MoveBuilder
+from kubestow.solver.rebalance.problem.problem import RebalanceProblem, Step
 from tests.objects import node, pod
 from tests.plans import tiny
 from tests.solver.rebalance.problem.test_problem import budget, case_of, class_of, running

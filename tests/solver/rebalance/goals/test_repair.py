@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from models.documents.rebalance_plan import Limits
-from models.snapshot.snapshot import from_objects
-from solver.rebalance.goals.move_builder import MoveBuilder
-from solver.rebalance.goals.repair import repair
-from solver.rebalance.problem.options import PlanOptions
-from solver.rebalance.problem.state import PlanState
-from solver.rebalance.rebalance import rebalance
-from solver.runtime.options import Engine, Options
+from kubestow.models.documents.rebalance_plan import Limits
+from kubestow.models.snapshot.snapshot import from_objects
+from kubestow.solver.rebalance.goals.move_builder import MoveBuilder
+from kubestow.solver.rebalance.goals.repair import repair
+from kubestow.solver.rebalance.problem.options import PlanOptions
+from kubestow.solver.rebalance.problem.state import PlanState
+from kubestow.solver.rebalance.rebalance import rebalance
+from kubestow.solver.runtime.options import Engine, Options
 from tests.objects import node, pod
 from tests.plans import tiny
 from tests.solver.rebalance.goals.test_move_builder import accepted, builder_of

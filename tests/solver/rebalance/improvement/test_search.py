@@ -7,18 +7,18 @@ from typing import Any, Literal
 
 import pytest
 
-from models.documents.rebalance_plan import Limits
-from models.snapshot.snapshot import from_objects
-from solver.rebalance import search as searching
-from solver.rebalance.improvement import search as improving
-from solver.rebalance.problem.options import PlanOptions
-from solver.rebalance.problem.problem import RebalanceProblem, read_problem
-from solver.rebalance.result import PlanSearchResult
-from solver.rebalance.search import search
-from solver.rebalance.tiers.improvement import POINT, Improvement
-from solver.rebalance.tiers.objective import PlanObjective
-from solver.runtime.options import Options
-from solver.runtime.run_context import RunContext
+from kubestow.models.documents.rebalance_plan import Limits
+from kubestow.models.snapshot.snapshot import from_objects
+from kubestow.solver.rebalance import search as searching
+from kubestow.solver.rebalance.improvement import search as improving
+from kubestow.solver.rebalance.problem.options import PlanOptions
+from kubestow.solver.rebalance.problem.problem import RebalanceProblem, read_problem
+from kubestow.solver.rebalance.result import PlanSearchResult
+from kubestow.solver.rebalance.search import search
+from kubestow.solver.rebalance.tiers.improvement import POINT, Improvement
+from kubestow.solver.rebalance.tiers.objective import PlanObjective
+from kubestow.solver.runtime.options import Options
+from kubestow.solver.runtime.run_context import RunContext
 from tests.objects import node
 from tests.plans import tiny
 from tests.solver.rebalance.goals.test_improve import SOFT, preferring

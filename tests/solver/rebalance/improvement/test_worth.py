@@ -7,11 +7,11 @@ import random
 import numpy as np
 import pytest
 
-from models.documents.rebalance_plan import Limits
-from solver.rebalance.improvement.worth import BEYOND, Worth
-from solver.rebalance.problem.end_state import EndState
-from solver.rebalance.tiers.improvement import Improvement
-from solver.rebalance.tiers.measures import Measures
+from kubestow.models.documents.rebalance_plan import Limits
+from kubestow.solver.rebalance.improvement.worth import BEYOND, Worth
+from kubestow.solver.rebalance.problem.end_state import EndState
+from kubestow.solver.rebalance.tiers.improvement import Improvement
+from kubestow.solver.rebalance.tiers.measures import Measures
 from tests.objects import node
 from tests.solver.rebalance.goals.test_improve import SOFT, preferring
 from tests.solver.rebalance.problem.test_problem import budget, case_of, running

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from models.snapshot.snapshot import from_objects
-from solver.rebalance.problem.execution_violators import violators
+from kubestow.models.snapshot.snapshot import from_objects
+from kubestow.solver.rebalance.problem.execution_violators import violators
 from tests.objects import node, pod
 from tests.solver.rebalance.problem.test_problem import HOST, apart, near
 

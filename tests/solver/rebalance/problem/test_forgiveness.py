@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from models.execution.execution_grace import History
-from models.snapshot.snapshot import InputError
-from solver.rebalance.problem.forgiveness import forgive
+from kubestow.models.execution.execution_grace import History
+from kubestow.models.snapshot.snapshot import InputError
+from kubestow.solver.rebalance.problem.forgiveness import forgive
 from tests.histories import snapshot
 from tests.objects import node, pod
 from tests.solver.rebalance.problem.test_problem import HOST, apart, near

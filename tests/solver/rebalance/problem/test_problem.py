@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from models.documents.policy import Moves, Policy, PriorityCost
-from models.documents.rebalance_plan import Limits
-from models.kube.objects import pod_key
-from models.snapshot.snapshot import InputError, from_objects
-from solver.rebalance.problem.options import PlanOptions
-from solver.rebalance.problem.problem import RebalanceProblem, Step, read_problem
-from solver.rebalance.problem.state import PlanState
-from solver.runtime.options import Options
+from kubestow.models.documents.policy import Moves, Policy, PriorityCost
+from kubestow.models.documents.rebalance_plan import Limits
+from kubestow.models.kube.objects import pod_key
+from kubestow.models.snapshot.snapshot import InputError, from_objects
+from kubestow.solver.rebalance.problem.options import PlanOptions
+from kubestow.solver.rebalance.problem.problem import RebalanceProblem, Step, read_problem
+from kubestow.solver.rebalance.problem.state import PlanState
+from kubestow.solver.runtime.options import Options
 from tests.objects import node, pod
 from tests.plans import tiny
 

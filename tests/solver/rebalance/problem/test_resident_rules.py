@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from solver.rebalance.problem.problem import Step
-from solver.rebalance.problem.state import PlanState
+from kubestow.solver.rebalance.problem.problem import Step
+from kubestow.solver.rebalance.problem.state import PlanState
 from tests.objects import node, pod
 from tests.solver.rebalance.problem.test_problem import apart, case_of, class_of, even, near, running
 

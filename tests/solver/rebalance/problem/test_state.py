@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from models.documents.rebalance_plan import Limits
-from models.kube.objects import pod_key
-from models.snapshot.snapshot import from_objects
-from solver.rebalance.problem.options import PlanOptions
-from solver.rebalance.problem.problem import RebalanceProblem, Step, read_problem
-from solver.rebalance.problem.state import PlanState
+from kubestow.models.documents.rebalance_plan import Limits
+from kubestow.models.kube.objects import pod_key
+from kubestow.models.snapshot.snapshot import from_objects
+from kubestow.solver.rebalance.problem.options import PlanOptions
+from kubestow.solver.rebalance.problem.problem import RebalanceProblem, Step, read_problem
+from kubestow.solver.rebalance.problem.state import PlanState
 from tests.objects import node, pod
 from tests.plans import tiny
 from tests.plans.accepting import Position

@@ -8,16 +8,16 @@ from collections import deque
 import numpy as np
 import pytest
 
-from models.cluster.cluster import Ints
-from models.snapshot.snapshot import from_objects
-from solver.rebalance.problem.options import PlanOptions
-from solver.rebalance.problem.problem import RebalanceProblem, Step, read_problem
-from solver.rebalance.problem.state import PlanState
-from solver.rebalance.sequencing import confinement
-from solver.rebalance.sequencing.confinement import DeadlockStudy
-from solver.rebalance.sequencing.deadlocks import waiting_in_circle
-from solver.rebalance.target.model import TargetModel
-from solver.rules import build
+from kubestow.models.cluster.cluster import Ints
+from kubestow.models.snapshot.snapshot import from_objects
+from kubestow.solver.rebalance.problem.options import PlanOptions
+from kubestow.solver.rebalance.problem.problem import RebalanceProblem, Step, read_problem
+from kubestow.solver.rebalance.problem.state import PlanState
+from kubestow.solver.rebalance.sequencing import confinement
+from kubestow.solver.rebalance.sequencing.confinement import DeadlockStudy
+from kubestow.solver.rebalance.sequencing.deadlocks import waiting_in_circle
+from kubestow.solver.rebalance.target.model import TargetModel
+from kubestow.solver.rules import build
 from tests.plans import kinds, tiny
 from tests.solver.rebalance.sequencing.test_sequence import case_of, node, pod, target_of
 
@@ -168,5 +168,5 @@ def test_a_model_is_confined_to_what_is_reachable(monkeypatch: pytest.MonkeyPatc
     assert model.confine(found.classes, found.reachable[:1], [0]) is not None
     assert model.assignment(problem.start) is not None
     assert model.assignment(target_of(problem, {"p": "c"})) is None
-    monkeypatch.setattr("solver.rebalance.target.model.MAX_TABLE", 1)
+    monkeypatch.setattr("kubestow.solver.rebalance.target.model.MAX_TABLE", 1)
     assert TargetModel(problem, build(problem.cluster)).confine(found.classes, found.reachable, found.moves) is None

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from models.documents.rebalance_plan import Limits
-from solver.rebalance.problem.problem import RebalanceProblem, Step
-from solver.rebalance.sequencing.disruption_budgets import respect_budgets
+from kubestow.models.documents.rebalance_plan import Limits
+from kubestow.solver.rebalance.problem.problem import RebalanceProblem, Step
+from kubestow.solver.rebalance.sequencing.disruption_budgets import respect_budgets
 from tests.objects import node
 from tests.solver.rebalance.problem.test_problem import apart, budget, case_of, running
 

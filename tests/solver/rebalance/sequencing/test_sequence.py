@@ -10,18 +10,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from models.cluster.cluster import Ints
-from models.documents.rebalance_plan import Limits
-from models.snapshot.snapshot import from_objects
-from solver.rebalance.problem.options import PlanOptions
-from solver.rebalance.problem.problem import RebalanceProblem, Step, read_problem
-from solver.rebalance.problem.state import PlanState
-from solver.rebalance.sequencing import astar, confinement
-from solver.rebalance.sequencing.deadlocks import waiting_in_circle
-from solver.rebalance.sequencing.sequence import Ordered, count_pods, order
-from solver.rebalance.waves.within import fits
-from solver.runtime.options import Options
-from solver.runtime.run_context import RunContext
+from kubestow.models.cluster.cluster import Ints
+from kubestow.models.documents.rebalance_plan import Limits
+from kubestow.models.snapshot.snapshot import from_objects
+from kubestow.solver.rebalance.problem.options import PlanOptions
+from kubestow.solver.rebalance.problem.problem import RebalanceProblem, Step, read_problem
+from kubestow.solver.rebalance.problem.state import PlanState
+from kubestow.solver.rebalance.sequencing import astar, confinement
+from kubestow.solver.rebalance.sequencing.deadlocks import waiting_in_circle
+from kubestow.solver.rebalance.sequencing.sequence import Ordered, count_pods, order
+from kubestow.solver.rebalance.waves.within import fits
+from kubestow.solver.runtime.options import Options
+from kubestow.solver.runtime.run_context import RunContext
 from tests import objects
 from tests.plans import tiny
 from tests.tiers import sampled

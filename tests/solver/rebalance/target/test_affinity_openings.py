@@ -9,17 +9,17 @@ import numpy as np
 import pytest
 from ortools.sat.python import cp_model
 
-from models.cluster.cluster import Ints
-from models.documents.rebalance_plan import Limits
-from solver import rules
-from solver.rebalance.problem.problem import RebalanceProblem, Step
-from solver.rebalance.problem.state import PlanState
-from solver.rebalance.sequencing.sequence import order
-from solver.rebalance.target.affinity_openings import encode, openings
-from solver.rebalance.target.model import TargetModel
-from solver.rules.inter_pod_affinity import InterPodAffinity
-from solver.runtime.options import Options
-from solver.runtime.run_context import RunContext
+from kubestow.models.cluster.cluster import Ints
+from kubestow.models.documents.rebalance_plan import Limits
+from kubestow.solver import rules
+from kubestow.solver.rebalance.problem.problem import RebalanceProblem, Step
+from kubestow.solver.rebalance.problem.state import PlanState
+from kubestow.solver.rebalance.sequencing.sequence import order
+from kubestow.solver.rebalance.target.affinity_openings import encode, openings
+from kubestow.solver.rebalance.target.model import TargetModel
+from kubestow.solver.rules.inter_pod_affinity import InterPodAffinity
+from kubestow.solver.runtime.options import Options
+from kubestow.solver.runtime.run_context import RunContext
 from tests.solver.rebalance.sequencing.test_sequence import ZONE, case_of, node, pod
 from tests.tiers import sampled
 

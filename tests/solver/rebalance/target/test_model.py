@@ -8,19 +8,19 @@ import numpy as np
 import pytest
 from ortools.sat.python import cp_model
 
-from models.cluster.cluster import Ints
-from models.documents.rebalance_plan import Limits
-from models.snapshot.snapshot import from_objects
-from solver import rules
-from solver.cpsat.cells import Cells
-from solver.cpsat.linear_sum import Points
-from solver.rebalance.problem.end_state import state_of
-from solver.rebalance.problem.options import PlanOptions
-from solver.rebalance.problem.problem import RebalanceProblem, Step, read_problem
-from solver.rebalance.problem.state import PlanState
-from solver.rebalance.target.model import TargetModel
-from solver.rebalance.target.rules import TargetRules
-from solver.rebalance.tiers.objective import PlanObjective
+from kubestow.models.cluster.cluster import Ints
+from kubestow.models.documents.rebalance_plan import Limits
+from kubestow.models.snapshot.snapshot import from_objects
+from kubestow.solver import rules
+from kubestow.solver.cpsat.cells import Cells
+from kubestow.solver.cpsat.linear_sum import Points
+from kubestow.solver.rebalance.problem.end_state import state_of
+from kubestow.solver.rebalance.problem.options import PlanOptions
+from kubestow.solver.rebalance.problem.problem import RebalanceProblem, Step, read_problem
+from kubestow.solver.rebalance.problem.state import PlanState
+from kubestow.solver.rebalance.target.model import TargetModel
+from kubestow.solver.rebalance.target.rules import TargetRules
+from kubestow.solver.rebalance.tiers.objective import PlanObjective
 from tests import tiny_soft
 from tests.plans import tiny
 from tests.tiers import sampled

@@ -10,17 +10,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from models.documents.policy import Policy
-from models.documents.rebalance_plan import Limits
-from models.kube.objects import pod_key
-from solver.cpsat.run import CpSat
-from solver.rebalance.problem.problem import RebalanceProblem, Step
-from solver.rebalance.problem.state import PlanState
-from solver.rebalance.tiers.improvement import POINT
-from solver.rebalance.tiers.measures import Measures
-from solver.rebalance.tiers.objective import PlanObjective
-from solver.runtime.options import Options
-from solver.runtime.run_context import RunContext
+from kubestow.models.documents.policy import Policy
+from kubestow.models.documents.rebalance_plan import Limits
+from kubestow.models.kube.objects import pod_key
+from kubestow.solver.cpsat.run import CpSat
+from kubestow.solver.rebalance.problem.problem import RebalanceProblem, Step
+from kubestow.solver.rebalance.problem.state import PlanState
+from kubestow.solver.rebalance.tiers.improvement import POINT
+from kubestow.solver.rebalance.tiers.measures import Measures
+from kubestow.solver.rebalance.tiers.objective import PlanObjective
+from kubestow.solver.runtime.options import Options
+from kubestow.solver.runtime.run_context import RunContext
 from tests.objects import node, pod
 from tests.plans import tiny
 from tests.plans.brute import Brute, Score, TooLarge, best

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from models.kube.selectors import Bools
-from solver.rebalance.problem.problem import RebalanceProblem
-from solver.rebalance.tiers.objective import PlanObjective
+from kubestow.models.kube.selectors import Bools
+from kubestow.solver.rebalance.problem.problem import RebalanceProblem
+from kubestow.solver.rebalance.tiers.objective import PlanObjective
 from tests.objects import node
 from tests.solver.rebalance.problem.test_problem import budget, case_of, running
 

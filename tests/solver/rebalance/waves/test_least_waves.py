@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from solver.rebalance.problem.problem import Step
-from solver.rebalance.waves.least_waves import LeastWaves, least_waves
+from kubestow.solver.rebalance.problem.problem import Step
+from kubestow.solver.rebalance.waves.least_waves import LeastWaves, least_waves
 from tests.objects import node
 from tests.solver.rebalance.problem.test_problem import budget, case_of, running
 

@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from models.snapshot.snapshot import from_objects
-from solver.bind_order.gang_units import Binder
-from solver.rebalance.problem.options import PlanOptions
-from solver.rebalance.problem.problem import RebalanceProblem, Step, read_problem
-from solver.rebalance.problem.state import PlanState
-from solver.rebalance.sequencing.gang_binding import bind_gang
-from solver.rebalance.waves.least_waves import least_waves
-from solver.rebalance.waves.schedule import waves
+from kubestow.models.snapshot.snapshot import from_objects
+from kubestow.solver.bind_order.gang_units import Binder
+from kubestow.solver.rebalance.problem.options import PlanOptions
+from kubestow.solver.rebalance.problem.problem import RebalanceProblem, Step, read_problem
+from kubestow.solver.rebalance.problem.state import PlanState
+from kubestow.solver.rebalance.sequencing.gang_binding import bind_gang
+from kubestow.solver.rebalance.waves.least_waves import least_waves
+from kubestow.solver.rebalance.waves.schedule import waves
 from tests import numa_clusters
 from tests.objects import node, pod
 from tests.plans import tiny

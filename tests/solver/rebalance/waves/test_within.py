@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from models.documents.rebalance_plan import Limits
-from solver.rebalance.problem.problem import RebalanceProblem, Step
-from solver.rebalance.tiers.objective import PlanObjective
-from solver.rebalance.waves.schedule import waves
-from solver.rebalance.waves.within import fits, within_waves
+from kubestow.models.documents.rebalance_plan import Limits
+from kubestow.solver.rebalance.problem.problem import RebalanceProblem, Step
+from kubestow.solver.rebalance.tiers.objective import PlanObjective
+from kubestow.solver.rebalance.waves.schedule import waves
+from kubestow.solver.rebalance.waves.within import fits, within_waves
 from tests.objects import node, pod
 from tests.solver.rebalance.goals.test_move_builder import accepted
 from tests.solver.rebalance.problem.test_problem import budget, case_of, class_of, gang, near, running, told

@@ -8,11 +8,11 @@ from itertools import product
 
 import numpy as np
 
-from models.cluster.cluster import Ints
-from solver import rules
-from solver.rebalance.problem.problem import RebalanceProblem, Step
-from solver.rules.base import Rule, StaticRule
-from solver.rules.pod_topology_spread import PodTopologySpread
+from kubestow.models.cluster.cluster import Ints
+from kubestow.solver import rules
+from kubestow.solver.rebalance.problem.problem import RebalanceProblem, Step
+from kubestow.solver.rules.base import Rule, StaticRule
+from kubestow.solver.rules.pod_topology_spread import PodTopologySpread
 
 NOT_BEGUN, GONE, DONE = range(3)
 Broken = dict[tuple[int, int], set[str]]  # (class, node) -> rules

@@ -6,12 +6,12 @@ import sys
 
 import pytest
 
-from checker.rollout import verify_rollout
-from models.kube.feature_gates import FeatureGates
-from models.snapshot.snapshot import from_objects
-from models.workloads.updates.update_input import MAX_UNAVAILABLE
-from solver.rollout.simulate import roll_out
-from solver.runtime.options import Options
+from kubestow.checker.rollout import verify_rollout
+from kubestow.models.kube.feature_gates import FeatureGates
+from kubestow.models.snapshot.snapshot import from_objects
+from kubestow.models.workloads.updates.update_input import MAX_UNAVAILABLE
+from kubestow.solver.rollout.simulate import roll_out
+from kubestow.solver.runtime.options import Options
 from tests.solver.rollout.updates.world import KINDS, World, case
 
 

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from models.documents.placement import Placement, Rollout
-from models.kube.feature_gates import FeatureGates
-from models.snapshot.snapshot import InputError, Snapshot, from_objects
-from models.workloads.updates.update_input import MAX_UNAVAILABLE
-from solver.rollout.simulate import roll_out
-from solver.runtime.options import Options
+from kubestow.models.documents.placement import Placement, Rollout
+from kubestow.models.kube.feature_gates import FeatureGates
+from kubestow.models.snapshot.snapshot import InputError, Snapshot, from_objects
+from kubestow.models.workloads.updates.update_input import MAX_UNAVAILABLE
+from kubestow.solver.rollout.simulate import roll_out
+from kubestow.solver.runtime.options import Options
 from tests.objects import Object, node, pod
 
 APP = {"app": "db"}

@@ -1,26 +1,6 @@
-"""kubestow for programs: five functions from files to documents, the same as the commands of these names.
-
->>> import kubestow
->>> given = kubestow.load("instances/quickstart.yaml")
->>> placement = kubestow.solve(given)
->>> placement.status, len(placement.assignments)
-('optimal', 15)
-
-Documents are the Structs that the command line prints as JSON: ``msgspec.json.encode(placement)``, ``placement.assignments[0].node``.
-Results are judged by the checker before they are returned. Nothing is printed, and no signal is touched: what commands say on standard
-error is in ``warnings`` and ``notes`` of what :func:`load` returns, and in ``notes`` and ``unmodelled`` of results.
-
-All functions raise :class:`InputError` for bad input, with a line for each problem in ``problems``, as commands print it; ValueError where
-what is asked for does not go together (exit code 2 of commands), in the words of the command line, options included; TypeError for
-arguments of another type; and :class:`InternalFault` where the checker finds a result invalid, which is a bug of kubestow.
-"""
+"""The functions of the library, which ``import kubestow`` offers."""
 
 from __future__ import annotations
-
-import kubestow_start
-
-if _problem := kubestow_start.problem():
-    raise ImportError(_problem)
 
 import os
 import threading
@@ -31,28 +11,26 @@ from typing import Literal, TypeVar, final, get_args, overload
 
 import msgspec
 
-from checker.claims.statement import assumptions
-from checker.violation import InternalFault
-from commands import VERSION
-from commands.core import goals, judging, reading
-from commands.core.judging import Result
-from models.catalogue import catalogue as catalogues
-from models.catalogue.catalogue import Catalogue
-from models.documents import policy as policies
-from models.documents.answers import Explanation, NodeExplanation, Verification
-from models.documents.placement import Edits, Placement
-from models.documents.policy import Policy
-from models.documents.rebalance_plan import Limits, RebalancePlan
-from models.documents.sizing import Sizing
-from models.kube.feature_gates import VERSIONS
-from models.snapshot import snapshot as snapshots
-from models.snapshot.snapshot import InputError, Snapshot
-from models.workloads.expand import Expansion
-from report.documents import results
-from solver.rebalance.problem.options import PlanOptions
-from solver.runtime.options import Engine, OnProgress, Options, Progress
+from kubestow.checker.claims.statement import assumptions
+from kubestow.checker.violation import InternalFault
+from kubestow.commands.core import goals, judging, reading
+from kubestow.commands.core.judging import Result
+from kubestow.models.catalogue import catalogue as catalogues
+from kubestow.models.catalogue.catalogue import Catalogue
+from kubestow.models.documents import policy as policies
+from kubestow.models.documents.answers import Explanation, NodeExplanation, Verification
+from kubestow.models.documents.placement import Edits, Placement
+from kubestow.models.documents.policy import Policy
+from kubestow.models.documents.rebalance_plan import Limits, RebalancePlan
+from kubestow.models.documents.sizing import Sizing
+from kubestow.models.kube.feature_gates import VERSIONS
+from kubestow.models.snapshot import snapshot as snapshots
+from kubestow.models.snapshot.snapshot import InputError, Snapshot
+from kubestow.models.workloads.expand import Expansion
+from kubestow.report.documents import results
+from kubestow.solver.rebalance.problem.options import PlanOptions
+from kubestow.solver.runtime.options import Engine, OnProgress, Options, Progress
 
-__version__ = VERSION
 __all__ = [
     "Edits", "Explanation", "Input", "InputError", "InternalFault", "Limits", "NodeExplanation", "Options", "Placement", "PlanOptions",
     "Policy", "Progress", "RebalancePlan", "Verification", "explain", "load", "rebalance", "solve", "verify",
@@ -169,7 +147,7 @@ def solve(
         on_progress: hears how far the search is, in the thread of the search.
         stop: ends the search with the best result so far, once it is set.
     """
-    from solver.solve import place
+    from kubestow.solver.solve import place
 
     asked = _options(_input(given), options)
     of_input = given._asked
@@ -199,7 +177,7 @@ def rebalance(
         options: goals, nodes to drain, limits, and how to search.
         on_progress, stop: as for :func:`solve`.
     """
-    from solver.rebalance.rebalance import rebalance as find
+    from kubestow.solver.rebalance.rebalance import rebalance as find
 
     edits = _input(given)._asked.edits
     _expect("options", options, PlanOptions)
@@ -300,7 +278,7 @@ def verify(given: Input, result: Result | Path) -> Verification:
 
 @dataclass(frozen=True)
 class _Given:
-    """Manifests, read for the gates of the snapshot that they are added to (:class:`commands.core.judging.Given`)."""
+    """Manifests, read for the gates of the snapshot that they are added to (:class:`kubestow.commands.core.judging.Given`)."""
 
     paths: tuple[str, ...]
     unknown_fields: bool

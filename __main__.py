@@ -1,0 +1,5 @@
+"""``python -m kubestow`` is the command ``kubestow``."""
+
+from kubestow.cli import main
+
+main()

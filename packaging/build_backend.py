@@ -1,0 +1,50 @@
+"""The build backend: setuptools, after the man pages have been written to ``build/man``, from where pyproject.toml takes them."""
+
+from __future__ import annotations
+
+import runpy
+from pathlib import Path
+from typing import Any
+
+from setuptools import build_meta
+from setuptools.build_meta import (
+    get_requires_for_build_editable,
+    get_requires_for_build_sdist,
+    get_requires_for_build_wheel,
+    prepare_metadata_for_build_editable,
+    prepare_metadata_for_build_wheel,
+)
+
+__all__ = [
+    "build_editable",
+    "build_sdist",
+    "build_wheel",
+    "get_requires_for_build_editable",
+    "get_requires_for_build_sdist",
+    "get_requires_for_build_wheel",
+    "prepare_metadata_for_build_editable",
+    "prepare_metadata_for_build_wheel",
+]
+
+_ROOT = Path(__file__).resolve().parents[1]
+
+
+def _write_man_pages() -> None:
+    runpy.run_path(str(_ROOT / "packaging" / "man.py"))["write"](_ROOT / "build" / "man")
+
+
+def build_wheel(*arguments: Any, **options: Any) -> str:
+    """Build the wheel, with its man pages."""
+    _write_man_pages()
+    return build_meta.build_wheel(*arguments, **options)
+
+
+def build_sdist(*arguments: Any, **options: Any) -> str:
+    """Build the source distribution, which has no man pages: a wheel that is built of it makes them."""
+    return build_meta.build_sdist(*arguments, **options)
+
+
+def build_editable(*arguments: Any, **options: Any) -> str:
+    """Build the wheel of an editable install, with its man pages."""
+    _write_man_pages()
+    return build_meta.build_editable(*arguments, **options)
