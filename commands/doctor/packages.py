@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from importlib import metadata
 from typing import Final
 
-import kubestow
 from kubestow.commands import VERSION
 from kubestow.models.documents.doctor import Examined
 
@@ -21,6 +20,7 @@ _OPTIONAL: Final = {
     "kubernetes": ("`kubestow apply` does not run", "'kubestow[apply]'"),
     "distributed": ("`--dask` and `batch --dask` do not run", "'kubestow[dask]'"),
 }
+_PACKAGE: Final = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 _OLDEST: Final = (3, 11)
 #: Places a pod on one of two nodes; prints what CP-SAT makes of it.
 _MODEL: Final = """
@@ -38,7 +38,7 @@ _SECONDS: Final = 120
 
 def examine() -> Iterator[Examined]:
     """Yield what is installed."""
-    yield Examined("kubestow", "ok", f"{VERSION}, in {os.path.dirname(os.path.abspath(kubestow.__file__))}")
+    yield Examined("kubestow", "ok", f"{VERSION}, in {_PACKAGE}")
     version = f"{platform.python_implementation()} {platform.python_version()}, {sys.executable}"
     old = sys.version_info < _OLDEST
     yield Examined("Python", "failed" if old else "ok", version, "3.11 or newer is needed" if old else "")
