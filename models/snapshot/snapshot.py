@@ -35,8 +35,7 @@ from kubestow.models.snapshot.object_names import LABEL_TEXT, NameCheck, is_labe
 from kubestow.models.snapshot.unknown_fields import FieldCheck, NotUnderstood, field_check
 from kubestow.models.snapshot.yaml_reader import YamlError, documents
 
-#: YAML beyond this is worth a hint: it reads about a hundred times slower than JSON.
-_LARGE_YAML: Final = 10_000_000
+_LARGE_YAML: Final = 10_000_000  # bytes; beyond this a hint is due: YAML reads about a hundred times slower than JSON
 
 
 class InputError(Exception):
@@ -50,7 +49,6 @@ class InputError(Exception):
 @dataclass
 class Snapshot:
     """All objects of the input, defaulted as the API server would, in input order.
-
     Equal pods share what is below ``metadata`` and ``spec``, and their ``status``: replace such parts, never change them in place.
     """
 

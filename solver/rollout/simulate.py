@@ -65,7 +65,6 @@ def roll_out(
     """Roll out a Deployment, a StatefulSet or a DaemonSet.
 
     ``name``: ``[KIND/][NAMESPACE/]NAME``; ``manifests``: what holds its new template (None: the template is as before).
-
     Each wave the controller creates what maxSurge admits; of the new pods that wait as many as possible are placed, and are available
     from then on; then it deletes the old pods that availability can spare. Other pending pods stay pending. A halt is ``proved`` if it
     comes whatever the earlier waves choose, pods being bound one by one until nothing takes another.
