@@ -36,15 +36,15 @@ def _write_man_pages() -> None:
 def build_wheel(*arguments: Any, **options: Any) -> str:
     """Build the wheel, with its man pages."""
     _write_man_pages()
-    return build_meta.build_wheel(*arguments, **options)
+    return str(build_meta.build_wheel(*arguments, **options))
 
 
 def build_sdist(*arguments: Any, **options: Any) -> str:
     """Build the source distribution, which has no man pages: a wheel that is built of it makes them."""
-    return build_meta.build_sdist(*arguments, **options)
+    return str(build_meta.build_sdist(*arguments, **options))
 
 
 def build_editable(*arguments: Any, **options: Any) -> str:
     """Build the wheel of an editable install, with its man pages."""
     _write_man_pages()
-    return build_meta.build_editable(*arguments, **options)
+    return str(build_meta.build_editable(*arguments, **options))
