@@ -37,16 +37,16 @@ ROWS = (
         "the pod on the lost node still counts, and each node that is well has its port taken",
     ),
     Row(
-        "03-daemonset-surge-hostport", "check new.yaml --cluster cluster.yaml", 3,
+        "03-daemonset-surge-hostport", "check new.yaml --cluster cluster.yaml", 4,
         ("sticks on node n1", "host port 54323/TCP is taken", "maxUnavailable 1 and maxSurge 0", "!gang"),
         "with maxSurge the new pod must run next to the old one, whose host port it wants",
     ),
     Row(
-        "03-daemonset-surge-hostport", "check cpu-new.yaml --cluster cpu-cluster.yaml", 3, ("sticks on node n1", "asks for 3 CPU"),
+        "03-daemonset-surge-hostport", "check cpu-new.yaml --cluster cpu-cluster.yaml", 4, ("sticks on node n1", "asks for 3 CPU"),
         "the same with CPU",
     ),
     Row(
-        "03-daemonset-surge-hostport", "check anti-new.yaml --cluster anti-cluster.yaml", 3, ("sticks on node n1", "anti-affinity"),
+        "03-daemonset-surge-hostport", "check anti-new.yaml --cluster anti-cluster.yaml", 4, ("sticks on node n1", "anti-affinity"),
         "the same with anti-affinity to itself",
     ),
     Row(
@@ -309,6 +309,99 @@ ROWS = (
     Row(
         "55-maxsurge-zero", "audit cluster.yaml", 0, ("KS505", "maxUnavailable 25% of 3 replicas is no pod"),
         "where both round to nothing the controller takes one pod",
+    ),
+    Row(
+        "23-statefulset-stuck-revision", "solve cluster.yaml --rollout db=fix.yaml", 3,
+        ("stuck until pod db-0 is deleted", "(proved)", "delete pod db-0"),
+        "OrderedReady replaces no pod before all are ready, and db-0 can never be",
+    ),
+    Row(
+        "28-nodename-wffc", "check sts.yaml --cluster cluster.yaml", 4,
+        ("0 of 1 pod placed", "default/mail-0 never starts: nobody binds claim default/storage-mail-0", "instead of nodeName"),
+        "a claim with WaitForFirstConsumer is bound by the scheduler, which does not see pods that name their node",
+    ),
+    Row(
+        "28-nodename-wffc", "audit cluster.yaml", 4, ("KS116", "claim default/storage-mail-0 of class local waits for its first consumer"),
+        "the same pod in the cluster",
+    ),
+    Row(
+        "28-nodename-wffc", "solve empty.yaml -w sts.yaml", 0, ("pod default/mail-0 counts as running but never starts",),
+        "there is nothing to place, and why the pod does not come up is said",
+    ),
+    Row(
+        "34-invalid-manifests", "check a-request-above-limit.yaml --cluster cluster.yaml", 1,
+        ("must be less than or equal to cpu limit of 1",),
+        "the API server refuses it in these words",
+    ),
+    Row(
+        "34-invalid-manifests", "check c-gpu-request-ne-limit.yaml --cluster cluster.yaml", 1,
+        ("must be equal to nvidia.com/gpu limit of 2",),
+        "extended resources cannot be overcommitted",
+    ),
+    Row("34-invalid-manifests", "check d-gpu-half.yaml --cluster cluster.yaml", 1, ("must be an integer",), "nor are there halves of them"),
+    Row(
+        "34-invalid-manifests", "check f-hostnetwork-port.yaml --cluster cluster.yaml", 1,
+        ("must match `containerPort` when `hostNetwork` is true",), "on the host's network both are one port",
+    ),
+    Row(
+        "34-invalid-manifests", "check k-memory-milli.yaml --cluster cluster.yaml", 0, ("KS810",),
+        "128m of memory are an eighth of a byte: valid, and never meant",
+    ),
+    Row(
+        "34-invalid-manifests", "check s-overhead-set.yaml --cluster cluster.yaml", 3,
+        ("0 of 2 pods placed", "expected none without a RuntimeClass"),
+        "the Deployment is accepted, its pods are not",
+    ),
+    Row(
+        "34-invalid-manifests", "check dupport.yaml --cluster cluster.yaml", 1, ("Duplicate value", "Unsupported value"),
+        "all errors of an object are told at once",
+    ),
+    Row(
+        "34-invalid-manifests", "check neg.yaml --cluster cluster.yaml", 1, ("spec.template.metadata.labels: Invalid value",),
+        "label values are judged beside other errors",
+    ),
+    Row(
+        "39-rwo-rollout", "check new.yaml --cluster cluster.yaml", 3,
+        ("volume pv-a is attached to node b1: it can be attached to one node only", "strategy Recreate"),
+        "the new pod must wait for the volume, and the old one for the new pod",
+    ),
+    Row(
+        "39-rwo-rollout", "check scaled.yaml --cluster cluster.yaml", 4, ("KS117", "its pods are on b1, b2"),
+        "two pods on two nodes share a volume that one node can have",
+    ),
+    Row("39-rwo-rollout", "audit split.yaml", 4, ("KS117", "default/graf-h-bbbbb waits"), "the same, running"),
+    Row("39-rwo-rollout", "audit two.yaml", 4, ("KS118", "can only go to b2"), "the only node with room does not have the volume"),
+    Row(
+        "39-rwo-rollout", "solve two.yaml", 0, ("1 of 1 pod placed", "default/graf-h-bbbbb waits"),
+        "the scheduler places it, the attach controller keeps it waiting",
+    ),
+    Row(
+        "40-formats", "nodes helm-dryrun.yaml", 1, ("is the output of helm install or helm upgrade", "helm template"),
+        "it is no list of manifests",
+    ),
+    Row(
+        "40-formats", "nodes utf16le-nobom.json", 1, ("is UTF-16LE without a byte order mark, expected UTF-8",),
+        "JSON is UTF-8; the line says how to convert it",
+    ),
+    Row(
+        "40-formats", "nodes warning-first.json", 1, ("is a message of the tool that wrote the file",),
+        "kubectl's warning got into the file with 2>&1",
+    ),
+    Row("40-formats", "nodes raw-pods.json", 1, ("holds no Node objects (but Pod 6)",), "pods without nodes are no cluster"),
+    Row("40-formats", "nodes trailing-comma.json", 1, ("trailing comma in object",), "malformed JSON is told with its place"),
+    Row(
+        "53-sts-partition", "solve cluster.yaml --rollout db=partition2.yaml", 0,
+        ("completes in 2 waves", "1 of 1 pod placed", "partition 2 keeps 2 of 3 pods at their revision"),
+        "only ordinals from the partition on are replaced",
+    ),
+    Row(
+        "53-sts-partition", "solve cluster.yaml --rollout db=ondelete.yaml", 3, ("nothing rolls: with strategy OnDelete",),
+        "the controller replaces a pod only when it is deleted",
+    ),
+    Row(
+        "54-helm-hooks", "solve cluster.yaml -w rendered.yaml", 0,
+        ("2 of 2 pods placed", "run before the release", "Job default/migrate", "Pod default/web-test-connection (test)"),
+        "a hook that ends before the release takes no room from it, and a test pod is not part of it",
     ),
 )  # fmt: skip
 
