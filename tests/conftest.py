@@ -36,6 +36,10 @@ def _test_this_checkout() -> None:
         Path(folder, "kubestow").symlink_to(ROOT, target_is_directory=True)
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
         sys.path.insert(0, folder)
+        # pytest imports the folder of the checkout as a package before this file, and with it what is installed
+        for name in [name for name in sys.modules if name.partition(".")[0] == "kubestow"]:
+            del sys.modules[name]
+        importlib.invalidate_caches()
         os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (folder, os.environ.get("PYTHONPATH"))))
 
 
