@@ -7,6 +7,7 @@ from what the original says. A lie of the first kind must be told as a violation
 from __future__ import annotations
 
 import json
+import sys
 from collections import Counter
 from pathlib import Path
 from random import Random
@@ -95,7 +96,7 @@ def test_originals_are_valid_a_few(tmp_path: Path) -> None:
 
 
 def test_no_lie_is_accepted_a_few(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tests.checker.mutations.test_mutations._CLUSTERS", 12)
+    monkeypatch.setattr(sys.modules[__name__], "_CLUSTERS", 12)
     assert _lies(0, 120, tmp_path)[0] == []
 
 

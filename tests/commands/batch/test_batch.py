@@ -210,7 +210,7 @@ def test_a_full_folder_is_one_line_and_what_is_done_is_kept(batch: Batch, here: 
             raise OSError(28, os.strerror(28))
         record(self, row, document)
 
-    monkeypatch.setattr("tests.commands.batch.conftest.Inline.ahead", 1)
+    monkeypatch.setattr(f"{__name__.rpartition('.')[0]}.conftest.Inline.ahead", 1)  # by the name under which pytest knows it
     with monkeypatch.context() as patched:
         patched.setattr(Folder, "record", full)
         result = batch("-o", "out", "explain", "0.json", "1.json", "2.json", "-q")
@@ -250,7 +250,7 @@ def test_interrupted_keeps_what_is_done(batch: Batch, here: Path, monkeypatch: p
     monkeypatch.setattr(worker, "perform", second)
     for i in range(3):
         snapshot(here, f"{i}.json", i)
-    monkeypatch.setattr("tests.commands.batch.conftest.Inline.ahead", 1)
+    monkeypatch.setattr(f"{__name__.rpartition('.')[0]}.conftest.Inline.ahead", 1)  # by the name under which pytest knows it
     result = batch("-o", "out", "explain", "0.json", "1.json", "2.json")
     assert result.exit_code == 130
     assert (summary()["tasks"], summary()["left"]) == (3, 2)
