@@ -17,7 +17,8 @@ from typing import Final
 
 import click
 
-runpy.run_path(str(Path(__file__).resolve().parents[1] / "cli.py"))  # run as a file, it makes this checkout the package kubestow
+# Run as a file, it makes this checkout the package kubestow: what follows can be imported only then (E402), installed or not.
+runpy.run_path(str(Path(__file__).resolve().parents[1] / "cli.py"))
 
 from kubestow import cli  # noqa: E402
 from kubestow.commands import VERSION  # noqa: E402

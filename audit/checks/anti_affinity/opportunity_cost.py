@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Final
+from typing import Final, Literal
 
 import msgspec
 
@@ -142,13 +142,13 @@ class Closers:
         found += [self._entry("workload", each.subject.name, each.subject.namespace, [each]) for each in chosen]
         return found + [entry for each in chosen for entry in self._pods(each)]
 
-    def _entry(self, level: str, name: str, namespace: str, closers: Sequence[_Closer]) -> OpportunityCost:
+    def _entry(self, level: Literal["namespace", "workload"], name: str, namespace: str, closers: Sequence[_Closer]) -> OpportunityCost:
         average, largest = _NONE, _NONE
         for each in closers:
             average, largest = average + each.each[0] * each.count, largest + each.each[1] * each.count
         actual = self._of_namespace(namespace, closers) if level == "namespace" else self.actual(closers)
         count = sum(each.count for each in closers)
-        return OpportunityCost(level, name, namespace, count, average.document(), largest.document(), actual.document())  # type: ignore[arg-type]
+        return OpportunityCost(level, name, namespace, count, average.document(), largest.document(), actual.document())
 
     def _of_namespace(self, namespace: str, closers: Sequence[_Closer]) -> _Amount:
         """As a quota of the namespace counts it: with all of its pods that are on the closed nodes."""

@@ -140,11 +140,11 @@ def pod_level(spec: Mapping[str, Any], path: str) -> Refused:
             yield f"{where}.limits[{name}]", invalid(_shown(given["limits"][name]), reason)
     for index, container in enumerate(_containers(spec, "containers")):
         resources = container.get("resources")
-        own = resources.get("limits") if isinstance(resources, Mapping) else None
+        own = (resources.get("limits") if isinstance(resources, Mapping) else None) or {}
         for name, amount in amounts(own).items():
             if name in limits and amount > limits[name]:
                 reason = f"must be less than or equal to pod limits of {_shown(given['limits'][name])}"
-                yield f"{where}.containers[{index}][{name}].limits", invalid(_shown(own[name]), reason)  # type: ignore[index]
+                yield f"{where}.containers[{index}][{name}].limits", invalid(_shown(own[name]), reason)
 
 
 def _containers(spec: Mapping[str, Any], field: str) -> list[Mapping[str, Any]]:
