@@ -54,6 +54,10 @@ class Once(Generic[T, R]):
             found = self._made[id(thing)] = thing, self._make(thing)
         return found[1]
 
+    def clear(self) -> None:
+        """Forget every object and its result."""
+        self._made.clear()
+
 
 def text(*parts: object) -> bytes | str:
     """Equal for parts that read the same; replicas then share what is worked out for one of them."""
