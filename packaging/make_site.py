@@ -79,7 +79,7 @@ def settings(pages: Path, site: Path) -> dict[str, Any]:
         "site_dir": str(site),
         "use_directory_urls": False,
         "theme": {"name": "readthedocs", "highlightjs": False, "navigation_depth": 2, "include_homepage_in_sidebar": False},
-        "markdown_extensions": ["tables", "fenced_code", {"toc": {"slugify": "make_slugs.github", "permalink": False}}],
+        "markdown_extensions": ["tables", "fenced_code", "mathml", {"toc": {"slugify": "make_slugs.github", "permalink": False}}],
         "validation": {"nav": {"omitted_files": "info"}, "links": {"anchors": "warn", "unrecognized_links": "warn", "not_found": "warn"}},
         "extra_css": ["wide.css"],
         "nav": navigation(),
@@ -109,6 +109,7 @@ def main() -> int:
         text = yaml.safe_dump(config, sort_keys=False).replace("slugify: make_slugs.github", "slugify: !!python/name:make_slugs.github")
         (Path(name) / "mkdocs.yml").write_text(text, encoding="utf-8")
         (Path(name) / "make_slugs.py").write_text(_SLUGS, encoding="utf-8")
+        shutil.copyfile(Path(__file__).parent / "mathml.py", Path(name) / "mathml.py")
         (pages / "wide.css").write_text(".wy-nav-content { max-width: 1060px; }\n", encoding="utf-8")  # what commands print has 100 columns
         done = subprocess.run(
             [sys.executable, "-c", _MKDOCS, "build", "--strict"], cwd=name, check=False, capture_output=True, encoding="utf-8"
