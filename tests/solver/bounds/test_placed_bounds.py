@@ -344,5 +344,5 @@ def test_too_many_pairs_are_grouped_more_coarsely(monkeypatch: pytest.MonkeyPatc
     fixed = [pod(f"f{i}", cpu=f"{i * 100}m", node_name=f"n{i}") for i in range(5)]
     objects = [*nodes(5, cpu="4"), *fixed, *pods("p", 30, cpu="1")]
     assert bounded(objects) == {0: 16}
-    monkeypatch.setattr(bounds_module, "PAIRS", 1)
+    monkeypatch.setattr(bounds_module, "MAX_PAIRS", 1)
     assert 16 <= bounded(objects)[0] <= 19

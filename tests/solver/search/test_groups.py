@@ -59,7 +59,7 @@ class Scattered:
 def test_a_group_alone_fills_the_node_that_others_are_on() -> None:
     """Alone they share one node, 16 pairs and 100 points each."""
     at = Scattered(spare=False)
-    at.groups.look_alone(at.component)
+    at.groups.improve_alone(at.component)
     assert at.component.counts is not None
     assert (at.component.counts.sum(axis=1) == 4).all()
     assert at.component.value == 1600
@@ -73,7 +73,7 @@ def test_a_group_alone_fills_the_node_that_others_are_on() -> None:
 def test_others_give_way_to_a_group_that_knows_where_it_is_best_off() -> None:
     at = Scattered(spare=True)
     assert not at.groups.move_again(at.best, 10.0)  # it does not know yet
-    at.groups.look_alone(at.component)
+    at.groups.improve_alone(at.component)
     assert at.groups.losing() == set(at.component.classes)
     assert at.groups.move_again(at.best, 10.0)
     assert at.points() == 1600
@@ -84,7 +84,7 @@ def test_others_give_way_to_a_group_that_knows_where_it_is_best_off() -> None:
 
 def test_a_group_that_nobody_can_give_way_to_stays() -> None:
     at = Scattered(spare=False)
-    at.groups.look_alone(at.component)
+    at.groups.improve_alone(at.component)
     assert at.groups.move_again(at.best, 10.0)
     assert (at.search.counts == at.counts).all()
 
@@ -92,5 +92,5 @@ def test_a_group_that_nobody_can_give_way_to_stays() -> None:
 def test_bounding_is_worth_it_while_most_of_the_gap_may_be_unknown() -> None:
     at = Scattered(spare=False)
     assert at.groups.worth_bounding(at.best)
-    at.groups.look_alone(at.component)
+    at.groups.improve_alone(at.component)
     assert not at.groups.worth_bounding(at.best)

@@ -42,7 +42,7 @@ def tier(result: Placement, name: str) -> Any:
 @pytest.fixture
 def large(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every model counts as large: annealing and groups have their turn."""
-    monkeypatch.setattr(preference_search, "PARAMETERS", PreferenceSearchParameters(small=-1))
+    monkeypatch.setattr(preference_search, "PARAMETERS", PreferenceSearchParameters(small_variables=-1))
 
 
 @pytest.mark.full

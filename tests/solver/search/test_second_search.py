@@ -73,8 +73,8 @@ class Started:
 def started(monkeypatch: pytest.MonkeyPatch) -> Started:
     """Every model counts as large, so that annealing and groups have their turn; a second process begins at once."""
     found = Started()
-    monkeypatch.setattr(preference_search, "PARAMETERS", PreferenceSearchParameters(small=-1, whole=-1))
-    monkeypatch.setattr(second_search, "SECOND", SecondSearchParameters(after=0.0, least=0.0))
+    monkeypatch.setattr(preference_search, "PARAMETERS", PreferenceSearchParameters(small_variables=-1, whole_variables=-1))
+    monkeypatch.setattr(second_search, "SECOND_LIMITS", SecondSearchParameters(start_seconds=0.0, min_remaining_seconds=0.0))
     monkeypatch.setattr(second_search, "SecondProcess", found.start)
     return found
 
@@ -191,7 +191,7 @@ def test_one_that_is_worth_less_than_it_says_or_places_fewer_is_not(other: Place
 
 def test_bounds_of_groups_are_taken_over_and_nothing_looser() -> None:
     for bound, expected in ((4, 4), (50, 10)):  # one pull of 10 is all there is
-        peer = Told(GroupFound(0, bound, None, None, wished=False, proved=False))
+        peer = Told(GroupFound(0, bound, None, None, unverified=False, proved=False))
         found = searching(attracted(), [(0, 0, 1), (1, 1, 1)], peer, Options(engine="lns", time_limit=1e-6)).improve()
         assert found.bound == expected
 
@@ -214,12 +214,12 @@ def test_the_other_search_hears_of_groups_and_of_placements() -> None:
 def test_what_is_known_of_a_group_only_grows() -> None:
     rows = np.ones((1, 2), dtype=np.int64)
     group = Component([0], 100, counts=rows, value=50)
-    assert not GroupFound(0, 90, rows * 2, 40, wished=False, proved=False).note(group)
+    assert not GroupFound(0, 90, rows * 2, 40, unverified=False, proved=False).note(group)
     assert (group.bound, group.value, group.counts is rows) == (90, 50, True)
-    assert GroupFound(0, 95, rows * 2, 60, wished=True, proved=False).note(group)
-    assert (group.bound, group.value, group.wished) == (90, 60, True)
-    assert GroupFound(0, 90, rows, 60, wished=False, proved=True).note(group)
-    assert (group.wished, group.proved) == (False, True)
+    assert GroupFound(0, 95, rows * 2, 60, unverified=True, proved=False).note(group)
+    assert (group.bound, group.value, group.unverified) == (90, 60, True)
+    assert GroupFound(0, 90, rows, 60, unverified=False, proved=True).note(group)
+    assert (group.unverified, group.proved) == (False, True)
 
 
 def test_the_cores_are_shared_out(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -240,7 +240,7 @@ def test_the_cores_are_shared_out(monkeypatch: pytest.MonkeyPatch) -> None:
             return
 
     monkeypatch.setattr(second_search, "SecondProcess", Recorded)
-    monkeypatch.setattr(second_search, "SECOND", SecondSearchParameters(after=0.0, least=0.0))
+    monkeypatch.setattr(second_search, "SECOND_LIMITS", SecondSearchParameters(start_seconds=0.0, min_remaining_seconds=0.0))
     search = searching(attracted(), [(0, 0, 1), (1, 1, 1)], Told(), Options(workers=4, seed=2**31 - 1))
     peer = SecondSearch(_no_work, search.cluster, search.limits, search.cpsat)
 
