@@ -34,7 +34,7 @@ from kubestow.solver.search.second_search import SecondSearch, SecondSearchParam
 from kubestow.solver.solve import place
 from tests.objects import Object, node, pod
 
-NOTE = "beside this one ended early"
+NOTE = "second search process ended early"
 
 
 def repels(app: str) -> Object:
