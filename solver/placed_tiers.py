@@ -245,7 +245,7 @@ class PlacedSearch:
         small = int(self.cluster.count.sum()) <= self.parameters.few_pods and np.count_nonzero(self.limits) <= self.parameters.few_pairs
         if not gangs or (small and self.options.engine in ("auto", "exact")):
             return
-        from kubestow.solver.construction.gang_packing import Packing
+        from kubestow.solver.construction.gang_packing import GangPacking
 
         gangs.sort(key=lambda k: -self.cluster.classes[self.cluster.gangs[k].classes[0]].priority)
         until = self.deadline.left()
@@ -269,7 +269,7 @@ class PlacedSearch:
             return None if answer.solution is None else encoding.counts(answer.solution)
 
         ask = None if self.options.engine == "greedy" else exact
-        packing = Packing(self.cluster, self.limits, self.options.exempt, self.options.seed, over, charge, ask)
+        packing = GangPacking(self.cluster, self.limits, self.options.exempt, self.options.seed, over, charge, ask)
         end = self.deadline.left() - min(self.deadline.left(), self.parameters.max_budget_seconds) * self.parameters.pack_fraction
         for number, k in enumerate(gangs):
             if self.stop.is_set() or self.deadline.left() <= end:

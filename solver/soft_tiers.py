@@ -11,13 +11,13 @@ import numpy as np
 from kubestow.models.cluster.cluster import Ints
 from kubestow.models.documents import placement as doc
 from kubestow.solver.bind_order.order import Sequence_, find_order
-from kubestow.solver.objective.container_affinity import Zones
+from kubestow.solver.objective.container_affinity import AssignedZones
 from kubestow.solver.objective.domain_evenness import DOMAINS, DomainEvenness, counting
 from kubestow.solver.objective.preferences import CONTAINER_AFFINITY, Objective
 from kubestow.solver.objective.tie_break import PodCosts, Strategy
 from kubestow.solver.rules.eligibility import fits
 from kubestow.solver.runtime.run_context import RunContext
-from kubestow.solver.search.outcome import LARGE_INSTANCE_PODS, MAX_SOFT_MODEL_VARIABLES, SoftOutcome, Start
+from kubestow.solver.search.outcome import LARGE_INSTANCE_PODS, MAX_SOFT_MODEL_VARIABLES, SoftOutcome, StartPlacement
 
 if TYPE_CHECKING:  # ortools takes longer to import than many a snapshot to solve
     from kubestow.solver.search.preference_search import PreferenceSearch
@@ -65,7 +65,7 @@ class LaterTiers:
 
     counts: Ints
     sequence: Sequence_
-    zones: Zones
+    zones: AssignedZones
     tiers: list[doc.TierResult] = field(default_factory=list)
     preferences: doc.Preferences | None = None
     notes: list[str] = field(default_factory=list)
@@ -73,7 +73,7 @@ class LaterTiers:
     engine: str | None = None
 
 
-def improve(objective: Objective, limits: Ints, start: Start, strategy: Strategy | None, context: RunContext) -> LaterTiers:
+def improve(objective: Objective, limits: Ints, start: StartPlacement, strategy: Strategy | None, context: RunContext) -> LaterTiers:
     """Improve a placement without placing fewer pods of any priority; ``limits``: int64[G, N]."""
     objective.containers.stop = context.stop
     search = _LaterTiersSearch(objective, limits, start, context)
@@ -103,9 +103,9 @@ class _LaterTiersSearch:
         engine: Engine that called CP-SAT, if any.
     """
 
-    def __init__(self, objective: Objective, limits: Ints, start: Start, context: RunContext) -> None:
+    def __init__(self, objective: Objective, limits: Ints, start: StartPlacement, context: RunContext) -> None:
         self.objective, self.limits, self.context, self.cluster = objective, limits, context, objective.cluster
-        self.best = SoftOutcome(start.counts, start.sequence, Zones(), 0, 0, state=start.state)
+        self.best = SoftOutcome(start.counts, start.sequence, AssignedZones(), 0, 0, state=start.state)
         self.engine: str | None = None
         self._start = start
         self._search: PreferenceSearch | None = None
@@ -242,7 +242,7 @@ class _LaterTiersSearch:
         found = find_order(self.cluster, search.counts, seed=self.context.options.seed)
         if found.sequence is None:
             return
-        value, zones = 0, Zones()
+        value, zones = 0, AssignedZones()
         if self.cluster.trees or not self.objective.empty:
             from kubestow.solver.objective.assign_zones import value_of
 

@@ -183,10 +183,10 @@ def _causes(cluster: Cluster, answer: Answer, limits: Ints, compiling: float, co
 
 def improve_later(objective: Objective, limits: Ints, answer: Answer, strategy: Strategy | None, context: RunContext) -> None:
     """Improve preferences and the tie-break of an answer in place, with the placed tiers held."""
-    from kubestow.solver.search.outcome import Start
+    from kubestow.solver.search.outcome import StartPlacement
     from kubestow.solver.soft_tiers import improve
 
-    start = Start(answer.counts, answer.sequence, answer.encoding, answer.state)
+    start = StartPlacement(answer.counts, answer.sequence, answer.encoding, answer.state)
     answer.state = None  # invalid once the placement changes
     answer.later = improve(objective, limits, start, strategy, context)
     answer.counts, answer.sequence = answer.later.counts, answer.later.sequence

@@ -82,7 +82,7 @@ def find_order(cluster: Cluster, counts: Ints, *, seed: int = 0, known: dict[int
         for g in by_priority
         if g not in tied
     ]
-    search = _Search(cluster, rules)
+    search = _OrderSearch(cluster, rules)
     tangled = [{g: {int(n): int(counts[g, n]) for n in np.flatnonzero(counts[g])} for g in group if counts[g].any()} for group in groups]
     for left in filter(None, tangled):
         found = _order_group(search, left, seed)
@@ -136,7 +136,7 @@ def _pods(sequence: Iterable[tuple[int, int, int]]) -> Counter[int]:
 
 def order_from(cluster: Cluster, rules: Sequence[Rule], left: _Left) -> Sequence_ | None:
     """Return a bind order of pods, given by class and node, from the current state of ``rules``, which is restored."""
-    search = _Search(cluster, rules)
+    search = _OrderSearch(cluster, rules)
     for units, late in search.levels(sorted(left)):
         found = search.attempt({g: dict(nodes) for g, nodes in left.items()}, None, units, late=late)
         if found is not None:
@@ -159,7 +159,7 @@ def _groups(rules: Sequence[Rule]) -> list[list[int]]:
     return connected(links, {g for link in links for g in link})
 
 
-def _order_node(search: _Search, left: _Left, seed: int) -> Ordering:
+def _order_node(search: _OrderSearch, left: _Left, seed: int) -> Ordering:
     """Order the pods of one node: a guided pass, then a search with planned devices, or the general search without devices."""
     node = next(n for nodes in left.values() for n in nodes)
     if not any(isinstance(rule, DynamicResources) and any(rule.concerned(g) for g in left) for rule in search.firsts):
@@ -174,7 +174,7 @@ def _order_node(search: _Search, left: _Left, seed: int) -> Ordering:
     return Ordering([(g, node, 1) for g in order], [])
 
 
-def _order_group(search: _Search, left: _Left, seed: int) -> Ordering:
+def _order_group(search: _OrderSearch, left: _Left, seed: int) -> Ordering:
     rng = random.Random(seed)
     sizes = sum(len(nodes) for nodes in left.values())
     levels = search.levels(sorted(left))
@@ -188,7 +188,7 @@ def _order_group(search: _Search, left: _Left, seed: int) -> Ordering:
     return Ordering(sequence, sorted(left), exhausted and sequence is None)
 
 
-class _Search:
+class _OrderSearch:
     def __init__(self, cluster: Cluster, rules: Sequence[Rule]) -> None:
         self.cluster, self.rules = cluster, rules
         self.affinity, self.spread = InterPodAffinity.of(rules), PodTopologySpread.of(rules)

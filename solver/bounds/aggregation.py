@@ -18,7 +18,7 @@ from kubestow.solver.rules.batch_quota import single
 
 
 @dataclass
-class Kinds:
+class PodKinds:
     """Pod classes merged where priority, demand, nodes and rules across nodes are equal. Shapes: K kinds, S shared rules.
 
     Attributes:
@@ -74,7 +74,7 @@ class Skew:
     base: Ints
 
 
-class Rules:
+class CrossRules:
     """The rules across classes and nodes that get their own rows in the relaxation."""
 
     def __init__(self, cluster: Cluster) -> None:
@@ -131,7 +131,7 @@ def _skews(cluster: Cluster) -> Iterator[Skew]:
         yield Skew(spread, own, counted, codes, domain_sum(codes, size, held))
 
 
-def kinds(cluster: Cluster, limits: Ints, rules: Rules) -> Kinds:
+def kinds(cluster: Cluster, limits: Ints, rules: CrossRules) -> PodKinds:
     """Merge the classes; ``limits``: int64[G, N], see :func:`kubestow.solver.rules.eligibility.possible`."""
     marks = np.packbits(rules.marks().T, axis=1)
     nodes = np.packbits(limits > 0, axis=1)
@@ -151,7 +151,7 @@ def kinds(cluster: Cluster, limits: Ints, rules: Rules) -> Kinds:
     demand = cluster.demand[first]
     for k in range(len(first)):
         room[k] = np.minimum(room[k], _alone(cluster, demand[k]))
-    return Kinds(demand, cluster.priority[first], room, np.minimum(total, room.sum(axis=1)), of)
+    return PodKinds(demand, cluster.priority[first], room, np.minimum(total, room.sum(axis=1)), of)
 
 
 def _alone(cluster: Cluster, demand: Ints) -> Ints:
@@ -162,7 +162,7 @@ def _alone(cluster: Cluster, demand: Ints) -> Ints:
     return np.maximum(room, 0)
 
 
-def groupings(cluster: Cluster, classes: Kinds, rules: Rules) -> Iterator[Ids]:
+def groupings(cluster: Cluster, classes: PodKinds, rules: CrossRules) -> Iterator[Ids]:
     """Yield groupings int32[N] of the nodes, from the finest to the coarsest.
 
     Nodes are equal in eligible kinds and free resources; then in eligible kinds; then in kinds that an empty node would

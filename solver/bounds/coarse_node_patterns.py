@@ -76,7 +76,7 @@ class MergedNodes:
 
 
 @dataclass
-class Part:
+class PatternPart:
     """Classes that terms over single nodes tie together.
 
     Attributes:
@@ -103,7 +103,7 @@ class CoarseNodePatterns:
         self._ruled, self._wide = self._domains(rules=True), self._domains(rules=False)
         links: list[Sequence[int]] = [pair for _, _, cross in self.terms for pair in cross]
         members = {g for _, own, cross in self.terms for g in (*own, *(g for pair in cross for g in pair))}
-        self.parts = [Part(part, self._fine_enough(part)) for part in connected(links, members)]
+        self.parts = [PatternPart(part, self._fine_enough(part)) for part in connected(links, members)]
 
     @property
     def omitted(self) -> list[int]:
@@ -295,17 +295,17 @@ class CoarseNodePatterns:
         resources = [(self.cluster.free[alike.nodes, r].max(), self.cluster.demand[:, r]) for r in np.flatnonzero(self.cluster.demand[g])]
         resources.append((self.cluster.slots[alike.nodes].max(), np.ones(self.cluster.n_classes, dtype=np.int64)))
         for a in range(1, self._high(alike, g) + 1):
-            partners = [
+            shared = [
                 (variable, q if pair[0] == g else p, pair[1] if pair[0] == g else pair[0])
                 for (pair, p, q), variable in alike.both.items()
                 if (p if pair[0] == g else q if pair[1] == g else -1) == a
             ]
             for free, demand in resources:
-                weights = [k * int(demand[h]) for _, k, h in partners]
+                weights = [k * int(demand[h]) for _, k, h in shared]
                 rest = int(free) - a * int(demand[g])
-                if sum(self._high(alike, h) * int(demand[h]) for h in {h for _, _, h in partners}) > rest:
+                if sum(self._high(alike, h) * int(demand[h]) for h in {h for _, _, h in shared}) > rest:
                     self.encoding.model.add(
-                        cp_model.LinearExpr.weighted_sum([*(v for v, _, _ in partners), alike.held[g, a]], [*weights, -rest]) <= 0
+                        cp_model.LinearExpr.weighted_sum([*(v for v, _, _ in shared), alike.held[g, a]], [*weights, -rest]) <= 0
                     )
 
 
@@ -346,11 +346,11 @@ def _unfold(classes: Sequence[int], alike: Alike, solution: Sequence[int]) -> li
             for node in list(nodes) if before is not None else ():
                 pair = (min(g, before), max(g, before)) if before is not None else (g, g)
                 for a in sorted(rest, reverse=True):
-                    partners = node.get(before, 0) if before is not None else 0
-                    key = (pair, a, partners) if pair[0] == g else (pair, partners, a)
+                    held_before = node.get(before, 0) if before is not None else 0
+                    key = (pair, a, held_before) if pair[0] == g else (pair, held_before, a)
                     both = alike.both.get(key)
-                    used = sum(1 for other in nodes if other.get(g) == a and other.get(before or 0) == partners)
-                    if partners and rest[a] and both is not None and used < solution[both.index]:
+                    used = sum(1 for other in nodes if other.get(g) == a and other.get(before or 0) == held_before)
+                    if held_before and rest[a] and both is not None and used < solution[both.index]:
                         node[g] = a
                         rest[a] -= 1
                         break

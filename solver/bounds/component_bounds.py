@@ -22,7 +22,7 @@ from kubestow.solver.bounds.component import Component
 from kubestow.solver.bounds.shared_room import GroupBound, RoomPrices, SharedRoom
 from kubestow.solver.cpsat.cells import Cells
 from kubestow.solver.objective.preferences import Objective, PreferenceTerm
-from kubestow.solver.objective.sparse_placement import Placed
+from kubestow.solver.objective.sparse_placement import SparsePlacement
 from kubestow.solver.rules.base import Rule
 from kubestow.solver.rules.batch_quota import single
 
@@ -136,7 +136,7 @@ class Components:
 
     def worth(self, classes: Sequence[int], counts: Ints) -> int:
         """Return the points of a placement int64[len(classes), N] of these classes."""
-        points = self.objective.total(self.objective.families(Placed(counts, classes), classes))
+        points = self.objective.total(self.objective.families(SparsePlacement(counts, classes), classes))
         return points if self.moves is None else points - self.moves.of(classes, counts)
 
     def _tied(self, classes: Sequence[int]) -> bool:

@@ -30,7 +30,7 @@ Pair = tuple[int, int]
 
 
 @dataclass
-class _Columns:
+class _GrowingProgram:
     """A linear program under construction.
 
     Attributes:
@@ -100,7 +100,7 @@ class DomainProgram:
         codes = self.cluster.domains(self._key)[0] if self._key is not None else np.full(self.cluster.n_nodes, -1, dtype=np.int32)
         self._nodes = [np.flatnonzero(codes == d) for d in np.unique(codes).tolist()]
         self._keyed = [bool(codes[nodes[0]] >= 0) for nodes in self._nodes]
-        self._made = _Columns()
+        self._made = _GrowingProgram()
         self._stars: dict[Pair, _Star] = {}  # by class and domain
 
     def _main_key(self) -> str | None:

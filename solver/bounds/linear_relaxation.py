@@ -13,7 +13,7 @@ import numpy as np
 
 from kubestow.models.cluster.cluster import Cluster, Ids, Ints
 from kubestow.models.kube.selectors import Bools
-from kubestow.solver.bounds.aggregation import Exclusion, Kinds, Rules, Skew
+from kubestow.solver.bounds.aggregation import CrossRules, Exclusion, PodKinds, Skew
 from kubestow.solver.bounds.safe_dual_bounds import Program
 
 #: Rounded rows per group and resource: for nodes that hold at most 1, 2, … of the larger pods.
@@ -42,7 +42,7 @@ class Relaxation:
 
 
 @dataclass
-class _Rows:
+class _RelaxationRows:
     """Rows under construction."""
 
     rows: list[Ints] = field(default_factory=list)
@@ -67,8 +67,8 @@ class _Rows:
         self.size += int(np.count_nonzero(keep))
 
 
-class _Builder:
-    def __init__(self, cluster: Cluster, classes: Kinds, groups: Ids) -> None:
+class _RelaxationBuilder:
+    def __init__(self, cluster: Cluster, classes: PodKinds, groups: Ids) -> None:
         self.cluster, self.classes, self.groups = cluster, classes, groups
         self.size = int(groups.max(initial=-1)) + 1
         order = np.argsort(groups, kind="stable")
@@ -76,7 +76,7 @@ class _Builder:
         room = np.add.reduceat(classes.room[:, order], starts, axis=1) if len(order) else classes.room
         self.kind, self.group = np.nonzero(room)
         self.upper = np.minimum(room[self.kind, self.group], classes.total[self.kind])
-        self.rows = _Rows()
+        self.rows = _RelaxationRows()
         self.floors: list[int] = []  # upper bounds
         self._blocks: dict[int, Ints] = {}
         # A node's resource counts only if the node takes a kind that requests it.
@@ -222,9 +222,9 @@ class _Builder:
         )  # fmt: skip
 
 
-def relax(cluster: Cluster, classes: Kinds, rules: Rules, groups: Ids, placed: dict[int, int]) -> Relaxation:
+def relax(cluster: Cluster, classes: PodKinds, rules: CrossRules, groups: Ids, placed: dict[int, int]) -> Relaxation:
     """Return the relaxation over these groups of nodes (int32[N]); ``placed``: pods at which each tier is held, by priority."""
-    build = _Builder(cluster, classes, groups)
+    build = _RelaxationBuilder(cluster, classes, groups)
     build.totals()
     build.resources()
     for exclusion in rules.exclusions:

@@ -17,7 +17,7 @@ from dataclasses import replace
 import numpy as np
 
 from kubestow.models.cluster.cluster import Cluster, Ids, Ints
-from kubestow.solver.bounds.aggregation import Kinds, Rules, groupings, kinds
+from kubestow.solver.bounds.aggregation import CrossRules, PodKinds, groupings, kinds
 from kubestow.solver.bounds.linear_relaxation import Relaxation, relax
 from kubestow.solver.bounds.safe_dual_bounds import best_bound
 from kubestow.solver.devices.supply import supply
@@ -57,7 +57,7 @@ def placed_bounds(
     if not open_tiers:
         return bounds
     cluster = _with_devices(cluster)
-    rules = Rules(cluster)
+    rules = CrossRules(cluster)
     classes = kinds(cluster, limits, rules)
     stages = _stages(cluster, classes, rules)
     for i, groups in enumerate(stages):
@@ -86,7 +86,7 @@ def _with_devices(cluster: Cluster) -> Cluster:
     return replace(cluster, demand=np.hstack([cluster.demand, demand]), free=np.hstack([cluster.free, free]))
 
 
-def _stages(cluster: Cluster, classes: Kinds, rules: Rules) -> list[Ids]:
+def _stages(cluster: Cluster, classes: PodKinds, rules: CrossRules) -> list[Ids]:
     """Return groupings of the nodes, coarse to fine. Coarse ones are solved quickly and often give the bound of the finest."""
     found = [(int(groups.max(initial=-1) + 1) * len(classes.total), groups) for groups in groupings(cluster, classes, rules)]
     small = [f for f in found if f[0] <= MAX_PAIRS] or found[-1:]

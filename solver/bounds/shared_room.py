@@ -105,7 +105,7 @@ class SharedRoom:
         """Return the upper bound on the points of all groups together.
 
         Return None if room limits no group, or if there are too many kinds of classes and nodes."""
-        made = None if self._table is None else _Columns(self._table, groups)
+        made = None if self._table is None else _RoomColumns(self._table, groups)
         if made is None or made.size > MAX_COLUMNS or not made.tight or made.all_fit():
             return None
         from kubestow.solver.bounds.safe_dual_bounds import SIMPLEX_LIMIT, best_bound, optimum
@@ -125,7 +125,7 @@ class SharedRoom:
 
 
 @dataclass(frozen=True)
-class _Table:
+class _RoomTable:
     """A cluster by K kinds of nodes and kinds of classes.
 
     Attributes:
@@ -153,7 +153,7 @@ class _Table:
     left: dict[int, int]
 
 
-def _table(cluster: Cluster, rows: Sequence[Ints], limits: Ints, left: dict[int, int]) -> _Table | None:
+def _table(cluster: Cluster, rows: Sequence[Ints], limits: Ints, left: dict[int, int]) -> _RoomTable | None:
     """Return the table of a cluster. None if it would be empty or too large."""
     if not len(rows):
         return None
@@ -175,7 +175,7 @@ def _table(cluster: Cluster, rows: Sequence[Ints], limits: Ints, left: dict[int,
     for k, each in zip(kinds.tolist(), free.tolist(), strict=True):
         sums[k] = [a + b for a, b in zip(sums[k], each, strict=True)]  # Python integers do not overflow
     room = np.array([[min(a, b) for a, b in zip(each, total, strict=True)] for each in sums], dtype=np.int64)
-    return _Table(kinds, row, where, [r[first] for r in points], most, demand, room, fit, cluster.priority, left)
+    return _RoomTable(kinds, row, where, [r[first] for r in points], most, demand, room, fit, cluster.priority, left)
 
 
 def _distinct(rows: Iterable[_Array]) -> tuple[list[_Array], list[int]]:
@@ -190,14 +190,14 @@ def _distinct(rows: Iterable[_Array]) -> tuple[list[_Array], list[int]]:
     return first, which
 
 
-class _Columns:
+class _RoomColumns:
     """The columns: classes that are equal for the program, by kind of node.
 
     Attributes:
         tight: (kind of node, resource) of the capacity rows that may bind.
     """
 
-    def __init__(self, table: _Table, groups: Sequence[GroupBound]) -> None:
+    def __init__(self, table: _RoomTable, groups: Sequence[GroupBound]) -> None:
         self._table, self._groups = table, groups
         merged: dict[Hashable, list[int]] = {}
         cuts = []

@@ -21,7 +21,7 @@ MAX_DOMAINS = 24  #: Domains tried for one gang.
 Wanted = list[tuple[int, int]]  # (class, pods)
 
 
-class Site(Protocol):
+class GangSite(Protocol):
     """The builder's state, with ``only`` as the nodes to build on."""
 
     cluster: Cluster
@@ -44,7 +44,7 @@ def chooses_domain(cluster: Cluster, gang: GangGroup) -> bool:
     return gang.key is not None or any(cluster.classes[g].affinity is not None for g in gang.classes)
 
 
-def place_gang(site: Site, k: int, wanted: Wanted, expired: Callable[[], bool]) -> Wanted:
+def place_gang(site: GangSite, k: int, wanted: Wanted, expired: Callable[[], bool]) -> Wanted:
     """Place pods of gang k if enough fit for the gang to be whole. Return the unplaced part of ``wanted``.
 
     Nothing is placed if the gang would not be whole. Pods that bind as a unit are adjacent in the sequence."""
@@ -74,7 +74,7 @@ def place_gang(site: Site, k: int, wanted: Wanted, expired: Callable[[], bool]) 
     return best[0]
 
 
-def _reordered(site: Site, mark: int) -> bool:
+def _reordered(site: GangSite, mark: int) -> bool:
     """Reorder the pods placed since ``mark`` so that they bind without vouching. Return False if no such order exists."""
     steps = site.undo(mark)
     left: dict[int, dict[int, int]] = {}
@@ -87,7 +87,7 @@ def _reordered(site: Site, mark: int) -> bool:
     return found is not None
 
 
-def _sites(site: Site, key: str | None, cyclic: Sequence[int], pods: dict[int, int], needed: int) -> Iterator[Bools | None]:
+def _sites(site: GangSite, key: str | None, cyclic: Sequence[int], pods: dict[int, int], needed: int) -> Iterator[Bools | None]:
     """Yield node sets to build on: all nodes (None), or domains of the gang's topology and of its members' affinity keys.
 
     Domains with room for all pods come first, least room first (most if ``roomiest_first``). Domains with room for the
@@ -113,7 +113,7 @@ def _sites(site: Site, key: str | None, cyclic: Sequence[int], pods: dict[int, i
             return
 
 
-def _domains(site: Site, key: str, inside: Bools, pods: dict[int, int], needed: int) -> Iterator[Bools]:
+def _domains(site: GangSite, key: str, inside: Bools, pods: dict[int, int], needed: int) -> Iterator[Bools]:
     """Yield the domains bool[N] of a key within the nodes ``inside`` that have enough room in total."""
     codes, size = site.cluster.domains(key)
     here = inside & (codes >= 0)

@@ -32,7 +32,7 @@ SHORT_PATIENCE, LONG_PATIENCE, LONG_PATIENCE_PER_POD = 400, 6_000, 60
 
 
 @dataclass(frozen=True)
-class Packing:
+class GangPacking:
     """Packing of gangs in one instance.
 
     Attributes:

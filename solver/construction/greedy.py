@@ -53,7 +53,7 @@ def rank(cluster: Cluster, counts: Ints) -> tuple[int, ...]:
     return tuple(per[p] for p in sorted(per, reverse=True))
 
 
-class _Builder:
+class _PlacementBuilder:
     """A placement under construction.
 
     ``even``: fill nodes evenly (spread) instead of the tightest first; ``soft``: choose the nodes with most weighted
@@ -373,7 +373,7 @@ def construct(
     for attempt, order in enumerate([*orders[:1] * leading, *orders]):
         first, led = attempt == 0, attempt < leading
         points = soft if first or soft is None else SoftState(soft.objective)
-        builder = _Builder(
+        builder = _PlacementBuilder(
             cluster, active if first else rules.build(cluster), limits, even=even and led, soft=points if led else None,
             roomiest_first=roomiest_first and first,
         )  # fmt: skip
@@ -391,7 +391,7 @@ def complete(cluster: Cluster, limits: Ints, counts: Ints, sequence: list[tuple[
     """Add pods that still fit to a placement without moving any; extend its bind order."""
     if int(counts.sum()) == int(cluster.count.sum()):
         return counts, sequence
-    builder = _Builder(cluster, rules.build(cluster), limits)
+    builder = _PlacementBuilder(cluster, rules.build(cluster), limits)
     for g, n, k in sequence:
         builder.put(g, n, k)
     left = cluster.count - counts.sum(axis=1)

@@ -23,7 +23,7 @@ from kubestow.solver.rules.node_resources_fit import NodeResourcesFit
 from kubestow.solver.rules.pod_topology_spread import PodTopologySpread
 
 
-class Exclusions:
+class ClassExclusions:
     """Classes that keep each other off a domain: anti-affinity in both directions, and host ports."""
 
     def __init__(self, cluster: Cluster) -> None:
@@ -85,7 +85,7 @@ class RepairState:
         counted = [NodeResourcesFit.of(active), PodTopologySpread.of(active)]  # room and spread, apart from ``block``
         self._blocking = [rule for rule in active if rule not in counted]
         self.spread = PodTopologySpread(cluster)
-        self.exclusions = Exclusions(cluster)
+        self.exclusions = ClassExclusions(cluster)
         self.touchy = [self.spread.touches(g) for g in range(width)]
         self.mobile = np.array([self._movable(g) for g in range(width)] + [True, False], dtype=bool)
         self._measure()

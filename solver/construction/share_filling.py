@@ -54,7 +54,7 @@ PARAMETERS = ShareParameters()
 
 
 @dataclass(frozen=True)
-class _Kind:
+class _ShareKind:
     """Shares of one size.
 
     Attributes:
@@ -71,7 +71,7 @@ class _Kind:
 
 
 @dataclass
-class _Node:
+class _ShareNode:
     """A node with shareable devices.
 
     Attributes:
@@ -81,7 +81,7 @@ class _Node:
         gap: Units that no pod has.
     """
 
-    kinds: list[_Kind]
+    kinds: list[_ShareKind]
     room: dict[int, int]
     pods: _Pods = field(default_factory=list)
     gap: int = 0
@@ -102,7 +102,7 @@ class ShareFilling:
         self.cluster = cluster
         self.rng = np.random.default_rng(seed)
         found = together(cluster)
-        self.nodes: dict[int, _Node] = {}
+        self.nodes: dict[int, _ShareNode] = {}
         if found is None or not self._missing(found, limits, counts):
             return
         self._together: Together = found
@@ -122,7 +122,7 @@ class ShareFilling:
         left = np.flatnonzero(answers.lonely & (self.cluster.count > counts.sum(axis=1)) & limits.any(axis=1))
         return any(answers.share(g, n) is not None for g in left.tolist() for n in np.flatnonzero(limits[g]).tolist())
 
-    def _node(self, n: int) -> _Node | None:
+    def _node(self, n: int) -> _ShareNode | None:
         """Return the shares and devices of node n. None if pods that must stay have devices of the node."""
         state, answers = self.state, self._together
         total = answers.shared_room(n)
@@ -135,8 +135,8 @@ class ShareFilling:
         if not asked or any(self.cluster.classes[g].devices is not None for g in others):
             return None
         unit = max(gcd(*(size for _, size, _ in asked)), -(-max(total.values()) // MAX_DEVICE_UNITS))
-        kinds = [_Kind(groups, -(-size // unit), count, np.array(g)) for (groups, size, count), g in asked.items()]
-        return _Node(sorted(kinds, key=lambda kind: -kind.size * kind.count), {d: left // unit for d, left in total.items()})
+        kinds = [_ShareKind(groups, -(-size // unit), count, np.array(g)) for (groups, size, count), g in asked.items()]
+        return _ShareNode(sorted(kinds, key=lambda kind: -kind.size * kind.count), {d: left // unit for d, left in total.items()})
 
     def run(self, over: Callable[[], bool]) -> Ints | None:
         """Return a placement int64[G, N] with fewer unplaced pods than before, or None if none was found.
@@ -204,7 +204,7 @@ class ShareFilling:
 class _Filling:
     """The filling of one node; ``left``: nodes still to be filled, including this one."""
 
-    def __init__(self, of: ShareFilling, node: _Node, n: int, left: int) -> None:
+    def __init__(self, of: ShareFilling, node: _ShareNode, n: int, left: int) -> None:
         state, self._rng = of.state, of.rng
         self.room = dict(node.room)
         self.pods: _Pods = []

@@ -18,7 +18,7 @@ from kubestow.models.documents.policy import Closeness
 from kubestow.models.numa.containers import WHOLE, Amounts, ContainerClass
 from kubestow.models.numa.node_topology import NumaTree
 from kubestow.solver.numa import zone_pools
-from kubestow.solver.numa.zone_pools import Item
+from kubestow.solver.numa.zone_pools import PoolItem
 
 #: Patterns of one class on one node. If there are more, containers with the weakest hints get no zones (named in the result).
 MAX_PATTERNS = 2_000
@@ -33,7 +33,7 @@ class Pattern:
 
 
 @dataclass
-class Layout:
+class ZoneLayout:
     """One class on the node.
 
     Attributes:
@@ -45,7 +45,7 @@ class Layout:
     """
 
     containers: ContainerClass
-    items: list[Item]
+    items: list[PoolItem]
     pods: cp_model.IntVar | int
     upper: int
     patterns: list[Pattern] = field(default_factory=list)
@@ -58,7 +58,7 @@ class Layout:
         return None
 
 
-def chosen_items(cls: ContainerClass, tree: NumaTree, *, hints: bool) -> tuple[list[Item] | None, list[int]]:
+def chosen_items(cls: ContainerClass, tree: NumaTree, *, hints: bool) -> tuple[list[PoolItem] | None, list[int]]:
     """Return the items of a class on a node, and the containers left without zones because there would be too many patterns."""
     found = zone_pools.items(cls, tree, hints=hints)
     dropped: list[int] = []
@@ -84,14 +84,14 @@ class NodeZones:
 
     def __init__(self, model: cp_model.CpModel, tree: NumaTree) -> None:
         self.model, self.tree = model, tree
-        self.layouts: dict[int, Layout] = {}
+        self.layouts: dict[int, ZoneLayout] = {}
         self._used: dict[tuple[int, str], list[tuple[cp_model.IntVar, int]]] = {}
 
     def add(self, g: int, cls: ContainerClass, pods: cp_model.IntVar | int, upper: int, *, hints: bool) -> None:
         """Add a class. Classes without items on the node are ignored."""
         items, _ = chosen_items(cls, self.tree, hints=hints)
         if items:
-            self.layouts[g] = Layout(cls, items, pods, upper)
+            self.layouts[g] = ZoneLayout(cls, items, pods, upper)
 
     def close(self) -> None:
         """Create the patterns and add the rows."""
@@ -113,7 +113,7 @@ class NodeZones:
                     load[name] = load.get(name, 0) + layout.upper * amount
         return load
 
-    def _pools(self, item: Item, load: Mapping[str, int]) -> tuple[int, ...]:
+    def _pools(self, item: PoolItem, load: Mapping[str, int]) -> tuple[int, ...]:
         """Return the item's pools, omitting pools around tighter ones that can never all be full."""
         if item.hard:
             return item.pools

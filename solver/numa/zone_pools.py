@@ -24,7 +24,7 @@ Free = list[dict[str, int]]  # residual capacity per zone
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class PoolItem:
     """A container, or a whole pod, that gets a pool.
 
     Attributes:
@@ -127,7 +127,7 @@ def _width(tree: NumaTree, amounts: Amounts) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Shortage:
+class ZoneShortage:
     """Reason why a container gets no zones.
 
     Attributes:
@@ -145,7 +145,7 @@ class Shortage:
     tied: int
 
 
-class _Admission:
+class _PodAdmission:
     """Allocations of one pod on a node, container by container.
 
     CPUs and devices of ordinary init containers are reusable. Hints for later containers of the pod exclude all sets of
@@ -167,14 +167,16 @@ class _Admission:
                     self._take(pool, name, amount, init=ask.container == INIT)
         return pool
 
-    def shortage(self, ask: ZoneAsk) -> Shortage:
+    def shortage(self, ask: ZoneAsk) -> ZoneShortage:
         """Return the resource that a rejected container lacks: the first that no set of zones has, or its first resource."""
         k = width(self._tree, ask.amounts)
         short = (each for each in ask.amounts if not k or next(self._pools(ZoneAsk(ask.container, (each,)), k), None) is None)
         name, asked = next(short, ask.amounts[0])
         reusable = self._reusable.get(name, {})
         free = (max(0, zone.get(name, 0)) + reusable.get(z, 0) for z, zone in enumerate(self._free))
-        return Shortage(name, asked, tuple(free), tuple(zone.get(name, 0) for zone in self._tree.capacity), sum(1 << z for z in reusable))
+        return ZoneShortage(
+            name, asked, tuple(free), tuple(zone.get(name, 0) for zone in self._tree.capacity), sum(1 << z for z in reusable)
+        )
 
     def _pools(self, ask: ZoneAsk, k: int) -> Iterator[int]:
         reusable = {name: self._reusable[name] for name, _ in ask.amounts if self._reusable.get(name)}
@@ -225,7 +227,7 @@ def first_fit(tree: NumaTree, free: Free, wanted: Sequence[ZoneAsk]) -> list[int
     Source: pkg/kubelet/cm, generateCPUTopologyHints and updateCPUsToReuse of cpumanager/policy_static.go,
     generateDeviceTopologyHints and devicesToAllocate of devicemanager."""
     got: list[int] = []
-    admission = _Admission(tree, free)
+    admission = _PodAdmission(tree, free)
     for ask in wanted:
         pool = admission.admit(ask)
         if pool is None:
@@ -236,26 +238,26 @@ def first_fit(tree: NumaTree, free: Free, wanted: Sequence[ZoneAsk]) -> list[int
     return got
 
 
-def shortage(tree: NumaTree, free: Free, wanted: Sequence[ZoneAsk]) -> Shortage | None:
+def shortage(tree: NumaTree, free: Free, wanted: Sequence[ZoneAsk]) -> ZoneShortage | None:
     """Return why the kubelet rejects a pod. None if it does not. ``free`` is unchanged."""
-    admission = _Admission(tree, [dict(zone) for zone in free])
+    admission = _PodAdmission(tree, [dict(zone) for zone in free])
     return next((admission.shortage(ask) for ask in wanted if admission.admit(ask) is None), None)
 
 
-def items(cls: ContainerClass, tree: NumaTree, *, hints: bool) -> list[Item] | None:
+def items(cls: ContainerClass, tree: NumaTree, *, hints: bool) -> list[PoolItem] | None:
     """Return the items of a pod that get pools on a node. None if the kubelet would reject the pod even on the empty node.
 
     Args:
         hints: Include the containers that hints concern.
     """
-    found: list[Item] = []
+    found: list[PoolItem] = []
     for ask in asks(cls, tree):
         k = width(tree, ask.amounts)
         pools = tuple(islice(subsets(tree.available, ask.amounts, k), MAX_POOLS + 1)) if k else ()
         if not pools:
             return None
         if ask.container != INIT and len(pools) <= MAX_POOLS:  # with more pools, only the replay of the kubelet decides
-            found.append(Item(ask.container, ask.amounts, pools, True))
+            found.append(PoolItem(ask.container, ask.amounts, pools, True))
     if hints and len(tree.zones) > 1 and not any(item.container == WHOLE for item in found):
         have = {item.container for item in found}
         for i in cls.involved():
@@ -263,7 +265,7 @@ def items(cls: ContainerClass, tree: NumaTree, *, hints: bool) -> list[Item] | N
                 amounts = tuple(
                     (name, amount) for name, amount in cls.requests[i] if name in ("cpu", "memory") and aligned(tree, ((name, 1),))
                 )
-                found.append(Item(i, amounts, soft_pools(tree, amounts), False))
+                found.append(PoolItem(i, amounts, soft_pools(tree, amounts), False))
     return found
 
 

@@ -16,8 +16,8 @@ from kubestow.solver.cpsat.linear_sum import Points
 from kubestow.solver.cpsat.solver import new_solver
 from kubestow.solver.numa import zone_pools
 from kubestow.solver.numa.zone_patterns import NodeZones, chosen_items
-from kubestow.solver.numa.zone_pools import Free, Item
-from kubestow.solver.objective.container_affinity import ContainerPoints, Pools, Zones
+from kubestow.solver.numa.zone_pools import Free, PoolItem
+from kubestow.solver.objective.container_affinity import AssignedZones, ContainerPoints, Pools
 from kubestow.solver.objective.encoding import node_points
 from kubestow.solver.objective.preferences import CONTAINER_AFFINITY, Objective
 
@@ -25,9 +25,9 @@ TOTAL_ZONE_SECONDS = 0.5  #: Deterministic seconds of CP-SAT for the NUMA zones 
 MIN_NODE_SECONDS = 0.01  #: Least deterministic seconds for one node.
 
 
-def assign(cluster: Cluster, found: ContainerPoints, sequence: Sequence[tuple[int, int, int]]) -> Zones:
+def assign(cluster: Cluster, found: ContainerPoints, sequence: Sequence[tuple[int, int, int]]) -> AssignedZones:
     """Choose zones for the pods of a placement, given as (class, node, pods) in bind order."""
-    zones = Zones()
+    zones = AssignedZones()
     involved = set(found.involved)
     per_node: dict[int, list[int]] = {}
     for g, n, k in sequence:
@@ -80,7 +80,7 @@ def _first(cluster: Cluster, tree: NumaTree, pods: Sequence[int]) -> list[Pools]
         wanted = zone_pools.asks(_class(cluster, g), tree)
         got = zone_pools.first_fit(tree, free, wanted) or []
         chosen.append({ask.container: pool for ask, pool in zip(wanted, got, strict=False) if ask.container != INIT})
-    room = _Room(tree)
+    room = _PoolRoom(tree)
     for items, pools in zip(listed, chosen, strict=True):
         for item in items:
             if item.hard and item.container in pools:
@@ -99,8 +99,8 @@ def _rest(cluster: Cluster, found: ContainerPoints, n: int, tree: NumaTree, pods
     """Choose zones for containers that the model omits because of too many patterns, one by one, each at its best pool, in
     two rounds."""
     chosen = list(chosen)
-    todo: list[tuple[int, Item]] = []
-    room = _Room(tree)
+    todo: list[tuple[int, PoolItem]] = []
+    room = _PoolRoom(tree)
     for k, g in enumerate(pods):
         kept, dropped = chosen_items(_class(cluster, g), tree, hints=True)
         for item in kept or ():
@@ -111,7 +111,7 @@ def _rest(cluster: Cluster, found: ContainerPoints, n: int, tree: NumaTree, pods
         todo += [(k, item) for item in every if item.container in dropped and not item.hard]
     involved = set(found.involved)
 
-    def points(k: int, item: Item, pool: int) -> int:
+    def points(k: int, item: PoolItem, pool: int) -> int:
         pools = list(chosen[k])
         pools[item.container] = pool
         trial = [(g, tuple(pools) if j == k else chosen[j]) for j, g in enumerate(pods) if g in involved]
@@ -132,7 +132,7 @@ def _rest(cluster: Cluster, found: ContainerPoints, n: int, tree: NumaTree, pods
     return chosen
 
 
-class _Room:
+class _PoolRoom:
     """Used amounts of pools, for containers that the kubelet does not align. They get the tightest pool that leaves no set
     of zones short."""
 
@@ -141,23 +141,23 @@ class _Room:
         self.whole = (1 << len(tree.zones)) - 1
         self.used: dict[int, dict[str, int]] = {}
 
-    def put(self, item: Item, pool: int, *, sign: int = 1) -> None:
+    def put(self, item: PoolItem, pool: int, *, sign: int = 1) -> None:
         used = self.used.setdefault(pool, {})
         for name, amount in item.amounts:
             used[name] = used.get(name, 0) + sign * amount
 
-    def open(self, item: Item) -> list[int]:
+    def open(self, item: PoolItem) -> list[int]:
         """Return the pools that a container may have now: the tightest ones with room, or else the whole node."""
         fitting = [p for p in item.pools if p != self.whole and self._fits(p, item)]
         return [p for p in fitting if not zone_pools.wider(fitting, p)] or [self.whole]
 
-    def take(self, item: Item) -> int:
+    def take(self, item: PoolItem) -> int:
         pool = self.open(item)[0]
         if pool != self.whole:
             self.put(item, pool)
         return pool
 
-    def _fits(self, pool: int, item: Item) -> bool:
+    def _fits(self, pool: int, item: PoolItem) -> bool:
         for zones in zone_pools.unions(self.tree, {*self.used, pool}):
             if pool & zones == pool:
                 for name, amount in item.amounts:
@@ -224,7 +224,7 @@ def _kept(model: cp_model.CpModel, cluster: Cluster, node: NodeZones, pods: Sequ
     return kept
 
 
-def value_of(objective: Objective, counts: Ints, sequence: Sequence[tuple[int, int, int]]) -> tuple[int, Zones]:
+def value_of(objective: Objective, counts: Ints, sequence: Sequence[tuple[int, int, int]]) -> tuple[int, AssignedZones]:
     """Return the weighted points of a placement with the best zones for it."""
     zones = assign(objective.cluster, objective.containers, sequence)
     families = objective.families(counts)

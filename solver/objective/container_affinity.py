@@ -24,7 +24,7 @@ Pools = tuple[int | None, ...]  # one per container; None: anywhere on the node
 
 
 @dataclass
-class Zones:
+class AssignedZones:
     """NUMA zones of a placement.
 
     Attributes:

@@ -17,7 +17,7 @@ import numpy as np
 
 from kubestow.models.cluster.cluster import Ints
 from kubestow.solver.objective.preferences import TOPOLOGY_SPREAD, Objective, SoftTally
-from kubestow.solver.objective.sparse_placement import Placed
+from kubestow.solver.objective.sparse_placement import SparsePlacement
 from kubestow.solver.objective.tie_break import Strategy
 from kubestow.solver.rules.eligibility import fits
 
@@ -40,7 +40,7 @@ class DomainEvenness(Strategy):
         self.tallies = counting(objective)
 
     def value(self, counts: Ints) -> int:
-        placed = Placed(counts)
+        placed = SparsePlacement(counts)
         return -sum(_cost(t.base, placed.per_domain(t.matches.tolist(), t.codes, t.size)) for t in self.tallies)
 
     def bound(self, counts: Ints, *, complete: bool) -> int:

@@ -19,7 +19,7 @@ import numpy as np
 from kubestow.models.cluster.cluster import Cluster, Ids, Ints, Pull, SoftSpread, domain_sum
 from kubestow.models.kube.selectors import Bools
 from kubestow.solver.objective.container_affinity import ContainerPoints
-from kubestow.solver.objective.sparse_placement import Placed
+from kubestow.solver.objective.sparse_placement import SparsePlacement
 from kubestow.solver.rules.base import Rule, kinds
 from kubestow.solver.rules.batch_quota import single
 from kubestow.solver.rules.node_resources_fit import NodeResourcesFit
@@ -75,7 +75,7 @@ class PreferenceTerm:
         """Return int64[D]: points of one pod of class g with the fixed pods, in both directions."""
         return np.asarray(self.own.get(g, 0) * self.fixed_matched + int(g in self.matches) * self.fixed_owned, dtype=np.int64)
 
-    def value(self, placed: Placed) -> int:
+    def value(self, placed: SparsePlacement) -> int:
         """Return the points between pending pods."""
         matched = placed.per_domain(sorted(self.matches), self.codes, self.size)
         total = 0
@@ -131,7 +131,7 @@ class SoftTally:
         most = self.floor(counts) + self.spread.max_skew
         return int(np.maximum((counts if self._all_counted else counts[self.counted]) - most, 0).sum())
 
-    def arriving(self, placed: Placed) -> Ints:
+    def arriving(self, placed: SparsePlacement) -> Ints:
         """Return int64[D]: the counts of a placement."""
         return self.base + placed.per_domain(self.matches.tolist(), self.codes, self.size)
 
@@ -292,7 +292,7 @@ class Objective:
     # --- the value of a placement --------------------------------------------------------------------------------------------
 
     def families(
-        self, counts: Ints | Placed, classes: Sequence[int] | None = None, excesses: Sequence[int] | None = None
+        self, counts: Ints | SparsePlacement, classes: Sequence[int] | None = None, excesses: Sequence[int] | None = None
     ) -> dict[str, int]:
         """Return the raw points per family of a placement (int64[G, N]).
 
@@ -300,7 +300,7 @@ class Objective:
             classes: Only these classes, which nothing ties to others.
             excesses: Result of :meth:`excesses` for all tallies, if known.
         """
-        placed = counts if isinstance(counts, Placed) else Placed(counts)
+        placed = counts if isinstance(counts, SparsePlacement) else SparsePlacement(counts)
         found = dict.fromkeys(FAMILIES, 0)
         for g in placed.classes if classes is None else classes:
             nodes, pods = placed.of(g)
@@ -315,7 +315,7 @@ class Objective:
         found[TOPOLOGY_SPREAD] -= SKEW_COST * sum(excesses)
         return found
 
-    def excesses(self, placed: Placed, tallies: Sequence[int] | None = None) -> list[int]:
+    def excesses(self, placed: SparsePlacement, tallies: Sequence[int] | None = None) -> list[int]:
         """Return the pods above maxSkew of all tallies, or of the given ones."""
         chosen = self.tallies if tallies is None else [self.tallies[i] for i in tallies]
         return [tally.excess(tally.arriving(placed)) for tally in chosen]

@@ -11,7 +11,7 @@ from kubestow.models.cluster.cluster import Cluster, Ints, PodClass, Pull
 from kubestow.models.documents import placement as doc
 from kubestow.models.kube.objects import Pod, controller_of, pod_key
 from kubestow.solver.numa.zone_pools import closeness
-from kubestow.solver.objective.container_affinity import Zones
+from kubestow.solver.objective.container_affinity import AssignedZones
 from kubestow.solver.objective.preferences import (
     CONTAINER_AFFINITY,
     FAMILIES,
@@ -24,7 +24,7 @@ from kubestow.solver.objective.preferences import (
     TOPOLOGY_SPREAD,
     Objective,
 )
-from kubestow.solver.objective.sparse_placement import Placed
+from kubestow.solver.objective.sparse_placement import SparsePlacement
 
 MAX_LISTED = 50  #: Unmet preferences listed in a document.
 #: Pods on each node, per class and workload.
@@ -40,7 +40,7 @@ def workload(pod: Pod) -> str:
 
 
 @dataclass(frozen=True)
-class _Outcome:
+class _Reported:
     """The placement reported on.
 
     Attributes:
@@ -54,16 +54,16 @@ class _Outcome:
 
     counts: Ints
     sequence: Sequence[tuple[int, int, int]]
-    zones: Zones
-    placed: Placed
+    zones: AssignedZones
+    placed: SparsePlacement
     excesses: list[int]
     pods: _Pods
 
 
-def report(objective: Objective, counts: Ints, sequence: Sequence[tuple[int, int, int]], zones: Zones) -> doc.Preferences:
+def report(objective: Objective, counts: Ints, sequence: Sequence[tuple[int, int, int]], zones: AssignedZones) -> doc.Preferences:
     """Return the preference part of a result; ``counts``: int64[G, N]."""
-    placed = Placed(counts)
-    outcome = _Outcome(counts, sequence, zones, placed, objective.excesses(placed), _pods_of(objective.cluster, sequence))
+    placed = SparsePlacement(counts)
+    outcome = _Reported(counts, sequence, zones, placed, objective.excesses(placed), _pods_of(objective.cluster, sequence))
     families = objective.families(placed, excesses=outcome.excesses)
     families[CONTAINER_AFFINITY] = zones.points
     best = _best(objective, counts)
@@ -136,7 +136,7 @@ def _best(objective: Objective, counts: Ints) -> dict[str, int]:
     return found
 
 
-def _gained(objective: Objective, outcome: _Outcome) -> dict[str, int]:
+def _gained(objective: Objective, outcome: _Reported) -> dict[str, int]:
     """Return the weighted points by workload.
 
     Pairs count for the owner of the preference, or for the pending pod if a fixed one owns it. Topology spread
@@ -159,7 +159,9 @@ def _gained(objective: Objective, outcome: _Outcome) -> dict[str, int]:
     return gained
 
 
-def _add_container_shares(objective: Objective, sequence: Sequence[tuple[int, int, int]], zones: Zones, gained: dict[str, int]) -> None:
+def _add_container_shares(
+    objective: Objective, sequence: Sequence[tuple[int, int, int]], zones: AssignedZones, gained: dict[str, int]
+) -> None:
     """Add the points of container affinity to each pod's workload."""
     cluster, shared = objective.cluster, _container_shares(objective, sequence, zones)
     dealt, at = [0] * cluster.n_classes, dict.fromkeys(shared, 0)
@@ -191,7 +193,9 @@ def _pods_of(cluster: Cluster, sequence: Sequence[tuple[int, int, int]]) -> _Pod
     return found
 
 
-def _container_shares(objective: Objective, sequence: Sequence[tuple[int, int, int]], zones: Zones) -> dict[tuple[int, int], list[int]]:
+def _container_shares(
+    objective: Objective, sequence: Sequence[tuple[int, int, int]], zones: AssignedZones
+) -> dict[tuple[int, int], list[int]]:
     """Return the weighted container points of each pod, per (class, node) in bind order."""
     found = objective.containers
     per_node: dict[int, list[int]] = {}
@@ -215,7 +219,7 @@ def _container_shares(objective: Objective, sequence: Sequence[tuple[int, int, i
 class _Unmet:
     """Collector of the points that each workload lost, with one entry per preference."""
 
-    def __init__(self, objective: Objective, outcome: _Outcome) -> None:
+    def __init__(self, objective: Objective, outcome: _Reported) -> None:
         self.objective, self.counts = objective, outcome.counts
         self._book: dict[tuple[str, str, str], tuple[int, int]] = {}
         cluster = objective.cluster
@@ -285,7 +289,7 @@ class _Unmet:
             text = f"ScheduleAnyway maxSkew {tally.spread.max_skew} over {tally.spread.key}"
             self._enter(workload(cluster.snapshot.pods[owner.pods[0]]), TOPOLOGY_SPREAD, text, over, SKEW_COST * over)
 
-    def _containers(self, cluster: Cluster, zones: Zones) -> None:
+    def _containers(self, cluster: Cluster, zones: AssignedZones) -> None:
         found = self.objective.containers
         for g in found.involved:
             cls = found.class_of(g)
@@ -304,7 +308,7 @@ class _Unmet:
                     part = sum(pods.values())
                     self._enter(owner, CONTAINER_AFFINITY, "hints towards containers of other pods", part, outer * part // placed)
 
-    def _outer(self, cluster: Cluster, g: int, zones: Zones) -> int:
+    def _outer(self, cluster: Cluster, g: int, zones: AssignedZones) -> int:
         """Return the points lost by the scoped hints of a class: unmet pulls, and pushes from nearby containers."""
         found = self.objective.containers
         cls = found.class_of(g)
@@ -323,7 +327,7 @@ class _Unmet:
                     lost -= weight * near
         return lost
 
-    def _near(self, cluster: Cluster, g: int, i: int, predicate: int, zones: Zones) -> int:
+    def _near(self, cluster: Cluster, g: int, i: int, predicate: int, zones: AssignedZones) -> int:
         """Return Σ of closeness between container i of the class's pods and the containers that satisfy a predicate."""
         found = self.objective.containers
         total = 0

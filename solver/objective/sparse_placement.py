@@ -18,7 +18,7 @@ def cells(counts: Ints) -> tuple[Ints, Ints]:
     return flat // width, flat % width
 
 
-class Placed:
+class SparsePlacement:
     """The pods of a placement int64[G, N], sparse.
 
     Attributes:

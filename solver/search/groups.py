@@ -17,7 +17,7 @@ from kubestow.solver.bounds.component import Component
 from kubestow.solver.bounds.component_bounds import Components
 from kubestow.solver.cpsat.run import CpSat
 from kubestow.solver.objective.preferences import Objective
-from kubestow.solver.objective.sparse_placement import Placed
+from kubestow.solver.objective.sparse_placement import SparsePlacement
 from kubestow.solver.search.annealing import COLD, HOT, anneal
 from kubestow.solver.search.clock import SearchClock
 from kubestow.solver.search.displacement import Displacement
@@ -28,7 +28,7 @@ from kubestow.solver.search.parameters import PARAMETERS
 ALONE_SWEEPS = 150  #: Sweeps over the pods when a group is annealed alone.
 
 
-class Groups:
+class ClassGroups:
     """The groups of a placement; ``search`` is in its state."""
 
     def __init__(self, components: Components, search: LocalSearch, objective: Objective, cpsat: CpSat, clock: SearchClock) -> None:
@@ -128,7 +128,7 @@ class Groups:
     def _value(self, component: Component) -> int:
         """Return the current points of a group."""
         rows, o = self._search.counts[component.classes], self._objective
-        return o.total(o.families(Placed(rows, component.classes), component.classes))
+        return o.total(o.families(SparsePlacement(rows, component.classes), component.classes))
 
     # --- alone ---------------------------------------------------------------------------------------------------------------------
 

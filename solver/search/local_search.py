@@ -20,7 +20,7 @@ from kubestow.solver.objective.preferences import (
     TOPOLOGY_SPREAD,
     Objective,
 )
-from kubestow.solver.objective.sparse_placement import Placed
+from kubestow.solver.objective.sparse_placement import SparsePlacement
 from kubestow.solver.objective.tie_break import PodCosts
 from kubestow.solver.rules.base import Rule
 from kubestow.solver.rules.dynamic_resources import DynamicResources
@@ -320,7 +320,7 @@ class LocalSearch:
 
     def _points(self, classes: Sequence[int]) -> int:
         """Return the weighted points of classes that nothing ties to others."""
-        return self.objective.total(self.objective.families(Placed(self.counts[list(classes)], classes), classes))
+        return self.objective.total(self.objective.families(SparsePlacement(self.counts[list(classes)], classes), classes))
 
     def _put_all(self, pods: Mapping[tuple[int, int], int], sign: int) -> None:
         for (g, n), k in pods.items():

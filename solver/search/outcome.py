@@ -12,7 +12,7 @@ from kubestow.models.cluster.cluster import Ints
 from kubestow.models.documents.placement import TierResult
 from kubestow.solver import rules
 from kubestow.solver.bind_order.order import Sequence_
-from kubestow.solver.objective.container_affinity import Zones
+from kubestow.solver.objective.container_affinity import AssignedZones
 from kubestow.solver.objective.incremental_score import SoftState
 from kubestow.solver.objective.preferences import Objective
 from kubestow.solver.rules.base import Rule
@@ -29,7 +29,7 @@ LARGE_INSTANCE_PODS = 20_000
 
 
 @dataclass
-class Start:
+class StartPlacement:
     """A placement to improve.
 
     Attributes:
@@ -61,7 +61,7 @@ class SoftOutcome:
 
     counts: Ints
     sequence: Sequence_
-    zones: Zones
+    zones: AssignedZones
     value: int
     bound: int
     notes: list[str] = field(default_factory=list)

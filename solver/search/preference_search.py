@@ -28,10 +28,10 @@ from kubestow.solver.search.annealing import COLD, HOT, anneal, charged
 from kubestow.solver.search.clock import SearchClock
 from kubestow.solver.search.exact import SoftModel
 from kubestow.solver.search.exchange import GroupFound, Peer, PlacementFound
-from kubestow.solver.search.groups import Groups
+from kubestow.solver.search.groups import ClassGroups
 from kubestow.solver.search.lns import Lns
 from kubestow.solver.search.local_search import LocalSearch
-from kubestow.solver.search.outcome import MAX_SOFT_MODEL_VARIABLES, SoftOutcome, Start
+from kubestow.solver.search.outcome import MAX_SOFT_MODEL_VARIABLES, SoftOutcome, StartPlacement
 from kubestow.solver.search.parameters import PARAMETERS
 from kubestow.solver.search.second_search import SECOND_LIMITS, FirstSearch, SecondSearch
 
@@ -43,7 +43,7 @@ class PreferenceSearch:
     ``limits``: int64[G, N], from :func:`kubestow.solver.rules.eligibility.possible`; ``peer``: the same search in another
     process. Without a peer, one is started when worthwhile."""
 
-    def __init__(self, objective: Objective, limits: Ints, start: Start, context: RunContext, peer: Peer | None = None) -> None:
+    def __init__(self, objective: Objective, limits: Ints, start: StartPlacement, context: RunContext, peer: Peer | None = None) -> None:
         self.cluster, self.objective, self.limits, self.context = objective.cluster, objective, limits, context
         self.options, self.deadline, self.cpsat, self.parameters = context.options, context.deadline, CpSat(context), PARAMETERS
         self.engine: str | None = None  # engine that last called CP-SAT
@@ -248,7 +248,7 @@ class PreferenceSearch:
         adopted if it has a bind order."""
         self.engine = "exact" if self.options.engine == "exact" else "lns"
         length = self.parameters.turn_seconds * (1 + int(self.cluster.count.sum()) / self.parameters.many_pods)
-        groups = Groups(components, search, self.objective, self.cpsat, self._clock)
+        groups = ClassGroups(components, search, self.objective, self.cpsat, self._clock)
         groups.waiting = self._waiting
         if self._second:
             groups.on_look = lambda i: self._peer.tell(GroupFound.of(i, components.found[i]))
@@ -284,7 +284,7 @@ class PreferenceSearch:
             bounding += seconds if name == "groups" else 0
             rates[name] = (gap - best.bound + best.value) / max(seconds, 1e-3)
 
-    def _kinds(self, best: SoftOutcome, groups: Groups, search: LocalSearch) -> dict[str, Turn]:
+    def _kinds(self, best: SoftOutcome, groups: ClassGroups, search: LocalSearch) -> dict[str, Turn]:
         """Return the kinds of turns. A turn gets the seconds after which it should end, and those after which it must. It
         returns False if it has nothing left to do."""
         lns = Lns(search, self.cpsat)
@@ -390,7 +390,7 @@ class PreferenceSearch:
         return bound
 
 
-def search_in_second_process(channel: Channel, cluster: Cluster, limits: Ints, start: Start, options: Options) -> None:
+def search_in_second_process(channel: Channel, cluster: Cluster, limits: Ints, start: StartPlacement, options: Options) -> None:
     """Continue the search from a placement in a second process and send results, until nothing is left to do or time is up."""
     objective, context = Objective(cluster, rules.build(cluster)), RunContext.start(options)
     search = PreferenceSearch(objective, limits, start, context, FirstSearch(channel))

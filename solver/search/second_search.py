@@ -16,7 +16,7 @@ from kubestow.solver.executors.cores import cores
 from kubestow.solver.executors.second_process import Channel, SecondProcess
 from kubestow.solver.runtime.options import Options
 from kubestow.solver.search.exchange import GroupFound, PlacementFound
-from kubestow.solver.search.outcome import LARGE_INSTANCE_PODS, SoftOutcome, Start
+from kubestow.solver.search.outcome import LARGE_INSTANCE_PODS, SoftOutcome, StartPlacement
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class SecondSearch:
         self._wanted = False
         asked = self._cpsat.options
         options = Options(engine="lns", time_limit=left, workers=self._workers - 1, seed=(asked.seed + 1) % 2**31, policy=asked.policy)
-        start = Start(best.counts, best.sequence)
+        start = StartPlacement(best.counts, best.sequence)
         with contextlib.suppress(Exception):  # if it cannot start, this process searches alone, as on one core
             self._process = SecondProcess(self._work, self._cluster, self._limits, start, options)
             self._cpsat.lent = 1

@@ -21,7 +21,7 @@ NEGLIGIBLE_SPARE_DIVISOR = 1_000
 
 
 @dataclass
-class Demands:
+class PackingDemands:
     """Demands of pod classes and the room of nodes.
 
     Shapes: K classes, N nodes, R resources that any of the classes requests (pod slots last). Each resource is counted in
@@ -59,9 +59,9 @@ class Demands:
         wanted = [sum(d * k for d, k in zip(column, self.count.tolist(), strict=True)) for column in self.demand.T.tolist()]
         return all(sum(room) + want < MAX_TOTAL_UNITS for room, want in zip(self.room.T.tolist(), wanted, strict=True))
 
-    def only(self, wanted: Bools) -> Demands:
+    def only(self, wanted: Bools) -> PackingDemands:
         """Return the demands of the ``wanted`` classes (bool[K])."""
-        return Demands(
+        return PackingDemands(
             self.classes[wanted], self.count[wanted], self.demand[wanted], self.priority[wanted], self.room, self.allowed[wanted]
         )
 
@@ -93,12 +93,12 @@ def hardest(left: Ints, places: Ints, sizes: NDArray[np.float64]) -> int:
     return int(np.lexsort((-sizes, places, left == 0))[0])
 
 
-def relaxed(cluster: Cluster, limits: Ints) -> Demands:
+def relaxed(cluster: Cluster, limits: Ints) -> PackingDemands:
     """Return the demands of all pods against the capacity that fixed pods leave: a relaxation of the instance."""
     return _demands(cluster, limits, np.flatnonzero(limits.any(axis=1)), np.zeros_like(limits))
 
 
-def untied(cluster: Cluster, active: Sequence[Rule], limits: Ints, counts: Ints) -> Demands:
+def untied(cluster: Cluster, active: Sequence[Rule], limits: Ints, counts: Ints) -> PackingDemands:
     """Return the demands of the pods that no rule ties to other pods.
 
     Such pods may use any eligible node with enough room, independently of other pods. The room is that left by fixed pods
@@ -110,13 +110,13 @@ def untied(cluster: Cluster, active: Sequence[Rule], limits: Ints, counts: Ints)
     return _demands(cluster, limits, free, others)
 
 
-def _demands(cluster: Cluster, limits: Ints, classes: Ints, others: Ints) -> Demands:
+def _demands(cluster: Cluster, limits: Ints, classes: Ints, others: Ints) -> PackingDemands:
     demand = demand_with_slots(cluster)
     room = np.maximum(room_with_slots(cluster) - others.T @ demand, 0)
     requested = np.flatnonzero(demand[classes].any(axis=0))
     wanted = demand[np.ix_(classes, requested)]
     unit = np.gcd.reduce(wanted, axis=0)
-    return Demands(
+    return PackingDemands(
         classes.astype(np.int64), fits(cluster, limits)[classes], wanted // unit, cluster.priority[classes],
         room[:, requested] // unit, limits[classes] > 0,
     )  # fmt: skip

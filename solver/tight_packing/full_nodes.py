@@ -17,7 +17,7 @@ from ortools.sat.python import cp_model
 from kubestow.models.cluster.cluster import Ints
 from kubestow.models.kube.selectors import Bools
 from kubestow.solver.cpsat.run import CpSat
-from kubestow.solver.tight_packing.demands import Demands
+from kubestow.solver.tight_packing.demands import PackingDemands
 from kubestow.solver.tight_packing.node_patterns import NodePatterns, NodeRoom
 from kubestow.solver.tight_packing.pattern_program import PatternProgram
 
@@ -64,7 +64,7 @@ class FullNodes:
         stopped: Returns True to end listing early.
     """
 
-    def __init__(self, demands: Demands, out: dict[int, int], stopped: Callable[[], bool] = lambda: False) -> None:
+    def __init__(self, demands: PackingDemands, out: dict[int, int], stopped: Callable[[], bool] = lambda: False) -> None:
         self.demands, self.out, self.stopped = demands, out, stopped
         self.may_stay_out: Bools = np.array([out.get(int(p), 0) > 0 for p in demands.priority], dtype=bool)
         self.weights = self._weights()

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from kubestow.models.cluster.cluster import Ints
-from kubestow.solver.tight_packing.demands import Demands, hardest
+from kubestow.solver.tight_packing.demands import PackingDemands, hardest
 from kubestow.solver.tight_packing.node_patterns import NodePatterns, NodeRoom
 
 
@@ -43,7 +43,7 @@ class LastNodes:
         complete: True if the search was exhaustive, so that finding no packing proves that there is none.
     """
 
-    def __init__(self, demands: Demands, *, rng: np.random.Generator, over: Callable[[], bool]) -> None:
+    def __init__(self, demands: PackingDemands, *, rng: np.random.Generator, over: Callable[[], bool]) -> None:
         self.demands, self.rng, self.over = demands, rng, over
         self.complete = True
         self._sizes = demands.sizes

@@ -7,7 +7,7 @@ from ortools.sat.python import cp_model
 
 from kubestow.models.cluster.cluster import Ints
 from kubestow.solver.cpsat.run import CpSat
-from kubestow.solver.tight_packing.demands import Demands
+from kubestow.solver.tight_packing.demands import PackingDemands
 
 #: Groups of nodes with the same eligible classes. If there are more, all nodes form one group.
 MAX_NODE_GROUPS = 12
@@ -24,7 +24,7 @@ class LeftOut:
         wanted: Pods to be placed, by priority. Priorities that are not named place none.
     """
 
-    def __init__(self, demands: Demands, wanted: dict[int, int], cpsat: CpSat) -> None:
+    def __init__(self, demands: PackingDemands, wanted: dict[int, int], cpsat: CpSat) -> None:
         self.demands, self.cpsat = demands, cpsat
         model = self.model = cp_model.CpModel()
         pods: list[list[cp_model.IntVar]] = [[] for _ in demands.classes]

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from kubestow.models.cluster.cluster import Ints
-from kubestow.solver.tight_packing.demands import Demands, hardest, next_to_nothing
+from kubestow.solver.tight_packing.demands import PackingDemands, hardest, next_to_nothing
 from kubestow.solver.tight_packing.last_nodes import LastNodes
 from kubestow.solver.tight_packing.node_patterns import NodePatterns, NodeRoom
 
@@ -58,7 +58,7 @@ class NodeFilling:
         chosen: Pods to pack of each class of the demands, int64[K].
     """
 
-    def __init__(self, demands: Demands, chosen: Ints, *, seed: int) -> None:
+    def __init__(self, demands: PackingDemands, chosen: Ints, *, seed: int) -> None:
         self.demands = demands
         self.rng = np.random.default_rng(seed)
         self.open = list(range(len(demands.room)))
@@ -160,7 +160,7 @@ class NodeFilling:
         """Deal all unplaced pods to the open nodes. Return whether that succeeded, and whether it is proved impossible."""
         demands = self.demands
         begun = self._begun(self.open, self.left, demands.room[self.open])
-        remaining = Demands(
+        remaining = PackingDemands(
             demands.classes, self.left - begun.sum(axis=1), demands.demand, demands.priority,
             demands.room[self.open] - begun.T @ demands.demand, demands.allowed[:, self.open],
         )  # fmt: skip

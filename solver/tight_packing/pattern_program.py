@@ -16,7 +16,7 @@ import numpy as np
 from kubestow.models.cluster.cluster import Ints
 from kubestow.models.kube.selectors import Bools
 from kubestow.solver.bounds.safe_dual_bounds import Floats, Program, optimum
-from kubestow.solver.tight_packing.demands import Demands
+from kubestow.solver.tight_packing.demands import PackingDemands
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class PatternProgram:
         out: Pods of each priority that may stay out. The lowest priority is the tier to be bounded.
     """
 
-    def __init__(self, demands: Demands, kinds: list[Ints], patterns: list[Ints], out: dict[int, int]) -> None:
+    def __init__(self, demands: PackingDemands, kinds: list[Ints], patterns: list[Ints], out: dict[int, int]) -> None:
         self.demands, self.kinds, self.patterns, self.out = demands, kinds, patterns, out
         self.tier = min(out)
         self.size = [len(listed) for listed in patterns]

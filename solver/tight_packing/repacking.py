@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kubestow.models.cluster.cluster import Ints
-from kubestow.solver.tight_packing.demands import Demands
+from kubestow.solver.tight_packing.demands import PackingDemands
 
 Floats = NDArray[np.float64]
 _INELIGIBLE_SLACK = -1e18  #: Slack of a pod set that the node cannot hold.
@@ -74,7 +74,7 @@ class Repacking:
         node: Node of each pod, int64[P].
     """
 
-    def __init__(self, demands: Demands, chosen: Ints, *, seed: int) -> None:
+    def __init__(self, demands: PackingDemands, chosen: Ints, *, seed: int) -> None:
         self.demands = demands
         self.of = np.repeat(np.arange(len(chosen)), chosen)
         self.demand, self.allowed = demands.demand[self.of], demands.allowed[self.of]

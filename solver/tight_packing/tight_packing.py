@@ -11,7 +11,7 @@ from kubestow.models.cluster.cluster import Cluster, Ints
 from kubestow.solver.cpsat.run import CpSat
 from kubestow.solver.rules.base import Rule
 from kubestow.solver.runtime.run_context import RunContext
-from kubestow.solver.tight_packing.demands import Demands, relaxed, untied
+from kubestow.solver.tight_packing.demands import PackingDemands, relaxed, untied
 from kubestow.solver.tight_packing.full_nodes import FullNodes
 from kubestow.solver.tight_packing.left_out import LeftOut
 from kubestow.solver.tight_packing.node_filling import NodeFilling
@@ -139,7 +139,7 @@ class TightPacking:
         self.context.deadline.charge(PARAMETERS.crowded_seconds)
         return proof.crowded(self.cpsat, seconds * PARAMETERS.crowded_fraction)
 
-    def _whole(self, demands: Demands, counts: Ints) -> Ints:
+    def _whole(self, demands: PackingDemands, counts: Ints) -> Ints:
         """Expand int64[K, N] to int64[G, N]."""
         found = np.zeros_like(self.limits)
         found[demands.classes] = counts

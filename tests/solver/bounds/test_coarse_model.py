@@ -26,7 +26,7 @@ from kubestow.solver.cpsat.model import PlacementModel
 from kubestow.solver.cpsat.run import CpSat
 from kubestow.solver.objective import encoding as objective_encoding
 from kubestow.solver.objective.preferences import Objective
-from kubestow.solver.objective.sparse_placement import Placed
+from kubestow.solver.objective.sparse_placement import SparsePlacement
 from kubestow.solver.rules.eligibility import fits, possible
 from kubestow.solver.rules.placement_model import build_model
 from kubestow.solver.runtime.deadline import Deadline
@@ -133,7 +133,7 @@ def cpsat() -> CpSat:
 def tighten(found: Components, component: Component, counts: Ints) -> None:
     """One turn for a group that is where a placement int64[G, N] has it."""
     rows = counts[component.classes]
-    worth = found.objective.total(found.objective.families(Placed(rows, component.classes), component.classes))
+    worth = found.objective.total(found.objective.families(SparsePlacement(rows, component.classes), component.classes))
     found.solve(component, cpsat(), 10.0, rows, worth)
 
 

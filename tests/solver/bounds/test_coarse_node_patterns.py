@@ -15,7 +15,7 @@ from kubestow.solver.bounds.alike_nodes import alike_nodes
 from kubestow.solver.bounds.coarse_model import Coarse
 from kubestow.solver.bounds.component_bounds import Components
 from kubestow.solver.objective.preferences import Objective
-from kubestow.solver.objective.sparse_placement import Placed
+from kubestow.solver.objective.sparse_placement import SparsePlacement
 from kubestow.solver.rules.eligibility import fits, possible
 from tests.objects import Object, node, pod
 from tests.solver.bounds.test_coarse_model import HOST, ZONE, best, compiled, cpsat, near, terms
@@ -73,7 +73,7 @@ def coarse_bounds(cluster: Cluster, most: int) -> list[tuple[list[int], int, int
         if (counts.sum(axis=1) == cluster.count[classes]).all():
             assert (counts <= limits[classes]).all()
             assert (counts.T @ sub.demand <= np.maximum(sub.free, 0)).all()
-            worth = objective.total(objective.families(Placed(counts, classes), classes))
+            worth = objective.total(objective.families(SparsePlacement(counts, classes), classes))
         beside = found._pairs_ceiling([classes[g] for g in omitted], single_nodes=True)
         made.append((classes, answer.bound + beside, worth, bool(omitted)))
     return made

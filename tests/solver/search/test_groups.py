@@ -12,13 +12,13 @@ from kubestow.solver import rules
 from kubestow.solver.bounds.component import Component
 from kubestow.solver.bounds.component_bounds import Components
 from kubestow.solver.cpsat.run import CpSat
-from kubestow.solver.objective.container_affinity import Zones
+from kubestow.solver.objective.container_affinity import AssignedZones
 from kubestow.solver.objective.preferences import Objective
 from kubestow.solver.rules.eligibility import possible
 from kubestow.solver.runtime.options import Options
 from kubestow.solver.runtime.run_context import RunContext
 from kubestow.solver.search.clock import SearchClock
-from kubestow.solver.search.groups import Groups
+from kubestow.solver.search.groups import ClassGroups
 from kubestow.solver.search.local_search import LocalSearch
 from kubestow.solver.search.outcome import SoftOutcome
 from tests.objects import Object, node, pod
@@ -49,8 +49,8 @@ class Scattered:
         self.component: Component = next(c for c in components.found if len(c.classes) == 2)
         context = RunContext.start(Options(deterministic=True, time_limit=60))
         clock = SearchClock(context, cluster.n_nodes, 1e-5)
-        self.groups = Groups(components, self.search, self.objective, CpSat(context), clock)
-        self.best = SoftOutcome(self.counts, cells, Zones(), self.points(), components.bound)
+        self.groups = ClassGroups(components, self.search, self.objective, CpSat(context), clock)
+        self.best = SoftOutcome(self.counts, cells, AssignedZones(), self.points(), components.bound)
 
     def points(self) -> int:
         return self.objective.total(self.objective.families(self.search.counts))

@@ -19,15 +19,15 @@ from kubestow.solver import rules
 from kubestow.solver.bounds.component import Component
 from kubestow.solver.executors.second_process import Channel, SecondProcess
 from kubestow.solver.objective.assign_zones import value_of
-from kubestow.solver.objective.container_affinity import Zones
+from kubestow.solver.objective.container_affinity import AssignedZones
 from kubestow.solver.objective.preferences import Objective
 from kubestow.solver.rules.eligibility import possible
 from kubestow.solver.runtime.options import Options
 from kubestow.solver.runtime.run_context import RunContext
 from kubestow.solver.search import preference_search, second_search
 from kubestow.solver.search.exchange import GroupFound, PlacementFound
-from kubestow.solver.search.groups import Groups
-from kubestow.solver.search.outcome import SoftOutcome, Start
+from kubestow.solver.search.groups import ClassGroups
+from kubestow.solver.search.outcome import SoftOutcome, StartPlacement
 from kubestow.solver.search.parameters import PreferenceSearchParameters
 from kubestow.solver.search.preference_search import PreferenceSearch
 from kubestow.solver.search.second_search import SecondSearch, SecondSearchParameters
@@ -86,7 +86,7 @@ def test_the_second_process_proves_what_the_first_found(started: Started, monkey
     def nothing(*_: Any) -> bool:
         pytest.fail("it bounded groups itself")
 
-    started.then = lambda process: monkeypatch.setattr(Groups, "bound", nothing)
+    started.then = lambda process: monkeypatch.setattr(ClassGroups, "bound", nothing)
     result = place(cluster(), Options(workers=2, time_limit=60))
     assert len(started.all) == 1
     assert soft(result).value == soft(result).bound
@@ -163,7 +163,7 @@ def searching(snapshot: Snapshot, sequence: list[tuple[int, int, int]], peer: To
     counts = np.zeros((compiled.n_classes, compiled.n_nodes), dtype=np.int64)
     for g, n, k in sequence:
         counts[g, n] += k
-    start = Start(counts, sequence)
+    start = StartPlacement(counts, sequence)
     return PreferenceSearch(Objective(compiled, active), possible(compiled, active), start, RunContext.start(options), peer)
 
 
@@ -230,7 +230,7 @@ def test_the_cores_are_shared_out(monkeypatch: pytest.MonkeyPatch) -> None:
         over = False
         failed = False
 
-        def __init__(self, work: Any, compiled: Any, limits: Any, start: Start, options: Options) -> None:
+        def __init__(self, work: Any, compiled: Any, limits: Any, start: StartPlacement, options: Options) -> None:
             given.append(options)
 
         def found(self) -> list[Any]:
@@ -247,7 +247,7 @@ def test_the_cores_are_shared_out(monkeypatch: pytest.MonkeyPatch) -> None:
     def workers() -> int:
         return search.cpsat._solver(1, tight=False, quick=False, workers=None).parameters.num_workers
 
-    best = SoftOutcome(search.limits, [], Zones(), 0, 0)
+    best = SoftOutcome(search.limits, [], AssignedZones(), 0, 0)
     peer.begin(best)
     peer.begin(best)
     assert [(options.workers, options.seed) for options in given] == [(3, 0)]
