@@ -78,7 +78,7 @@ class Kubelet:
             zone_pools.first_fit(self.tree, self._free, wanted[h])
 
 
-def _words(lack: zone_pools.Shortage, tree: NumaTree) -> str:
+def _words(lack: zone_pools.ZoneShortage, tree: NumaTree) -> str:
     """Return text such as ``cpu: 2, 2 and 2 free of 6; 5 asked``."""
     shown = [z for z in range(len(tree.zones)) if not lack.tied or lack.tied >> z & 1]
     free, total = ([_amount(lack.name, amounts[z]) for z in shown] for amounts in (lack.free, lack.total))
