@@ -309,7 +309,7 @@ class PlacedSearch:
         return tight if tight.all.countable else None
 
     def _tighten(self, answer: Answer, tight: TightPacking, share: float) -> None:
-        """Tier by tier, bound by node patterns, choose the pods that stay out, and pack the others."""
+        """Bound each tier by node patterns, choose the pods that stay out, and pack the others."""
         end = self.deadline.left() - min(self.deadline.left(), self.parameters.max_budget_seconds) * share
         for p in sorted(answer.bounds, reverse=True):
             placed = self.cluster.per_priority(answer.counts.sum(axis=1))

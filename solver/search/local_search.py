@@ -227,9 +227,9 @@ class LocalSearch:
     def _least_crowded(self, g: int) -> int | None:
         """Return the least crowding of the nodes with room for a pod of the class, or None if there are none.
 
-        Removing a pod lowers the crowding of its node by 2 for each constraint that counts it, and of nodes in other
-        domains by at least 2 less per constraint. So a node must be less crowded by more than 2 before the removal to be
-        less crowded after it."""
+        Removing a pod lowers the crowding of its node by 2 for each constraint that counts it. The crowding of a node in
+        another domain of any such constraint falls by at least 2 less. So only a node that is less crowded by more than 2
+        before the removal is less crowded after it."""
         roomy = self._possible[g] & ~self.fit.rejects(g)
         return int(self.soft.crowding(g)[roomy].min()) if roomy.any() else None
 

@@ -29,11 +29,11 @@ class PreferenceSearchParameters:
         bounding_fraction: Fraction of the turns' time for groups while most of the gap may be unknown.
         later_bounding_fraction: The same afterwards.
         explore_interval: In every Nth turn, try a move other than the one with the best gain rate.
-        many_pods: Turns are doubled per this many pods, because adopting a result takes time too. In larger instances,
+        many_pods: A turn gets another ``turn_seconds`` per this many pods, because adopting a result takes time too. In larger instances,
             groups come before annealing.
         large_groups_fraction: In larger instances, fraction of a turn for groups.
-        large_hot_fraction: In larger instances, start temperature for annealing groups below their bounds in the rest of
-            the turn.
+        large_hot_fraction: In larger instances, start temperature, relative to HOT, for annealing groups below their bounds
+            in the rest of the turn.
         adoption_ratio: Estimated time to adopt the first result, relative to the time of the first evaluation.
         near_hot_fraction: Start temperature for annealing a group alone so that it stays near its nodes.
         max_forcing_nodes: In clusters with more nodes, groups without room do not displace other pods.

@@ -27,7 +27,7 @@ class NodeFillingParameters:
 
     Attributes:
         samples: Sample sizes of unplaced pods for one node, in order.
-        squared: A further sample size, multiplied by the square of the number of pods that a node holds.
+        squared: Size of a further sample, before division by the squared number of pods that a node holds.
         set_pods: Approximate pods per listed set. Nodes that hold more than ``many_pods`` first get random pods.
         many_pods: See ``set_pods``.
         max_sets: Sets listed for one node.
