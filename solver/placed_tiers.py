@@ -1,4 +1,4 @@
-"""The placed tiers: construct, repair, bound, and where pods are left ask CP-SAT, over everything or over neighbourhoods."""
+"""The placed tiers: construct, repair and bound a placement, then use CP-SAT on the whole model or on neighbourhoods."""
 
 from __future__ import annotations
 
@@ -30,65 +30,67 @@ if TYPE_CHECKING:  # ortools takes longer to import than many a snapshot to solv
 
 @dataclass(frozen=True)
 class PlacedParameters:
-    """How far each step of the search for placed pods goes. Shares are of the time that is left.
+    """Budgets of the steps. Fractions apply to the remaining time, capped at ``max_budget_seconds``.
 
     Attributes:
-        exact_limit: (class, node) pairs above which `auto` leaves the exact model alone and searches neighbourhoods.
-        tries: Constructions in different orders, where pods are few.
+        exact_limit: (class, node) pairs above which `auto` searches neighbourhoods instead of the exact model.
+        tries: Greedy constructions with different pod orders (small instances only).
         few_pods_to_try: Pods up to which there are several constructions.
-        long: Seconds that shares are of, at most.
-        fill: Share of the time for filling shared devices anew, and for filling nodes to the last unit.
-        filling: Deterministic seconds that filling one node counts.
-        repair: Share of the time for the repair.
-        repair_devices: The same where pods ask for devices, whose models are large.
+        max_budget_seconds: Cap on the remaining time before the fractions below are applied.
+        fill_fraction: Time fraction for refilling shared devices, and for filling nodes to the last unit.
+        filling_seconds: Deterministic seconds charged for filling one node.
+        repair_fraction: Time fraction for the repair.
+        device_repair_fraction: The same if pods request devices, whose models are large.
         patience: Insertions without gain after which the repair ends.
-        patience_each: Insertions more for each pod that is left.
-        insertion: Deterministic seconds that one insertion of the repair counts.
-        pack: Share of the time for gangs that are left.
-        at_once: Gangs that share the time that is left for gangs.
-        compile: Deterministic seconds that compiling one gang counts.
-        site: Share of a gang's time for an exact model of one domain.
+        patience_per_pod: Additional insertions per unplaced pod.
+        insertion_seconds: Deterministic seconds charged for one insertion of the repair.
+        pack_fraction: Time fraction for unplaced gangs.
+        gangs_at_once: Gangs that share the remaining time for gangs.
+        compile_seconds: Deterministic seconds charged for compiling one gang.
+        site_fraction: Fraction of a gang's time for an exact model of one domain.
         tight_limit: Variables of that model up to which it gets the full linear relaxation.
-        few_pods: Pods up to which the exact model is sooner done than gangs are packed one by one, ...
-        few_pairs: ... and (class, node) pairs up to which it is.
-        tighten: Share of the time for bounds and repacking where pods want about as much as there is, ...
-        tighten_early: ... and before the repair, where there may be room for all, and something to spare.
-        relax: Share of the time for the linear relaxation, ...
-        relax_long: ... of so many seconds at most.
+        few_pods: Pods up to which the exact model is faster than packing gangs one by one.
+        few_pairs: (class, node) pairs up to which it is faster.
+        tighten_fraction: Time fraction for bounds and repacking if pods demand about as much as the nodes have.
+        early_tighten_fraction: The same before the repair, if all pods may fit with some spare room.
+        relax_fraction: Time fraction for the linear relaxation.
+        relax_seconds: Cap on the remaining time for this fraction.
     """
 
     exact_limit: int = 15_000
     tries: int = 8
     few_pods_to_try: int = 2_000
-    long: float = 600.0
-    fill: float = 0.3
-    filling: float = 2e-3
-    repair: float = 0.4
-    repair_devices: float = 0.7
+    max_budget_seconds: float = 600.0
+    fill_fraction: float = 0.3
+    filling_seconds: float = 2e-3
+    repair_fraction: float = 0.4
+    device_repair_fraction: float = 0.7
     patience: int = 400
-    patience_each: int = 20
-    insertion: float = 5e-4
-    pack: float = 0.4
-    at_once: int = 8
-    compile: float = 0.05
-    site: float = 0.4
+    patience_per_pod: int = 20
+    insertion_seconds: float = 5e-4
+    pack_fraction: float = 0.4
+    gangs_at_once: int = 8
+    compile_seconds: float = 0.05
+    site_fraction: float = 0.4
     tight_limit: int = 2_000
     few_pods: int = 50
     few_pairs: int = 500
-    tighten: float = 0.7
-    tighten_early: float = 0.35
-    relax: float = 0.15
-    relax_long: float = 60.0
+    tighten_fraction: float = 0.7
+    early_tighten_fraction: float = 0.35
+    relax_fraction: float = 0.15
+    relax_seconds: float = 60.0
 
 
 PARAMETERS = PlacedParameters()
-#: How notes on the engine end where every tier of placed pods is proved.
+#: End of notes on the engine if every placed tier is proved.
 PROVED = "the placed tiers are proved"
 
 
 @dataclass
 class Answer:
-    """The best placement (``counts``: int64[G, N]) with its bind order, and a bound per priority."""
+    """The best placement (``counts``: int64[G, N]) with its bind order and a bound per priority.
+
+    ``state``: rules and soft counters in its state, if available."""
 
     counts: Ints
     sequence: Sequence_
@@ -98,11 +100,11 @@ class Answer:
     interrupted: bool = False
     later: LaterTiers | None = None
     encoding: PlacementModel | None = None
-    state: tuple[Sequence[Rule], SoftState | None] | None = None  # rules and soft counters in the state of the placement, if at hand
+    state: tuple[Sequence[Rule], SoftState | None] | None = None
 
 
 class PlacedSearch:
-    """``active``: rules in the state of the fixed pods, consumed. ``limits``: int64[G, N]."""
+    """Search for placed pods; ``active``: rules in the state of the fixed pods, consumed; ``limits``: int64[G, N]."""
 
     def __init__(
         self, objective: Objective, active: Sequence[Rule], limits: Ints, context: RunContext, parameters: PlacedParameters = PARAMETERS
@@ -111,20 +113,20 @@ class PlacedSearch:
         self.cluster, self.options, self.deadline, self.stop = objective.cluster, context.options, context.deadline, context.stop
 
     def run(self) -> Answer:
-        """Place as many pods as can be, highest priority first."""
+        """Place as many pods as possible, highest priority first."""
         options, cluster = self.options, self.cluster
-        bounds = cluster.per_priority(fits(cluster, self.limits))  # a bound that holds before any search
+        bounds = cluster.per_priority(fits(cluster, self.limits))  # valid before any search
         answer = self._construct(bounds)
         self._report("greedy", answer)
         if self._complete(answer):
             return self._proved(answer, f"greedy construction placed every pod that fits anywhere: {PROVED}")
         if short(cluster, self.limits):
-            self._relax(answer)
+            self._bound_tiers(answer)
         self._fill_exactly(answer)
-        tight = self._tight(answer)
+        tight = self._tight_packing(answer)
         if tight is not None and not tight.tied:
-            much = short(cluster, self.limits) or tight.all.full
-            self._tighten(answer, tight, self.parameters.tighten if much else self.parameters.tighten_early)
+            scarce = short(cluster, self.limits) or tight.all.full
+            self._tighten(answer, tight, self.parameters.tighten_fraction if scarce else self.parameters.early_tighten_fraction)
         if not self._complete(answer) and self.cluster.devices is not None:
             self._fill(answer)
         if not self._complete(answer):
@@ -132,7 +134,7 @@ class PlacedSearch:
         if not self._complete(answer):
             self._pack(answer)
         if not self._complete(answer) and not self.stop.is_set():
-            self._relax(answer)
+            self._bound_tiers(answer)
         if self._complete(answer):
             return self._proved(answer, f"construction and repair placed every pod that can be placed: {PROVED}")
         if options.engine == "greedy" or self.context.over():
@@ -140,7 +142,7 @@ class PlacedSearch:
             return answer
         pairs = int(np.count_nonzero(self.limits))
         if tight is not None:
-            self._tighten(answer, tight, self.parameters.tighten)
+            self._tighten(answer, tight, self.parameters.tighten_fraction)
             if self._complete(answer):
                 return self._proved(answer, f"repacking placed every pod that can be placed: {PROVED}")
         if options.engine == "exact" or (options.engine == "auto" and pairs <= self.parameters.exact_limit):
@@ -151,7 +153,7 @@ class PlacedSearch:
         return answer
 
     def _proved(self, answer: Answer, note: str) -> Answer:
-        """The answer with nothing left to search; ``note``: what `auto` says of it."""
+        """Return the answer with nothing left to search; ``note``: added for engine `auto`."""
         if self.options.engine == "auto":
             answer.notes += [note] if self.cluster.scope.pending else []
         else:
@@ -162,7 +164,7 @@ class PlacedSearch:
 
     def _construct(self, bounds: dict[int, int]) -> Answer:
         few = len(self.cluster.scope.pending) <= self.parameters.few_pods_to_try
-        few &= self.cluster.devices is None  # the repair gets further in the time of another construction
+        few &= self.cluster.devices is None  # another construction gains less than the repair in the same time
         built = construct(
             self.cluster, self.active, self.limits, self.context, tries=self.parameters.tries if few else 1,
             even=self.options.policy.strategy == "spread", soft=None if self.objective.empty else SoftState(self.objective),
@@ -171,13 +173,13 @@ class PlacedSearch:
         return Answer(built.counts, built.sequence, bounds, "greedy", interrupted=self.stop.is_set(), state=state)
 
     def _fill(self, answer: Answer) -> None:
-        """Place pods anew that take shares of devices, where such are left."""
+        """Place pods that take shares of devices again, if some are unplaced."""
         from kubestow.solver.construction.share_filling import ShareFilling
 
-        until = self.deadline.left() - min(self.deadline.left(), self.parameters.long) * self.parameters.fill
+        until = self.deadline.left() - min(self.deadline.left(), self.parameters.max_budget_seconds) * self.parameters.fill_fraction
 
         def over() -> bool:
-            self.deadline.charge(self.parameters.filling)
+            self.deadline.charge(self.parameters.filling_seconds)
             return self.stop.is_set() or self.deadline.left() <= until
 
         active = answer.state[0] if answer.state is not None else rules.replay(self.cluster, answer.sequence)
@@ -188,13 +190,13 @@ class PlacedSearch:
             self._report("shares", answer)
 
     def _fill_exactly(self, answer: Answer) -> None:
-        """Place all pods anew where hardly anything may be left over."""
+        """Place all pods again if there is almost no slack."""
         from kubestow.solver.construction.exact_filling import fill_exactly
 
-        until = self.deadline.left() - min(self.deadline.left(), self.parameters.long) * self.parameters.fill
+        until = self.deadline.left() - min(self.deadline.left(), self.parameters.max_budget_seconds) * self.parameters.fill_fraction
 
         def over() -> bool:
-            self.deadline.charge(self.parameters.insertion)
+            self.deadline.charge(self.parameters.insertion_seconds)
             return self.stop.is_set() or self.deadline.left() <= until
 
         counts = fill_exactly(self.cluster, self.limits, seed=self.options.seed, over=over)
@@ -204,22 +206,22 @@ class PlacedSearch:
             self._report("repair", answer)
 
     def _repair(self, answer: Answer) -> None:
-        """Make room for what construction left."""
+        """Make room for the pods that construction left unplaced."""
         from kubestow.solver.construction.repair import repair
 
         active = answer.state[0] if answer.state is not None else rules.replay(self.cluster, answer.sequence)
         answer.state = None
         left = int(fits(self.cluster, self.limits).sum() - answer.counts.sum())
-        patience = self.parameters.patience + self.parameters.patience_each * left
-        share = self.parameters.repair if self.cluster.devices is None else self.parameters.repair_devices
-        seconds, started = min(self.deadline.left(), self.parameters.long) * share, time.monotonic()
+        patience = self.parameters.patience + self.parameters.patience_per_pod * left
+        share = self.parameters.repair_fraction if self.cluster.devices is None else self.parameters.device_repair_fraction
+        seconds, started = min(self.deadline.left(), self.parameters.max_budget_seconds) * share, time.monotonic()
         calls = last = 0
 
         def progress() -> float:
             nonlocal calls
             calls += 1
-            self.deadline.charge(self.parameters.insertion)
-            spent = calls * self.parameters.insertion if self.options.deterministic else time.monotonic() - started
+            self.deadline.charge(self.parameters.insertion_seconds)
+            spent = calls * self.parameters.insertion_seconds if self.options.deterministic else time.monotonic() - started
             return 1.0 if self.stop.is_set() else max(spent / max(seconds, 1e-6), (calls - last) / patience)
 
         wanted = self.cluster.per_priority(self.cluster.count)
@@ -229,21 +231,21 @@ class PlacedSearch:
             nonlocal last, seconds
             last = calls
             if all(wanted[p] - pending == answer.bounds[p] for p, pending in zip(tiers, left.tolist(), strict=True)):
-                seconds = 0.0  # as good as can be
+                seconds = 0.0  # all bounds reached
 
         counts = repair(self.cluster, active, self.limits, answer.counts, seed=self.options.seed, progress=progress, on_better=better)
         self._adopt(answer, counts)
         self._report("repair", answer)
 
     def _pack(self, answer: Answer) -> None:
-        """Place gangs that are left, highest priority first, each on its own."""
+        """Place unplaced gangs one by one, highest priority first."""
         could = fits(self.cluster, self.limits)
         gangs = [k for k, gang in enumerate(self.cluster.gangs) if not answer.counts[list(gang.classes)].any()]
         gangs = [k for k in gangs if 0 < self.cluster.gangs[k].needed <= could[list(self.cluster.gangs[k].classes)].sum()]
         small = int(self.cluster.count.sum()) <= self.parameters.few_pods and np.count_nonzero(self.limits) <= self.parameters.few_pairs
         if not gangs or (small and self.options.engine in ("auto", "exact")):
             return
-        from kubestow.solver.construction.gang_packing import Packing
+        from kubestow.solver.construction.gang_packing import GangPacking
 
         gangs.sort(key=lambda k: -self.cluster.classes[self.cluster.gangs[k].classes[0]].priority)
         until = self.deadline.left()
@@ -252,7 +254,7 @@ class PlacedSearch:
             return self.stop.is_set() or self.deadline.left() <= until
 
         def charge() -> None:
-            self.deadline.charge(self.parameters.insertion)
+            self.deadline.charge(self.parameters.insertion_seconds)
 
         def exact(site: Cluster, limits: Ints, needed: int) -> Ints | None:
             from kubestow.solver.cpsat.run import CpSat
@@ -263,44 +265,42 @@ class PlacedSearch:
             encoding = build_model(site, rules.build(site), limits=limits)
             encoding.model.add(encoding.sum(list(encoding.left.values())) <= sum(encoding.fits) - needed)
             tight = len(encoding.x) <= self.parameters.tight_limit
-            answer = CpSat(self.context).run(encoding.model, (self.deadline.left() - until) * self.parameters.site, tight=tight)
+            answer = CpSat(self.context).run(encoding.model, (self.deadline.left() - until) * self.parameters.site_fraction, tight=tight)
             return None if answer.solution is None else encoding.counts(answer.solution)
 
         ask = None if self.options.engine == "greedy" else exact
-        packing = Packing(self.cluster, self.limits, self.options.exempt, self.options.seed, over, charge, ask)
-        end = self.deadline.left() - min(self.deadline.left(), self.parameters.long) * self.parameters.pack
+        packing = GangPacking(self.cluster, self.limits, self.options.exempt, self.options.seed, over, charge, ask)
+        end = self.deadline.left() - min(self.deadline.left(), self.parameters.max_budget_seconds) * self.parameters.pack_fraction
         for number, k in enumerate(gangs):
             if self.stop.is_set() or self.deadline.left() <= end:
                 break
-            until = self.deadline.left() - (self.deadline.left() - end) / min(self.parameters.at_once, len(gangs) - number)
-            self.deadline.charge(self.parameters.compile)
+            until = self.deadline.left() - (self.deadline.left() - end) / min(self.parameters.gangs_at_once, len(gangs) - number)
+            self.deadline.charge(self.parameters.compile_seconds)
             counts = packing.pack(answer.counts, k)
             if counts is not None and self._obeyed(counts):
                 self._adopt(answer, counts)
                 self._report("gangs", answer)
 
     def _obeyed(self, counts: Ints) -> bool:
-        """Return whether every spread constraint of a placed pod holds in the end, those of pods included that others were placed
-        around."""
+        """Return whether all spread constraints of placed pods hold at the end, also of pods that others were placed around."""
         spread = PodTopologySpread(self.cluster)
         for g, n in zip(*(cells.tolist() for cells in np.nonzero(counts)), strict=True):
             spread.place(g, n, int(counts[g, n]))
         return all(spread.kept(g) for g in range(self.cluster.n_classes))
 
-    def _relax(self, answer: Answer) -> None:
+    def _bound_tiers(self, answer: Answer) -> None:
         """Bound the tiers by linear relaxation."""
         from kubestow.solver.bounds.placed_bounds import placed_bounds
 
-        seconds = min(self.deadline.left(), self.parameters.relax_long) * self.parameters.relax
+        seconds = min(self.deadline.left(), self.parameters.relax_seconds) * self.parameters.relax_fraction
         placed = self.cluster.per_priority(answer.counts.sum(axis=1))
         found = placed_bounds(self.cluster, self.limits, placed, seconds=seconds, deterministic=self.options.deterministic, stop=self.stop)
         self.deadline.charge(seconds)
         answer.bounds = {p: min(bound, self._in_whole_gangs(p, found[p])) for p, bound in answer.bounds.items()}
         self._report("bound", answer)
 
-    def _tight(self, answer: Answer) -> TightPacking | None:
-        """The packing of pods that want about as much as there is; None where nothing is left to pack, or nothing may be asked, or amounts
-        are beyond what can be summed up."""
+    def _tight_packing(self, answer: Answer) -> TightPacking | None:
+        """Return the tight packing. None if there is nothing to pack, no time, or if amounts are too large to sum."""
         if self._complete(answer) or self.options.engine == "greedy" or self.stop.is_set():
             return None
         from kubestow.solver.tight_packing.tight_packing import TightPacking
@@ -309,8 +309,8 @@ class PlacedSearch:
         return tight if tight.all.countable else None
 
     def _tighten(self, answer: Answer, tight: TightPacking, share: float) -> None:
-        """Bound the tiers by the sets of pods that fill nodes, choose which pods stay out, and pack the others: tier after tier."""
-        end = self.deadline.left() - min(self.deadline.left(), self.parameters.long) * share
+        """Bound each tier by node patterns, choose the pods that stay out, and pack the others."""
+        end = self.deadline.left() - min(self.deadline.left(), self.parameters.max_budget_seconds) * share
         for p in sorted(answer.bounds, reverse=True):
             placed = self.cluster.per_priority(answer.counts.sum(axis=1))
             seconds = self.deadline.left() - end
@@ -321,7 +321,7 @@ class PlacedSearch:
             answer.bounds[p], found = tight.bound(p, placed, answer.bounds[p], seconds * 0.6)
             self._report("bound", answer)
             above = {q: n for q, n in placed.items() if q > p}
-            # one less than the bound is nearly always found in moments, the bound itself not always
+            # one less than the bound is nearly always found quickly, the bound itself not always
             for wanted in (*range(answer.bounds[p] - 1, placed[p], -1), answer.bounds[p]):
                 if found is None and self._of_priority(answer, p) < wanted:
                     share = 1 if wanted == answer.bounds[p] else 2
@@ -329,10 +329,10 @@ class PlacedSearch:
                 self._take_over(answer, found)
                 found = None
             if self._of_priority(answer, p) > placed[p] and not self._complete(answer):
-                self._relax(answer)
+                self._bound_tiers(answer)
 
     def _take_over(self, answer: Answer, counts: Ints | None) -> None:
-        """Take a packing over, and place what else there is room for."""
+        """Adopt a packing, and place further pods that fit."""
         if counts is not None:
             self._adopt(answer, counts)
             answer.counts, answer.sequence = complete(self.cluster, self.limits, answer.counts, answer.sequence)
@@ -343,8 +343,8 @@ class PlacedSearch:
         return int(answer.counts[self.cluster.priority == priority].sum())
 
     def _in_whole_gangs(self, priority: int, bound: int) -> int:
-        """A bound of a tier all of whose pods are of gangs that are placed with all their pods or not at all, rounded down to what such
-        gangs add up to: a multiple of the greatest common divisor of their sizes."""
+        """Round a bound down to a multiple of the gcd of gang sizes, if all pods of the tier are in gangs without a smaller
+        minimum."""
         sizes = []
         for g in np.flatnonzero((self.cluster.priority == priority) & self.limits.any(axis=1)).tolist():
             gang = self.cluster.gangs[k] if (k := self.cluster.classes[g].gang) is not None else None
@@ -355,17 +355,17 @@ class PlacedSearch:
         return bound // unit * unit if unit else bound
 
     def _exact(self, answer: Answer) -> Answer:
-        from kubestow.solver.search.exact import Exact
+        from kubestow.solver.search.exact import ExactEngine
 
         self._report("exact", answer)
-        exact = Exact(self.cluster, self.context)
+        exact = ExactEngine(self.cluster, self.context)
         outcome = exact.solve(answer.counts, answer.sequence, answer.bounds)
         counts, sequence = complete(self.cluster, self.limits, outcome.counts, outcome.sequence)
         encoding = exact.encoding if exact.sound else None
         return Answer(counts, sequence, outcome.bounds, "exact", answer.notes + outcome.notes, outcome.interrupted, encoding=encoding)
 
     def _neighbourhoods(self, answer: Answer) -> None:
-        """Rounds of CP-SAT on a few nodes at a time, each with some of the pods that are left."""
+        """Place unplaced pods with CP-SAT on a few nodes at a time."""
         from kubestow.solver.cpsat.run import CpSat
         from kubestow.solver.search.lns import Lns
         from kubestow.solver.search.local_search import LocalSearch
@@ -374,17 +374,17 @@ class PlacedSearch:
         search = LocalSearch(
             self.objective, rules.replay(self.cluster, answer.sequence), self.limits, answer.counts, seed=self.options.seed
         )
-        keep = self.deadline.left() - min(self.deadline.left(), self.parameters.long) * (0.9 if self.objective.empty else 0.5)
+        keep = self.deadline.left() - min(self.deadline.left(), self.parameters.max_budget_seconds) * (0.9 if self.objective.empty else 0.5)
         lns = Lns(search, CpSat(self.context))
         lns.place(fits(self.cluster, self.limits), lambda: self.deadline.left() <= keep)
         self._adopt(answer, search.counts)
         self._report("lns", answer)
         answer.interrupted = self.stop.is_set()
 
-    # --- what is known ----------------------------------------------------------------------------------------------------------
+    # --- the answer -------------------------------------------------------------------------------------------------------------
 
     def _adopt(self, answer: Answer, counts: Ints) -> None:
-        """Take a better placement over if it has a bind order, or as much of it as has."""
+        """Adopt a better placement, or its largest part that has a bind order."""
         if rank(self.cluster, counts) <= rank(self.cluster, answer.counts):
             return
         known = node_orders(self.cluster, answer.sequence)

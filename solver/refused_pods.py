@@ -1,4 +1,4 @@
-"""Pods to be placed that the policy refuses: those with required anti-affinity which is not for them."""
+"""Pods to be placed that the policy refuses, because it does not grant them required anti-affinity."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from kubestow.models.snapshot.snapshot import InputError, Snapshot
 
 
 def refuse_domain_blocking(snapshot: Snapshot, scope: Scope, policy: Policy) -> None:
-    """Refuse bad input under the policy: pods to be placed whose required anti-affinity is not granted to them.
+    """Reject pods to be placed with required anti-affinity that the policy does not grant them.
 
     Raises:
-        InputError: a line for each pod and term.
+        InputError: One line for each pod and term.
     """
     users = AntiAffinityUsers(snapshot, policy)
     if users.silent:

@@ -1,4 +1,4 @@
-"""What comes after the placed tiers: preferences, emptier domains, then the tie-break, each held while the next is improved."""
+"""The tiers after the placed ones: preferences, emptier domains, then the tie-break. Each is held while the next is improved."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import numpy as np
 from kubestow.models.cluster.cluster import Ints
 from kubestow.models.documents import placement as doc
 from kubestow.solver.bind_order.order import Sequence_, find_order
-from kubestow.solver.objective.container_affinity import Zones
+from kubestow.solver.objective.container_affinity import AssignedZones
 from kubestow.solver.objective.domain_evenness import DOMAINS, DomainEvenness, counting
 from kubestow.solver.objective.preferences import CONTAINER_AFFINITY, Objective
 from kubestow.solver.objective.tie_break import PodCosts, Strategy
 from kubestow.solver.rules.eligibility import fits
 from kubestow.solver.runtime.run_context import RunContext
-from kubestow.solver.search.outcome import LARGE, MANY_PODS, SoftOutcome, Start
+from kubestow.solver.search.outcome import LARGE_INSTANCE_PODS, MAX_SOFT_MODEL_VARIABLES, SoftOutcome, StartPlacement
 
 if TYPE_CHECKING:  # ortools takes longer to import than many a snapshot to solve
     from kubestow.solver.search.preference_search import PreferenceSearch
@@ -25,28 +25,29 @@ if TYPE_CHECKING:  # ortools takes longer to import than many a snapshot to solv
 
 @dataclass(frozen=True)
 class TieBreakParameters:
-    """How much the tie-break may cost. Unless a strategy was asked for, construction alone follows it, and CP-SAT sees small models only.
+    """Budgets of the tie-break. If no strategy was requested, only construction follows it, and CP-SAT gets small models
+    only.
 
     Attributes:
-        unasked_share: Share of the time that the search took, for CP-SAT where no strategy was asked for.
-        unasked_seconds: Seconds for that at least.
-        unasked_variables: Variables of a model for that at most.
-        domains_variables: The same for domains of soft spread constraints, ...
-        domains_reserve: ... and share of the time that is kept for them.
-        domains_seconds: Seconds at most for moving pods one by one to emptier domains.
-        reserve: Share of the time that is kept for a strategy that was asked for.
-        moves: Share of what is left that moving pods one by one may take.
-        moves_seconds: Seconds for that at most.
+        unasked_share: Fraction of the search's time for CP-SAT if no strategy was requested.
+        unasked_seconds: Least seconds for that.
+        unasked_variables: Largest model for that, in variables.
+        domains_variables: The same for domains of soft spread constraints.
+        domains_reserve: Time fraction reserved for these domains.
+        domains_seconds: Cap for moving single pods to emptier domains.
+        reserve: Time fraction reserved for a requested strategy.
+        moves: Fraction of the remaining time for moving single pods.
+        moves_seconds: Cap for that.
     """
 
-    unasked_share: float = 0.05
-    unasked_seconds: float = 0.25
-    unasked_variables: int = 100
+    unrequested_fraction: float = 0.05
+    unrequested_seconds: float = 0.25
+    unrequested_variables: int = 100
     domains_variables: int = 3_000
-    domains_reserve: float = 0.05
+    domains_reserve_fraction: float = 0.05
     domains_seconds: float = 1.0
-    reserve: float = 0.25
-    moves: float = 0.3
+    reserve_fraction: float = 0.25
+    moves_fraction: float = 0.3
     moves_seconds: float = 20.0
 
 
@@ -55,11 +56,16 @@ PARAMETERS = TieBreakParameters()
 
 @dataclass
 class LaterTiers:
-    """``tiers``: of the result document; ``engine``: the one that CP-SAT was asked by, if it was."""
+    """Result of the tiers after the placed ones.
+
+    Attributes:
+        tiers: Tiers of the result document.
+        engine: Engine that called CP-SAT, if any.
+    """
 
     counts: Ints
     sequence: Sequence_
-    zones: Zones
+    zones: AssignedZones
     tiers: list[doc.TierResult] = field(default_factory=list)
     preferences: doc.Preferences | None = None
     notes: list[str] = field(default_factory=list)
@@ -67,13 +73,13 @@ class LaterTiers:
     engine: str | None = None
 
 
-def improve(objective: Objective, limits: Ints, start: Start, strategy: Strategy | None, context: RunContext) -> LaterTiers:
+def improve(objective: Objective, limits: Ints, start: StartPlacement, strategy: Strategy | None, context: RunContext) -> LaterTiers:
     """Improve a placement without placing fewer pods of any priority; ``limits``: int64[G, N]."""
     objective.containers.stop = context.stop
     search = _LaterTiersSearch(objective, limits, start, context)
     domains = DomainEvenness(objective, limits) if counting(objective) else None
-    reserve = PARAMETERS.domains_reserve if domains is not None else 0.0
-    search.preferences(reserve=PARAMETERS.reserve if strategy is not None and context.options.search_strategy else reserve)
+    reserve = PARAMETERS.domains_reserve_fraction if domains is not None else 0.0
+    search.preferences(reserve=PARAMETERS.reserve_fraction if strategy is not None and context.options.search_strategy else reserve)
     polished = [] if domains is None else [search.emptier_domains(domains, strategy)]
     polished += [] if strategy is None else [search.tie_break(strategy)]
     best = search.best
@@ -90,20 +96,25 @@ def improve(objective: Objective, limits: Ints, start: Start, strategy: Strategy
 
 
 class _LaterTiersSearch:
-    """``best``: the placement, improved in place. ``engine``: by which CP-SAT was asked, if it was."""
+    """Search of the later tiers.
 
-    def __init__(self, objective: Objective, limits: Ints, start: Start, context: RunContext) -> None:
+    Attributes:
+        best: The placement, improved in place.
+        engine: Engine that called CP-SAT, if any.
+    """
+
+    def __init__(self, objective: Objective, limits: Ints, start: StartPlacement, context: RunContext) -> None:
         self.objective, self.limits, self.context, self.cluster = objective, limits, context, objective.cluster
-        self.best = SoftOutcome(start.counts, start.sequence, Zones(), 0, 0, state=start.state)
+        self.best = SoftOutcome(start.counts, start.sequence, AssignedZones(), 0, 0, state=start.state)
         self.engine: str | None = None
         self._start = start
         self._search: PreferenceSearch | None = None
         self._above: list[Strategy] = []
-        # of 150,000 pods, construction leaves one in 50,000 of the excess over the evenest for this to take away
-        self._many = int(self.cluster.count.sum()) > MANY_PODS
+        # with 150,000 pods, moving pods could only remove 1 / 50,000 of the unevenness that construction leaves
+        self._many = int(self.cluster.count.sum()) > LARGE_INSTANCE_PODS
 
     def _exact(self) -> PreferenceSearch:
-        """The search by CP-SAT, made once."""
+        """Return the CP-SAT search, created once."""
         from kubestow.solver.search.preference_search import PreferenceSearch
 
         if self._search is None:
@@ -111,7 +122,7 @@ class _LaterTiersSearch:
         return self._search
 
     def preferences(self, *, reserve: float) -> None:
-        """Improve the soft tier, if there is one; ``reserve``: share of the time that is left over."""
+        """Improve the soft tier, if there is one; ``reserve``: time fraction to leave unused."""
         if not self.objective.empty and self._many and self.context.options.engine == "greedy":
             self._bound_alone()
         elif not self.objective.empty:
@@ -124,7 +135,7 @@ class _LaterTiersSearch:
             self.best.zones = assign(self.cluster, self.objective.containers, self.best.sequence)
 
     def _bound_alone(self) -> None:
-        """Find value and bound of the soft tier; of so many pods the engine `greedy` moves none for it."""
+        """Compute value and bound of the soft tier without moving pods, for engine `greedy` in large instances."""
         from kubestow.solver.bounds.component_bounds import Components
 
         best, cluster = self.best, self.cluster
@@ -141,51 +152,51 @@ class _LaterTiersSearch:
         self.context.report(self.context.phase, "soft", best.value, best.bound)
 
     def emptier_domains(self, domains: DomainEvenness, strategy: Strategy | None) -> doc.TierResult:
-        """Improve the tier `topologySpread`, no preference losing; ``strategy``: which of equally empty nodes to take."""
+        """Improve the tier `topologySpread` without losing preferences; ``strategy``: decides between equally empty nodes."""
         complete = int(self.best.counts.sum()) == int(fits(self.cluster, self.limits).sum())
         tier = self._begin(domains, DOMAINS, complete=complete)
         if tier.value < tier.bound and not self._late() and not (self._many and self.context.options.engine == "greedy"):
             costs = None if strategy is None else strategy.pod_costs(self.best.counts)
             self._even_out(costs, PARAMETERS.domains_seconds, domains=True)
-            self._tell(tier, domains)
-        asked = self.context.options.search_strategy
-        seconds = PARAMETERS.reserve * self.context.deadline.left() if asked else self._allowance()
+            self._update(tier, domains)
+        requested = self.context.options.search_strategy
+        seconds = PARAMETERS.reserve_fraction * self.context.deadline.left() if requested else self._allowance()
         self._prove(tier, domains, seconds, PARAMETERS.domains_variables)
         self._above.append(domains)
         return tier
 
     def tie_break(self, strategy: Strategy) -> doc.TierResult:
-        """Improve the tie-break, no tier above it losing."""
-        asked = self.context.options.search_strategy
+        """Improve the tie-break without losing any higher tier."""
+        requested = self.context.options.search_strategy
         tier = self._begin(strategy, "strategy", complete=int(self.best.counts.sum()) == int(self.cluster.count.sum()))
         allowance = self._allowance()
-        costs = strategy.pod_costs(self.best.counts) if asked and tier.value < tier.bound else None
+        costs = strategy.pod_costs(self.best.counts) if requested and tier.value < tier.bound else None
         if costs is not None and not self._late():
             self._even_out(costs, PARAMETERS.moves_seconds)
-            self._tell(tier, strategy)
-        most = LARGE if asked else PARAMETERS.unasked_variables
-        self._prove(tier, strategy, self.context.deadline.left() if asked else allowance, most)
+            self._update(tier, strategy)
+        most = MAX_SOFT_MODEL_VARIABLES if requested else PARAMETERS.unrequested_variables
+        self._prove(tier, strategy, self.context.deadline.left() if requested else allowance, most)
         return tier
 
     def _late(self) -> bool:
-        """Return whether nothing more may be begun: a stop was asked for, or by the clock no time is left."""
+        """Return whether nothing more may start: a stop was requested, or time is up by the clock."""
         context = self.context
         return context.stop.is_set() or (not context.options.deterministic and context.deadline.left() <= 0)
 
     def _allowance(self) -> float:
-        """Seconds of CP-SAT for a tier that nobody asked for."""
+        """Return the CP-SAT seconds for a tier that was not requested."""
         spent = 0.0 if self.context.options.deterministic else self.context.deadline.elapsed()
-        return max(PARAMETERS.unasked_seconds, PARAMETERS.unasked_share * spent)
+        return max(PARAMETERS.unrequested_seconds, PARAMETERS.unrequested_fraction * spent)
 
     def _begin(self, measure: Strategy, name: str, *, complete: bool) -> doc.TierResult:
-        """Return the tier of the placement so far."""
+        """Return and report the tier's value and bound for the current placement."""
         value, bound = measure.value(self.best.counts), measure.bound(self.best.counts, complete=complete)
         tier = doc.TierResult(name, value, max(value, bound))
         self._report(tier)
         return tier
 
-    def _tell(self, tier: doc.TierResult, measure: Strategy, bound: int | None = None) -> None:
-        """Bring a tier up to date with the placement, and report it."""
+    def _update(self, tier: doc.TierResult, measure: Strategy, bound: int | None = None) -> None:
+        """Update a tier from the placement, and report it."""
         tier.value = measure.value(self.best.counts)
         tier.bound = max(tier.value, tier.bound if bound is None else min(tier.bound, bound))
         self._report(tier)
@@ -194,7 +205,7 @@ class _LaterTiersSearch:
         self.context.report(self.context.phase, tier.tier, tier.value, tier.bound)
 
     def _prove(self, tier: doc.TierResult, measure: Strategy, seconds: float, variables: int) -> None:
-        """Ask CP-SAT about a tier, if the model has no more than so many variables."""
+        """Improve and bound a tier with CP-SAT, if the model has at most ``variables`` variables."""
         context, best = self.context, self.best
         if (
             tier.value >= tier.bound
@@ -210,20 +221,20 @@ class _LaterTiersSearch:
             context.report(context.phase, tier.tier, value, min(bound, tier.bound))
 
         seconds = min(seconds, context.deadline.left())
-        self._tell(tier, measure, self._exact().break_ties(measure, best, seconds, report, above=self._above))
+        self._update(tier, measure, self._exact().break_ties(measure, best, seconds, report, above=self._above))
 
     def _even_out(self, costs: PodCosts | None, most_seconds: float, *, domains: bool = False) -> None:
-        """Move one pod after the other to emptier nodes, or only to emptier domains, no preference losing."""
+        """Move single pods to emptier nodes, or with ``domains`` only to emptier domains, without losing preferences."""
         best = self.best
         search = best.local_search(self.objective, self.limits, seed=self.context.options.seed)
-        seconds = min(max(PARAMETERS.moves * self.context.deadline.left(), 0.01), most_seconds)
-        started, looks = time.monotonic(), 0
+        seconds = min(max(PARAMETERS.moves_fraction * self.context.deadline.left(), 0.01), most_seconds)
+        started, calls = time.monotonic(), 0
         most = 3 * len(search.pairs) // search.block + 2
 
         def progress() -> float:
-            nonlocal looks
-            looks += 1
-            spent = looks / most if self.context.options.deterministic else (time.monotonic() - started) / seconds
+            nonlocal calls
+            calls += 1
+            spent = calls / most if self.context.options.deterministic else (time.monotonic() - started) / seconds
             return 1.0 if self.context.stop.is_set() else spent
 
         if not search.even_out(costs, progress, domains=domains):
@@ -231,7 +242,7 @@ class _LaterTiersSearch:
         found = find_order(self.cluster, search.counts, seed=self.context.options.seed)
         if found.sequence is None:
             return
-        value, zones = 0, Zones()
+        value, zones = 0, AssignedZones()
         if self.cluster.trees or not self.objective.empty:
             from kubestow.solver.objective.assign_zones import value_of
 

@@ -1,4 +1,4 @@
-"""From a snapshot to a verified Placement: choose an engine, run it, explain what is left, have the result judged."""
+"""Solve a snapshot: choose an engine, run it, explain unplaced pods, and have the result checked."""
 
 from __future__ import annotations
 
@@ -50,12 +50,11 @@ if TYPE_CHECKING:
     from kubestow.models.numa.node_topology import NumaTree
     from kubestow.solver.objective.container_affinity import Pools
 
-#: Seconds for causes at most.
-CAUSES = 20.0
-#: Causes are begun only where they can take so many times as long as compiling.
-COMPILES = 4.0
-#: Share of the time that preferences leave to causes where pods are left.
-KEPT = 0.15
+EXPLAIN_SECONDS = 20.0  #: Time limit for explaining unplaced pods.
+#: Explanations are skipped unless the remaining time is at least this multiple of the compile time.
+MIN_EXPLAIN_TO_COMPILE_RATIO = 4.0
+#: Fraction of the time limit reserved for explanations if pods stay unplaced.
+EXPLAIN_TIME_FRACTION = 0.15
 
 
 def place(
@@ -66,12 +65,15 @@ def place(
     stop: threading.Event | None = None,
     began: float | None = None,
 ) -> doc.Placement:
-    """Place every pending pod. ``stop`` may be set from another thread or a signal handler: the best answer so far is returned.
-    ``began``: when the caller began, on the monotonic clock; the time limit counts from there, and ends early enough for the check.
+    """Place every pending pod.
+
+    Args:
+        stop: Event that ends the search with the best result so far. May be set from another thread or a signal handler.
+        began: Start of the time limit on the monotonic clock. The search ends early enough for the check.
 
     Raises:
-        InputError: quantities that cannot be summed.
-        InternalFault: the independent checker found the result invalid.
+        InputError: Quantities cannot be summed.
+        InternalFault: The independent checker found the result invalid.
     """
     started = time.monotonic()
     report = ProgressReporter(on_progress, started)
@@ -91,8 +93,9 @@ def place(
 def _search(
     snapshot: Snapshot, options: Options, report: ProgressReporter, stop: threading.Event, *, began: float
 ) -> tuple[doc.Placement, float, float]:
-    """Return the result as it is to be judged, and when compiling and searching ended. What a search holds is many times what the snapshot
-    and its result take: nothing of it is left when the checker begins."""
+    """Return the result to be checked, and the times when compiling and searching ended.
+
+    The search takes far more memory than the snapshot and its result. That memory is freed before the checker starts."""
     started = time.monotonic()
     report("compile")
     scope = select(snapshot, from_scratch=options.from_scratch, include_gated=options.include_gated)
@@ -102,7 +105,7 @@ def _search(
     kinds = len(np.unique(cluster.node_classes()))
     report("compile", detail=f"{len(scope.pending)} pods in {cluster.n_classes} classes, {cluster.n_nodes} nodes in {kinds} classes")
     compiled = time.monotonic()
-    clock = began - afterwards(started - began, compiled - started, options.time_limit)  # from here the search's time runs
+    clock = began - afterwards(started - began, compiled - started, options.time_limit)  # start of the search's time limit
     context = RunContext(options, Deadline(options, clock), stop, report)
     with set_aside():
         answer, limits = _answer(cluster, context, clock)
@@ -117,23 +120,23 @@ def _search(
 
 
 def _answer(cluster: Cluster, context: RunContext, clock: float) -> tuple[Answer, Ints]:
-    """The best placement that is found, with what can be placed at all; ``clock``: when the time of the search began."""
+    """Return the best placement found and the eligibility int64[G, N]; ``clock``: start of the search's time limit."""
     options = context.options
     active = rules.build(cluster)
     limits = possible(cluster, active)
-    strategy = choose(cluster, options.policy.strategy)  # bad prices are bad input: known before the work
+    strategy = choose(cluster, options.policy.strategy)  # rejects unreadable prices before the search
     objective = Objective(cluster, active)
     answer = PlacedSearch(objective, active, limits, context).run()
     if answer.counts.any():
         left = options.causes and int(answer.counts.sum()) < len(cluster.scope.pending)
-        kept = min(CAUSES, (options.time_limit or 0.0) * KEPT) if left else 0.0
+        kept = min(EXPLAIN_SECONDS, (options.time_limit or 0.0) * EXPLAIN_TIME_FRACTION) if left else 0.0
         improve_later(objective, limits, answer, strategy, context.until(Deadline(options, clock - kept)))
     return answer, limits
 
 
 def _causes(cluster: Cluster, answer: Answer, limits: Ints, compiling: float, context: RunContext) -> list[doc.Cause]:
-    """Why pods are left, within the time that is left, and a little more than that. What is proved impossible by itself lowers the bounds
-    of its tier."""
+    """Explain unplaced pods, within the remaining time or slightly more. Lower the bounds of tiers by pods proved impossible
+    alone."""
     if int(answer.counts.sum()) == len(cluster.scope.pending):
         return []
     from kubestow.solver.explain.unplaced import explain_left, left_of
@@ -142,10 +145,10 @@ def _causes(cluster: Cluster, answer: Answer, limits: Ints, compiling: float, co
     if not left or context.stop.is_set():
         return []
     options = context.options
-    limit = options.time_limit or CAUSES
+    limit = options.time_limit or EXPLAIN_SECONDS
     spent = limit / 2 if options.deterministic else context.deadline.elapsed()
-    seconds = min(CAUSES, max(limit / 40, limit - spent))
-    if seconds < COMPILES * compiling and not options.deterministic:
+    seconds = min(EXPLAIN_SECONDS, max(limit / 40, limit - spent))
+    if seconds < MIN_EXPLAIN_TO_COMPILE_RATIO * compiling and not options.deterministic:
         answer.notes.append("causes are left out: there was no time for them (--time-limit)")
         return []
     context.report("causes")
@@ -179,12 +182,12 @@ def _causes(cluster: Cluster, answer: Answer, limits: Ints, compiling: float, co
 
 
 def improve_later(objective: Objective, limits: Ints, answer: Answer, strategy: Strategy | None, context: RunContext) -> None:
-    """Improve preferences and the tie-break of an answer (changed), the placed tiers held."""
-    from kubestow.solver.search.outcome import Start
+    """Improve preferences and the tie-break of an answer in place, with the placed tiers held."""
+    from kubestow.solver.search.outcome import StartPlacement
     from kubestow.solver.soft_tiers import improve
 
-    start = Start(answer.counts, answer.sequence, answer.encoding, answer.state)
-    answer.state = None  # what is improved brings it out of step
+    start = StartPlacement(answer.counts, answer.sequence, answer.encoding, answer.state)
+    answer.state = None  # invalid once the placement changes
     answer.later = improve(objective, limits, start, strategy, context)
     answer.counts, answer.sequence = answer.later.counts, answer.later.sequence
     answer.notes += answer.later.notes
@@ -193,7 +196,7 @@ def improve_later(objective: Objective, limits: Ints, answer: Answer, strategy: 
 
 
 def document(cluster: Cluster, options: Options, answer: Answer) -> doc.Placement:
-    """Return the document of an answer, without causes; the caller has it checked."""
+    """Return the document of an answer without causes. The caller must have it checked."""
     snapshot = cluster.snapshot
     keys = [pod_key(snapshot.pods[i]) for i in range(len(snapshot.pods))]
     assignments, dealt = assignments_of(cluster, answer, keys)
@@ -206,7 +209,7 @@ def document(cluster: Cluster, options: Options, answer: Answer) -> doc.Placemen
     if answer.later is not None:
         tiers += answer.later.tiers
     asked = options.search_strategy or options.policy.strategy != DEFAULT.strategy
-    open_ = {DOMAINS} if asked else {DOMAINS, "strategy"}  # what nobody asked for by name may stay open
+    open_ = {DOMAINS} if asked else {DOMAINS, "strategy"}  # tiers that were not requested by name may stay unproved
     proved = all(t.value == t.bound for t in tiers if t.tier not in open_)
     status: doc.Status = "optimal" if proved else "feasible"
     if cluster.scope.pending and not assignments:
@@ -243,7 +246,7 @@ def document(cluster: Cluster, options: Options, answer: Answer) -> doc.Placemen
 
 
 def _split_volumes(cluster: Cluster, assignments: Sequence[doc.Assignment]) -> list[str]:
-    """Return a sentence for each volume that only one node at a time can have and whose pods come to several."""
+    """Return a sentence for each volume that only one node can mount at a time and whose pods are on several nodes."""
     snapshot = cluster.snapshot
     mounting = {pod_key(snapshot.pods[i]): i for cls in cluster.classes if cls.claims for i in cls.pods}
     placed = [(mounting[entry.pod], entry.node) for entry in assignments if entry.pod in mounting]
@@ -254,7 +257,7 @@ def _split_volumes(cluster: Cluster, assignments: Sequence[doc.Assignment]) -> l
 
 
 def assignments_of(cluster: Cluster, answer: Answer, keys: Sequence[str]) -> tuple[list[doc.Assignment], list[int]]:
-    """Return nodes and order numbers, pods of a unit sharing one, and how many pods of each class were dealt out."""
+    """Return the assignments with order numbers (one number per unit), and the number of pods assigned per class."""
     snapshot = cluster.snapshot
     dealt = [0] * cluster.n_classes
     found: list[doc.Assignment] = []
@@ -279,7 +282,7 @@ def assignments_of(cluster: Cluster, answer: Answer, keys: Sequence[str]) -> tup
 
 
 def _granted(cluster: Cluster, answer: Answer) -> dict[int, tuple[str, tuple[Pick, ...]]]:
-    """Return the node of each pod that gets devices, and which: those that the allocator takes first when pods are bound in their order."""
+    """Return the node and devices of each pod that gets devices, as the allocator assigns them in bind order."""
     found: dict[int, tuple[str, tuple[Pick, ...]]] = {}
     if cluster.devices is None:
         return found
@@ -321,7 +324,7 @@ def _containers(pod: Pod, tree: NumaTree, pools: Pools) -> list[doc.ContainerZon
 
 
 def _zoneless(cluster: Cluster, answer: Answer) -> list[doc.Unmodelled]:
-    """Containers that hints concern and that are not in the model, since the patterns of their pod would be too many."""
+    """Return entries for containers with hints that are not in the model, because their pod has too many patterns."""
     found = answer.later.zoneless if answer.later is not None else set()
     keys = [
         (pod_key(cluster.snapshot.pods[i]), running(cluster.snapshot.pods[i])[c].name)
@@ -335,19 +338,19 @@ def _zoneless(cluster: Cluster, answer: Answer) -> list[doc.Unmodelled]:
 
 
 def _held_zones(cluster: Cluster) -> list[doc.Unmodelled]:
-    """Nodes whose published zones lack what movable pods hold there: which zones come free when they go is not known."""
+    """Return entries for nodes whose published zones lack the part used by movable pods. The zones freed by moves are unknown."""
     movable = {cluster.snapshot.pods[i].spec.nodeName for i in cluster.scope.pending} - {None}
     names = [cluster.nodes.names[n] for n in sorted(cluster.trees) if cluster.nodes.names[n] in movable]
     return [
         doc.Unmodelled(
-            f"Node/{name}", "NodeResourceTopology zones[].resources[].available", "zones of pods that are placed anew count as taken"
+            f"Node/{name}", "NodeResourceTopology zones[].resources[].available", "zones of pods that are placed again count as taken"
         )
         for name in names
     ]
 
 
 def _unplaced(cluster: Cluster, answer: Answer, keys: Sequence[str], dealt: Sequence[int]) -> list[doc.Unplaced]:
-    """The pods that are left, each with every rule that rejects it in the final state, and on how many nodes; gated ones last."""
+    """Return the unplaced pods with every rule that rejects them in the final state and its number of nodes; gated pods last."""
     reasons: dict[int, list[doc.Reason]] = {}
     gang_of = {i: gang.name for gang in cluster.declared for i in gang.pods}
     if any(dealt[g] < cls.count for g, cls in enumerate(cluster.classes)):
@@ -365,14 +368,14 @@ def _unplaced(cluster: Cluster, answer: Answer, keys: Sequence[str], dealt: Sequ
 
 
 def _incomplete_gang(cluster: Cluster, counts: Ints, g: int) -> list[doc.Reason]:
-    """Return what a gang that is not whole has against each of its pods."""
+    """Return the reason for each pod of a gang that is not whole."""
     k = cluster.classes[g].gang
     if k is None or cluster.gangs[k].needed <= 1 or counts[list(cluster.gangs[k].classes)].any():
         return []
     gang, pods = cluster.gangs[k], len(cluster.declared[k].pods)
     text = f"gang {gang.name} is placed whole or not at all: {gang.needed} pods"
     if gang.needed > pods:
-        text = f"gang {gang.name} needs {gang.needed} more pods, and only {pods} of it wait"
+        text = f"gang {gang.name} needs {gang.needed} more pods, but only {pods} are pending"
     elif gang.needed < pods:
         text = f"gang {gang.name} is placed with at least {gang.needed} of its {pods} pods or not at all"
     return [doc.Reason(GangScheduling.name, cluster.n_nodes, text)]

@@ -213,14 +213,14 @@ def test_the_numbers_in_preferences_are_those_of_the_code() -> None:
     for phrase in (
         f"−{objective_preferences.TAINT_COST} for each PreferNoSchedule taint",
         f"−{objective_preferences.SKEW_COST} for each pod above",
-        f"the {report.LISTED} costliest",
-        f"at most {parameters.PARAMETERS.small:,} (class, node) pairs",
-        f"up to {outcome.LARGE:,} pairs",
-        f"up to {parameters.PARAMETERS.whole:,} pairs",
-        f"more than {component_bounds.MOST_VARIABLES:,} pairs",
-        f"at most {soft_tiers.PARAMETERS.unasked_share:.0%} of the time".replace("%", " %"),
-        f"{soft_tiers.PARAMETERS.unasked_seconds} seconds",
-        f"at most {soft_tiers.PARAMETERS.unasked_variables:,} pairs",
-        f"more than {zone_patterns.MOST_PATTERNS:,} choices",
+        f"the {report.MAX_LISTED} costliest",
+        f"at most {parameters.PARAMETERS.small_variables:,} (class, node) pairs",
+        f"up to {outcome.MAX_SOFT_MODEL_VARIABLES:,} pairs",
+        f"up to {parameters.PARAMETERS.whole_variables:,} pairs",
+        f"more than {component_bounds.MAX_FULL_MODEL_VARIABLES:,} pairs",
+        f"at most {soft_tiers.PARAMETERS.unrequested_fraction:.0%} of the time".replace("%", " %"),
+        f"{soft_tiers.PARAMETERS.unrequested_seconds} seconds",
+        f"at most {soft_tiers.PARAMETERS.unrequested_variables:,} pairs",
+        f"more than {zone_patterns.MAX_PATTERNS:,} choices",
     ):
         assert phrase in " ".join(_PREFERENCES.split()), phrase

@@ -1,2 +1,4 @@
-"""An order in which every pod of a placement passes its filters, and members of a gang that bind as a unit. Enter at
-:func:`kubestow.solver.bind_order.order.find_order`. It imports ``models`` and :mod:`kubestow.solver.rules`."""
+"""Bind order: a sequence in which every pod of a placement passes its filters, with gang members that bind as units.
+
+Enter at :func:`kubestow.solver.bind_order.order.find_order`. The package imports ``models`` and
+:mod:`kubestow.solver.rules`."""

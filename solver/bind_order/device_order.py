@@ -1,8 +1,7 @@
-"""An order in which first-fit serves all pods of a node that take devices: each next pod is one after which the others can still be served.
+"""Order in which first-fit serves all pods of a node that take devices.
 
-What the others may get is planned (:mod:`kubestow.solver.devices.together`), and planned anew where a pod gets something else than its plan
-says.
-"""
+Each next pod is one after which the remaining pods can still be served. Their devices are planned
+(:mod:`kubestow.solver.devices.together`), and planned again if a pod gets other devices than planned."""
 
 from __future__ import annotations
 
@@ -18,14 +17,13 @@ from kubestow.solver.rules.dynamic_resources import DynamicResources
 if TYPE_CHECKING:
     from kubestow.solver.devices.packing import Taken
 
-#: Pods that are tried, for one node.
-WORK = 400
-#: class -> what each of its pods may get
+MAX_TRIALS = 400  #: Pods tried for one node before the search gives up.
+#: Devices of each pod, by class.
 _Plan: TypeAlias = "dict[int, list[Taken]]"
 
 
 class DeviceOrder:
-    """Orders of single nodes. ``rules``: those that replay what nodes give to pods, DynamicResources among them."""
+    """Orders of the pods of single nodes; ``rules``: those that replay allocations on nodes, including DynamicResources."""
 
     def __init__(self, cluster: Cluster, rules: Sequence[Rule]) -> None:
         self._cluster, self._rules = cluster, rules
@@ -35,9 +33,11 @@ class DeviceOrder:
         self._together = found
 
     def find(self, n: int, pods: dict[int, int]) -> tuple[list[int] | None, bool]:
-        """Return the classes of pods (class -> number) on node n in an order in which each is accepted, or None and whether it is proved
-        that there is none. The state of the rules is kept."""
-        self._work, self._dead, self._cut = WORK, set[object](), False
+        """Return the classes of the pods on node n in an order in which each is accepted, and True.
+
+        If no order is found, return None and whether that is proved. ``pods``: number of pods by class. The state of the
+        rules is restored."""
+        self._trials_left, self._dead, self._cut = MAX_TRIALS, set[object](), False
         self._n = n
         sequence: list[int] = []
         plan, sure = self._planned(+Counter(pods))
@@ -63,24 +63,24 @@ class DeviceOrder:
         if state in self._dead:
             return False
         for g in self._in_turn(plan):
-            self._work -= 1
-            if self._work < 0:
+            self._trials_left -= 1
+            if self._trials_left < 0:
                 self._cut = True
                 return False
             if any(rule.rejects(g)[self._n] for rule in self._rules):
                 continue
             self._put(g, 1)
             sequence.append(g)
-            rest = left - Counter([g])
-            after = self._after(g, rest, plan)
-            if after is not None and self._next(rest, after, sequence):
+            remaining = left - Counter([g])
+            after = self._after(g, remaining, plan)
+            if after is not None and self._next(remaining, after, sequence):
                 return True
             self._put(sequence.pop(), -1)
         self._dead.add(state)
         return False
 
     def _in_turn(self, plan: _Plan) -> list[int]:
-        """The classes with pods left: higher priorities first, then those whose devices come first and end first."""
+        """Return the classes with pods to bind: higher priorities first, then by their lowest and highest planned devices."""
 
         def turn(g: int) -> tuple[int, ...]:
             first = min((min(taken, default=0), max(taken, default=0), -len(taken)) for taken in plan[g])
@@ -88,8 +88,8 @@ class DeviceOrder:
 
         return sorted(plan, key=turn)
 
-    def _after(self, g: int, rest: Counter[int], plan: _Plan) -> _Plan | None:
-        """Return a plan for the pods that are left now that one of class g has its devices; None if there is none."""
+    def _after(self, g: int, remaining: Counter[int], plan: _Plan) -> _Plan | None:
+        """Return a plan for the remaining pods after one of class g got its devices. None if there is none."""
         picks = self._devices.taken(g, self._n)[-1]
         units = [self._devices.state.inventory.devices[pick.device].unit for pick in picks if not pick.admin]
         got = sorted(self._together.groups(self._n, units))
@@ -97,6 +97,6 @@ class DeviceOrder:
             if sorted(taken) == got:
                 others = [*plan[g][:i], *plan[g][i + 1 :]]
                 return {**{h: mine for h, mine in plan.items() if h != g}, **({g: others} if others else {})}
-        found, sure = self._planned(rest)
+        found, sure = self._planned(remaining)
         self._cut |= not sure
         return found

@@ -1,7 +1,6 @@
-"""Which pods of a gang bind together: those that no order of single pods satisfies.
+"""Units of a gang: pods that must bind together, because no order of single pods satisfies the rules.
 
-A sequence of (class, node, pods) keeps the pods of a unit next to each other; :func:`bundle` reads the units off it again.
-"""
+A sequence of (class, node, pods) keeps the pods of a unit adjacent; :func:`bundle` recovers the units from it."""
 
 from __future__ import annotations
 
@@ -20,7 +19,7 @@ S = TypeVar("S")
 
 
 class Binder:
-    """Binds pods, one by one or as units, in the state of ``rules``, which is kept in step."""
+    """Binds pods singly or as units, in the state of ``rules``, which is kept in step."""
 
     def __init__(self, cluster: Cluster, rules: Sequence[Rule]) -> None:
         self.cluster, self.rules = cluster, rules
@@ -29,12 +28,12 @@ class Binder:
         self._others = [r for r in rules if r is not self.pods and r is not self.spread]
 
     def put(self, g: int, n: int, k: int) -> None:
-        """k pods of class g on node n (k < 0: away from it), whatever the rules say."""
+        """Add k pods of class g on node n (remove them if k < 0) without checking any rule."""
         for rule in self.rules:
             rule.place(g, n, k) if k > 0 else rule.remove(g, n, -k)
 
     def take_back(self, steps: Sequence[Step]) -> None:
-        """Take pods away again, the last first."""
+        """Remove pods again, last first."""
         for g, n, k in reversed(steps):
             self.put(g, n, -k)
 
@@ -43,8 +42,9 @@ class Binder:
         return not any(rule.rejects(g)[n] for rule in self.rules)
 
     def bind(self, unit: Sequence[Step]) -> bool:
-        """Bind the pods of a unit if they are accepted: affinity and spread with all of them present, other rules one after the other.
-        False (and nothing changed) if not."""
+        """Bind the pods of a unit if they are accepted. Return False, with nothing changed, if not.
+
+        Affinity and spread are checked with all pods present, other rules pod by pod."""
         cells = Counter[tuple[int, int]]()
         for g, n, k in unit:
             cells[g, n] += k
@@ -64,13 +64,14 @@ class Binder:
         return False
 
     def units(self, classes: Sequence[int], level: int) -> list[list[int]]:
-        """Return how classes of one gang are bound: 0 one by one, 1 those that need each other in a cycle as units, 2 all as one unit."""
+        """Return the units of classes of one gang: none (level 0), cycles of classes that need each other (1), or all classes (2)."""
         if level == 0:
             return []
         return self.pods.cycles(classes) if level == 1 else [sorted(classes)]
 
     def parts(self, unit: list[Step]) -> list[list[Step]]:
-        """Return what of a unit may bind first: all of it, or what is in one domain of a key of its affinity, the most pods first."""
+        """Return the parts of a unit that may bind first: the whole unit, then its pods in one domain of an affinity key, most
+        pods first."""
         keys = {key for g, _, _ in unit if (a := self.cluster.classes[g].affinity) is not None for key in a.keys}
         found = []
         for key in sorted(keys):
@@ -82,10 +83,10 @@ class Binder:
 
 
 def bundle(cluster: Cluster, sequence: Sequence[Step]) -> list[tuple[list[Step], bool]]:
-    """Return a bind order in parts: steps, and whether their pods bind as a unit (else one by one).
+    """Split a bind order into parts. Return the steps of each part, and whether its pods bind as a unit or singly.
 
     Raises:
-        ValueError: some pods of a gang are not accepted in this order, whatever binds together.
+        ValueError: Some pods of a gang are not accepted in this order, with any units.
     """
     tied = {c.gang for c in cluster.classes if c.affinity or c.spread} - {None}
     gang_of = [c.gang if c.gang in tied else None for c in cluster.classes]
@@ -103,14 +104,14 @@ def bundle(cluster: Cluster, sequence: Sequence[Step]) -> list[tuple[list[Step],
 
 
 def gang_runs(steps: Sequence[S], gangs: Sequence[int | None]) -> Iterator[tuple[int | None, list[S]]]:
-    """Yield steps of one gang that follow each other with their gang, and each step of none (None) by itself."""
+    """Yield consecutive steps of one gang together with the gang, and every step without a gang (None) alone."""
     for gang, entries in groupby(zip(gangs, steps, strict=True), key=lambda entry: entry[0]):
         run = [step for _, step in entries]
         yield from [(None, [step]) for step in run] if gang is None else [(gang, run)]
 
 
 def _read(binder: Binder, run: list[Step]) -> list[tuple[list[Step], bool]]:
-    """Consecutive steps of one gang, in parts: by classes, or the first ones one by one and the others together."""
+    """Split consecutive steps of one gang into parts: by classes, or the first ones singly and the others together."""
     classes = sorted({g for g, _, _ in run})
     for parts in _readings(binder, run, classes):
         done: list[Step] = []
@@ -129,7 +130,7 @@ def _read(binder: Binder, run: list[Step]) -> list[tuple[list[Step], bool]]:
 
 
 def _readings(binder: Binder, run: list[Step], classes: Sequence[int]) -> Iterator[list[tuple[list[Step], bool]]]:
-    """The parts to try, each made when it is asked for: of thousands of steps all of them would be millions."""
+    """Yield the splits to try. They are built lazily, because thousands of steps have millions of splits."""
     for level in range(3):
         yield _by_class(run, binder.units(classes, level))
     for i in range(1, len(run)):
@@ -137,7 +138,7 @@ def _readings(binder: Binder, run: list[Step], classes: Sequence[int]) -> Iterat
 
 
 def _by_class(run: Sequence[Step], units: Sequence[Sequence[int]]) -> list[tuple[list[Step], bool]]:
-    """Steps of classes of one unit that are next to each other together, all others alone."""
+    """Put adjacent steps of classes in one unit together, and all others alone."""
     unit_of = {g: i for i, unit in enumerate(units) for g in unit}
     parts: list[tuple[list[Step], bool]] = []
     for step in run:
@@ -150,11 +151,10 @@ def _by_class(run: Sequence[Step], units: Sequence[Sequence[int]]) -> list[tuple
 
 
 def part_by_depth(run: list[S], bind: Callable[[list[S]], bool], undo: Callable[[list[S]], None]) -> list[list[S]] | None:
-    """Return consecutive steps in parts, each alone where ``bind`` takes it, else with as few of those after it as it takes together; all
-    are bound then. None (and nothing bound) if there is no way.
+    """Split consecutive steps into parts that ``bind`` accepts, each as short as possible. All steps are bound afterwards.
 
-    By depth first, since what was bound so far is the same however it was parted: no start of a part is looked at twice.
-    """
+    Return None, with nothing bound, if no split works. The search is depth-first. The state does not depend on how the
+    bound steps were split, so no start of a part is tried twice."""
     parts: list[list[S]] = []
     start, length = 0, 1
     dead: set[int] = set()

@@ -1,9 +1,9 @@
-"""Bind order: a sequence in which every pod of a finished placement passes the filters one after the other.
+"""Bind order: a sequence in which every pod of a finished placement passes the filters, one after another.
 
-Resources, ports and anti-affinity hold in every order if they hold in the end. Order matters to required affinity (providers first,
-an opener before any other match), to spread constraints (emptier domains first), to static volumes (which claim takes which) and to the
-kubelet's choice of NUMA zones and the scheduler's of devices (first fit).
-"""
+Resources, ports and anti-affinity hold in every order if they hold at the end. Order matters for required affinity
+(providers first, an opener before any other match) and for spread constraints (emptier domains first). It also matters
+for static volumes (which claim gets which), NUMA zones chosen by the kubelet, and devices chosen by the scheduler (both
+first fit)."""
 
 from __future__ import annotations
 
@@ -27,24 +27,25 @@ from kubestow.solver.rules.node_resource_topology import NodeResourceTopologyMat
 from kubestow.solver.rules.pod_topology_spread import PodTopologySpread
 from kubestow.solver.rules.volumes import NodeVolumeLimits, VolumeBinding
 
-#: Passes in other orders, where classes are not too many.
-RESTARTS = 20
-#: States of the exhaustive search.
-STATES = 20_000
-#: Replaying kubelets makes a state of the exhaustive search this many times dearer.
-ALIGNED = 8
-#: Up to so many pods of a gang all their subsets are tried as units.
-SMALL_GANG = 8
-#: The same where the order inside of a unit matters, so that each subset is tried in every order.
-SMALL_ORDERED_GANG = 4
+RESTARTS = 20  #: Randomised passes, for small groups.
+MAX_STATES = 20_000  #: States visited by the exhaustive search.
+REPLAY_COST_FACTOR = 8  #: Cost of a state if kubelets or devices must be replayed, relative to other states.
+MAX_GANG_PODS = 8  #: All subsets of the pods of smaller gangs are tried as units.
+MAX_ORDERED_GANG_PODS = 4  #: The same if the order inside a unit matters, so that each subset is tried in every order.
 Sequence_ = list[tuple[int, int, int]]
 _Left = dict[int, dict[int, int]]  # class -> node -> pods still to bind
 
 
 @dataclass
 class Ordering:
-    """``sequence``: (class, node, pods) in bind order, or None. ``stuck``: the classes among which no order was found;
-    ``exhausted``: it is proved that there is none. ``node``: it is a matter of this node alone."""
+    """Result of a search for a bind order.
+
+    Attributes:
+        sequence: (class, node, pods) in bind order, or None.
+        stuck: Classes among which no order was found.
+        exhausted: True if it is proved that there is no order.
+        node: The node, if the failure concerns one node only.
+    """
 
     sequence: Sequence_ | None
     stuck: list[int]
@@ -53,8 +54,14 @@ class Ordering:
 
 
 def find_order(cluster: Cluster, counts: Ints, *, seed: int = 0, known: dict[int, Sequence_] | None = None) -> Ordering:
-    """Search a bind order of a placement int64[G, N]: a guided pass, random restarts, then an exhaustive search up to :data:`STATES`.
-    ``known``: orders of the pods of single nodes to which nodes give something, first come, first served; found ones are added."""
+    """Search for a bind order of a placement int64[G, N].
+
+    The search consists of a guided pass, random restarts, and an exhaustive search of up to :data:`MAX_STATES` states.
+
+    Args:
+        known: Known orders of pods on single nodes that allocate zones or devices first come, first served. New ones are
+            added.
+    """
     rules: list[Rule] = [InterPodAffinity(cluster), PodTopologySpread(cluster), VolumeBinding(cluster), NodeVolumeLimits(cluster)]
     groups = _groups(rules)
     numa, devices = NodeResourceTopologyMatch(cluster), DynamicResources(cluster)
@@ -64,18 +71,18 @@ def find_order(cluster: Cluster, counts: Ints, *, seed: int = 0, known: dict[int
     if aligned:
         rules += firsts
         if {g for group in groups for g in group}.isdisjoint(aligned) and all(devices.lonely(g) for g in aligned):
-            alone = _per_node(aligned, counts)  # what different nodes give to their pods has nothing to do with each other
+            alone = _per_node(aligned, counts)  # allocations on different nodes are independent
         else:
             groups = _groups(rules)
     tied = {g for group in groups for g in group}.union(aligned if alone else ())
     by_priority = np.argsort(-cluster.priority, kind="stable").tolist()
-    # (-priority, whether order is free, part): higher priorities first, as far as the rules leave a choice
+    # (-priority, 1 if the order is free, part): higher priorities first, as far as the rules permit
     pieces: list[tuple[int, int, Sequence_]] = [
         (-int(cluster.priority[g]), 1, [(g, int(n), int(counts[g, n])) for n in np.flatnonzero(counts[g])])
         for g in by_priority
         if g not in tied
     ]
-    search = _Search(cluster, rules)
+    search = _OrderSearch(cluster, rules)
     tangled = [{g: {int(n): int(counts[g, n]) for n in np.flatnonzero(counts[g])} for g in group if counts[g].any()} for group in groups]
     for left in filter(None, tangled):
         found = _order_group(search, left, seed)
@@ -87,7 +94,7 @@ def find_order(cluster: Cluster, counts: Ints, *, seed: int = 0, known: dict[int
         node = next(n for nodes in left.values() for n in nodes)
         if _pods(orders.get(node, ())) != {g: nodes[node] for g, nodes in left.items()}:
             found = _order_node(search, left, seed)
-            if found.sequence is None:  # with a pod of another of these classes there may be one
+            if found.sequence is None:  # an order may exist with pods of another of these classes
                 stuck = [g for g in range(cluster.n_classes) if any(rule.concerned(g) for rule in firsts)]
                 return Ordering(None, stuck, found.exhausted, node)
             orders[node] = found.sequence
@@ -97,7 +104,7 @@ def find_order(cluster: Cluster, counts: Ints, *, seed: int = 0, known: dict[int
 
 
 def node_orders(cluster: Cluster, sequence: Iterable[tuple[int, int, int]]) -> dict[int, Sequence_]:
-    """Return the part of each node in a bind order, as far as its pods take zones or devices."""
+    """Return each node's part of a bind order, for pods that take zones or devices."""
     rules = (NodeResourceTopologyMatch(cluster), DynamicResources(cluster))
     concerned = {g for g in range(cluster.n_classes) if any(rule.concerned(g) for rule in rules)}
     found: dict[int, Sequence_] = {}
@@ -108,10 +115,11 @@ def node_orders(cluster: Cluster, sequence: Iterable[tuple[int, int, int]]) -> d
 
 
 def most_in_order(cluster: Cluster, counts: Ints, known: dict[int, Sequence_], *, seed: int = 0) -> tuple[Ints, Ordering]:
-    """Return a placement int64[G, N] and its bind order; where the pods of a node have none, some are left out. There may be no order
-    all the same."""
+    """Return a placement int64[G, N] and its bind order. If the pods of a node have no order, some are left out.
+
+    There may still be no order."""
     counts = counts.copy()
-    order = np.lexsort((supply(cluster)[0].sum(axis=1), cluster.priority)).tolist()  # what is left out first
+    order = np.lexsort((supply(cluster)[0].sum(axis=1), cluster.priority)).tolist()  # classes to leave out first
     while True:
         found = find_order(cluster, counts, seed=seed, known=known)
         if found.sequence is not None or found.node is None:
@@ -127,9 +135,8 @@ def _pods(sequence: Iterable[tuple[int, int, int]]) -> Counter[int]:
 
 
 def order_from(cluster: Cluster, rules: Sequence[Rule], left: _Left) -> Sequence_ | None:
-    """Return a bind order of pods, by class and node, from the state that ``rules`` (affinity and spread among them) are in, which is
-    kept."""
-    search = _Search(cluster, rules)
+    """Return a bind order of pods, given by class and node, from the current state of ``rules``, which is restored."""
+    search = _OrderSearch(cluster, rules)
     for units, late in search.levels(sorted(left)):
         found = search.attempt({g: dict(nodes) for g, nodes in left.items()}, None, units, late=late)
         if found is not None:
@@ -138,7 +145,7 @@ def order_from(cluster: Cluster, rules: Sequence[Rule], left: _Left) -> Sequence
 
 
 def _per_node(aligned: Sequence[int], counts: Ints) -> list[_Left]:
-    """The pods of classes that nodes have something to give to, node by node."""
+    """Return the pods of the aligned classes, node by node."""
     found: dict[int, _Left] = {}
     for g in aligned:
         for n in np.flatnonzero(counts[g]).tolist():
@@ -147,13 +154,13 @@ def _per_node(aligned: Sequence[int], counts: Ints) -> list[_Left]:
 
 
 def _groups(rules: Sequence[Rule]) -> list[list[int]]:
-    """The classes whose order matters to each other."""
+    """Return the groups of classes whose order matters to each other."""
     links = [link for rule in rules for link in rule.order_links() if link]
     return connected(links, {g for link in links for g in link})
 
 
-def _order_node(search: _Search, left: _Left, seed: int) -> Ordering:
-    """Order the pods of one node: a guided pass, then one that looks ahead where devices are concerned, else as any group."""
+def _order_node(search: _OrderSearch, left: _Left, seed: int) -> Ordering:
+    """Order the pods of one node: a guided pass, then a search with planned devices, or the general search without devices."""
     node = next(n for nodes in left.values() for n in nodes)
     if not any(isinstance(rule, DynamicResources) and any(rule.concerned(g) for g in left) for rule in search.firsts):
         found = _order_group(search, left, seed)
@@ -167,7 +174,7 @@ def _order_node(search: _Search, left: _Left, seed: int) -> Ordering:
     return Ordering([(g, node, 1) for g in order], [])
 
 
-def _order_group(search: _Search, left: _Left, seed: int) -> Ordering:
+def _order_group(search: _OrderSearch, left: _Left, seed: int) -> Ordering:
     rng = random.Random(seed)
     sizes = sum(len(nodes) for nodes in left.values())
     levels = search.levels(sorted(left))
@@ -176,25 +183,27 @@ def _order_group(search: _Search, left: _Left, seed: int) -> Ordering:
             sequence = search.attempt({g: dict(nodes) for g, nodes in left.items()}, rng if attempt else None, units, late=late)
             if sequence is not None:
                 return Ordering(sequence, [])
-    states = STATES // ALIGNED if not search.aligned.isdisjoint(left) else STATES
+    states = MAX_STATES // REPLAY_COST_FACTOR if not search.aligned.isdisjoint(left) else MAX_STATES
     sequence, exhausted = search.exhaustive(left, states)
     return Ordering(sequence, sorted(left), exhausted and sequence is None)
 
 
-class _Search:
+class _OrderSearch:
     def __init__(self, cluster: Cluster, rules: Sequence[Rule]) -> None:
         self.cluster, self.rules = cluster, rules
         self.affinity, self.spread = InterPodAffinity.of(rules), PodTopologySpread.of(rules)
         self.binder = Binder(cluster, rules)
         self.firsts = [rule for rule in rules if isinstance(rule, NodeResourceTopologyMatch | DynamicResources)]
-        #: Classes to whose pods nodes give something, first come, first served: NUMA zones or devices.
+        # Classes whose pods get NUMA zones or devices first come, first served.
         self.aligned = {g for g in range(cluster.n_classes) if any(rule.concerned(g) for rule in self.firsts)}
         asked, there = supply(cluster)
         self._share = (asked / np.maximum(there.max(axis=0, initial=1), 1)).sum(axis=1).tolist()
 
     def levels(self, classes: Sequence[int]) -> list[tuple[list[list[int]], bool]]:
-        """Units of classes to try, and whether what can be bound before them is: none; for gangs those whose pods need each other, then
-        all of each gang; then the same of what is left of a gang when nothing else moves."""
+        """Return the units of classes to try, each with whether they bind only when nothing else can.
+
+        For gangs: no units, units of classes that need each other, then all classes of each gang. The late variants bind
+        the remaining pods of a gang."""
         gangs: dict[int, list[int]] = {}
         for g in classes:
             gang = self.cluster.classes[g].gang
@@ -208,7 +217,7 @@ class _Search:
         return found
 
     def _turn(self, g: int) -> tuple[int, float, int]:
-        """Of classes that nodes give something to the one that asks for most comes first."""
+        """Return the sort key of a class: priority, then device demand, then demand of aligned classes."""
         return -int(self.cluster.priority[g]), -self._share[g], -int(self.cluster.demand[g].max(initial=0)) * (g in self.aligned)
 
     def _accepted(self, g: int, nodes: Ints) -> Ints:
@@ -220,8 +229,10 @@ class _Search:
     def attempt(
         self, left: _Left, rng: random.Random | None, units: Sequence[Sequence[int]] = (), *, late: bool = False
     ) -> Sequence_ | None:
-        """One pass: openers first, then class after class as far as each goes, until nothing moves; the pods of classes that are a unit
-        at once, with ``late`` what is left of them when nothing else moves. The state is left as it was."""
+        """Make one pass: openers first, then class by class as far as each goes, until nothing moves.
+
+        Classes in a unit bind together; with ``late``, their remaining pods bind when nothing else moves. The state is
+        restored."""
         sequence: Sequence_ = []
         united = set[int]() if late else {g for unit in units for g in unit}
         waiting = [unit for unit in units if any(left[g] for g in unit)]
@@ -251,7 +262,7 @@ class _Search:
                         self._take(left, sequence, g, int(nodes[0]) if rng is None else int(rng.choice(nodes.tolist())), 1)
                         if rng is not None and g in self.aligned and rng.random() < 0.5:
                             break
-                    else:  # nothing that is accepted now can be refused later
+                    else:  # pods accepted now cannot be rejected later
                         for n in nodes.tolist():
                             self._take(left, sequence, g, n, left[g][n])
             moved = moved or (late and self._bind_units(waiting, left, sequence, split=True))
@@ -260,7 +271,8 @@ class _Search:
         return sequence if done else None
 
     def _bind_units(self, waiting: list[Sequence[int]], left: _Left, sequence: Sequence_, *, split: bool = False) -> bool:
-        """Bind what is left of each unit that is accepted, or (``split``) the first part of it that is; whether anything was."""
+        """Bind the remaining pods of each accepted unit, or with ``split`` its first accepted part. Return whether any pod
+        was bound."""
         moved = False
         for unit in list(waiting):
             steps = [(g, n, k) for g in unit for n, k in sorted(left[g].items())]
@@ -283,20 +295,21 @@ class _Search:
             del left[g][n]
 
     def exhaustive(self, left: _Left, states: int) -> tuple[Sequence_ | None, bool]:
-        """Depth-first over single pods, then units of pods of one gang, with memory of dead states: (sequence or None, whether the search
-        was complete)."""
+        """Search depth-first over single pods, then units of pods of one gang, with a memory of dead states.
+
+        Return the sequence or None, and whether the search was complete."""
         cells = [(g, n) for g, nodes in left.items() for n in nodes]
         remaining = [left[g][n] for g, n in cells]
         dead: set[tuple[object, ...]] = set()
         path: list[Sequence[int]] = []
         choices = [self._choices(cells, remaining)]
-        ordered = any(self.cluster.classes[g].claims or g in self.aligned for g in left)  # the order inside of a unit matters
+        ordered = any(self.cluster.classes[g].claims or g in self.aligned for g in left)  # the order inside a unit matters
         sizes = Counter[int]()
         for g, nodes in left.items():
             gang = self.cluster.classes[g].gang
             if gang is not None and gang in self._united(left):
                 sizes[gang] += sum(nodes.values())
-        complete = max(sizes.values(), default=0) <= (SMALL_ORDERED_GANG if ordered else SMALL_GANG)
+        complete = max(sizes.values(), default=0) <= (MAX_ORDERED_GANG_PODS if ordered else MAX_GANG_PODS)
         work = 0
         while True:
             if not any(remaining):
@@ -327,14 +340,15 @@ class _Search:
                 self.binder.put(*cells[i], -1)
 
     def _united(self, classes: Iterable[int]) -> set[int | None]:
-        """Return the gangs of which some classes have required affinity or spread constraints. Other gangs gain nothing from units: all
-        other rules judge the pods of a unit one after the other."""
+        """Return the gangs with required affinity or spread constraints.
+
+        Other gangs gain nothing from units, because all other rules check the pods of a unit one by one."""
         own = (self.cluster.classes[g] for g in classes)
         return {c.gang for c in own if c.affinity is not None or c.spread} - {None}
 
     def _choices(self, cells: list[tuple[int, int]], remaining: list[int]) -> list[Sequence[int]]:
-        """Return what may bind next, as indices of cells, the first last: single pods that are accepted, then all units of few pods of a
-        gang."""
+        """Return the possible next bindings as indices of cells, best last: accepted single pods, then units of few pods of
+        a gang."""
         gangs: dict[int, list[int]] = {}
         united = self._united(g for g, _ in cells)
         for i, (g, _) in enumerate(cells):
@@ -343,18 +357,18 @@ class _Search:
                 gangs.setdefault(gang, []).append(i)
         found: list[Sequence[int]] = []
         for mine in gangs.values():
-            if sum(remaining[i] for i in mine) <= SMALL_GANG:
+            if sum(remaining[i] for i in mine) <= MAX_GANG_PODS:
                 ways = itertools.product(*(range(remaining[i], -1, -1) for i in mine))
                 units = [[i for i, k in zip(mine, taken, strict=True) for _ in range(k)] for taken in ways if sum(taken) > 1]
                 if any(self.cluster.classes[cells[i][0]].claims or cells[i][0] in self.aligned for i in mine):
                     units = [
-                        list(way) for unit in units if len(unit) <= SMALL_ORDERED_GANG for way in sorted({*itertools.permutations(unit)})
+                        list(way) for unit in units if len(unit) <= MAX_ORDERED_GANG_PODS for way in sorted({*itertools.permutations(unit)})
                     ] or units
                 found += units
         return [*found, *([i] for i in self._open_cells(cells, remaining))]
 
     def _state(self, remaining: list[int]) -> tuple[object, ...]:
-        """Return what is still to bind, and what of the rules' state depends on the order so far."""
+        """Return the remaining pods and the order-dependent part of the rules' state."""
         return (*remaining, *(path for rule in self.rules if (path := rule.path()) is not None))
 
     def _open_cells(self, cells: list[tuple[int, int]], remaining: list[int]) -> list[int]:

@@ -1,2 +1,4 @@
-"""What no placement can exceed: linear relaxations with exact bounds, groups of classes on their own. Enter at
-:func:`kubestow.solver.bounds.placed_bounds.placed_bounds`. It imports ``models``, :mod:`kubestow.solver.objective` and what lies below."""
+"""Upper bounds that no placement exceeds: linear relaxations with exact bounds, and groups of classes on their own.
+
+Enter at :func:`kubestow.solver.bounds.placed_bounds.placed_bounds`. The package imports ``models``,
+:mod:`kubestow.solver.objective` and the layers below."""

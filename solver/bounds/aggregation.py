@@ -1,8 +1,8 @@
-"""What the relaxation of the placed tiers merges: pod classes into kinds, nodes into groups; and the rules that it knows of.
+"""Aggregation for the relaxation of the placed tiers: pod classes merged into kinds, nodes into groups, and the rules it
+keeps.
 
-A merged kind or group may take what its parts may take together. Nodes may be merged at will, which only makes the relaxation looser;
-classes only where the same rules across nodes concern them.
-"""
+A merged kind or group may take as many pods as its members together. Any nodes may be merged: that only loosens the
+relaxation. Classes are merged only if the same rules across nodes concern them."""
 
 from __future__ import annotations
 
@@ -18,11 +18,15 @@ from kubestow.solver.rules.batch_quota import single
 
 
 @dataclass
-class Kinds:
-    """Pod classes merged where priority, demand, nodes and the rules across nodes are the same. Shapes: K kinds, S shared rules.
+class PodKinds:
+    """Pod classes merged where priority, demand, nodes and rules across nodes are equal. Shapes: K kinds, S shared rules.
 
-    ``room``: int64[K, N], what a node takes of a kind at most. ``total``: int64[K], pods that fit if there were nobody else. ``of``:
-    int64[G], the kind of each class.
+    Attributes:
+        demand: Requests per pod, int64[K, R].
+        priority: int64[K].
+        room: Pods of a kind that each node can take, int64[K, N].
+        total: Pods of a kind that fit with no other pods in the cluster, int64[K].
+        of: Kind of each class, int64[G].
     """
 
     demand: Ints
@@ -32,7 +36,7 @@ class Kinds:
     of: Ints
 
     def holds(self, classes: Bools) -> Bools:
-        """Return bool[K]: the kinds of these classes (bool[G])."""
+        """Return bool[K]: the kinds that contain any of the given classes (bool[G])."""
         mask = np.zeros(len(self.total), dtype=bool)
         mask[self.of[classes]] = True
         return mask
@@ -40,7 +44,12 @@ class Kinds:
 
 @dataclass
 class Exclusion:
-    """Pods of ``classes`` (bool[G]): at most one in each domain of ``codes`` (int32[N], -1: no domain)."""
+    """A set of classes that share one pod per domain: no domain takes two.
+
+    Attributes:
+        classes: bool[G].
+        codes: Domain of each node, int32[N]; -1 for no domain.
+    """
 
     classes: Bools
     codes: Ids
@@ -48,17 +57,25 @@ class Exclusion:
 
 @dataclass
 class Skew:
-    """A DoNotSchedule constraint: ``own`` (bool[G]) carry it and are counted by it, ``counted`` (bool[G]) are counted."""
+    """A DoNotSchedule topology spread constraint.
+
+    Attributes:
+        spread: The constraint.
+        own: Classes that carry the constraint and are counted by it, bool[G].
+        counted: Classes that it counts, bool[G].
+        codes: Domain of each node, int32[N]; -1 for no domain.
+        base: Counted fixed pods per domain, int64[D].
+    """
 
     spread: Spread
     own: Bools
     counted: Bools
     codes: Ids
-    base: Ints  # [D]: fixed pods that count
+    base: Ints
 
 
-class Rules:
-    """The rules across classes and nodes that have rows of their own."""
+class CrossRules:
+    """The rules across classes and nodes that get their own rows in the relaxation."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
@@ -67,7 +84,7 @@ class Rules:
         self.keys = sorted({t.key for c in cluster.classes for t in c.anti} | {s.key for c in cluster.classes for s in c.spread})
 
     def marks(self) -> Bools:
-        """Return bool[S, G]: which classes each rule concerns."""
+        """Return bool[S, G]: the classes that each rule concerns."""
         found = [e.classes for e in self.exclusions]
         for skew in self.skews:
             found += [skew.own, skew.counted]
@@ -87,7 +104,7 @@ def _anti_affinity(cluster: Cluster) -> Iterator[Exclusion]:
 
 
 def _ports(cluster: Cluster) -> Iterator[Exclusion]:
-    """Per protocol, port and address: the classes that want it on this address or on all of them."""
+    """Yield, per protocol, port and address, the classes that want it on this address or on all addresses."""
     each = np.arange(cluster.n_nodes, dtype=np.int32)
     wanted = {port for cls in cluster.classes for port in cls.ports}
     for address, protocol, number in sorted(wanted):
@@ -114,7 +131,7 @@ def _skews(cluster: Cluster) -> Iterator[Skew]:
         yield Skew(spread, own, counted, codes, domain_sum(codes, size, held))
 
 
-def kinds(cluster: Cluster, limits: Ints, rules: Rules) -> Kinds:
+def kinds(cluster: Cluster, limits: Ints, rules: CrossRules) -> PodKinds:
     """Merge the classes; ``limits``: int64[G, N], see :func:`kubestow.solver.rules.eligibility.possible`."""
     marks = np.packbits(rules.marks().T, axis=1)
     nodes = np.packbits(limits > 0, axis=1)
@@ -134,20 +151,22 @@ def kinds(cluster: Cluster, limits: Ints, rules: Rules) -> Kinds:
     demand = cluster.demand[first]
     for k in range(len(first)):
         room[k] = np.minimum(room[k], _alone(cluster, demand[k]))
-    return Kinds(demand, cluster.priority[first], room, np.minimum(total, room.sum(axis=1)), of)
+    return PodKinds(demand, cluster.priority[first], room, np.minimum(total, room.sum(axis=1)), of)
 
 
 def _alone(cluster: Cluster, demand: Ints) -> Ints:
-    """int64[N]: how many pods of this demand the free resources of each node hold."""
+    """Return int64[N]: pods of this demand that the free resources of each node hold."""
     room = np.minimum(cluster.slots, PLENTY)
     for r in np.flatnonzero(demand):
         room = np.minimum(room, cluster.free[:, r] // demand[r])
     return np.maximum(room, 0)
 
 
-def groupings(cluster: Cluster, classes: Kinds, rules: Rules) -> Iterator[Ids]:
-    """int32[N] each, from the finest to the coarsest: nodes by room and what is free; by what they take; by what they would take if they
-    were empty; by their domains; all together."""
+def groupings(cluster: Cluster, classes: PodKinds, rules: CrossRules) -> Iterator[Ids]:
+    """Yield groupings int32[N] of the nodes, from the finest to the coarsest.
+
+    Nodes are equal in eligible kinds and free resources; then in eligible kinds; then in kinds that an empty node would
+    take; then in domains. The last grouping puts all nodes together."""
     domains = [np.zeros(cluster.n_nodes, dtype=np.int64)]
     for key in rules.keys:
         codes, size = cluster.domains(key)
@@ -166,7 +185,7 @@ def groupings(cluster: Cluster, classes: Kinds, rules: Rules) -> Iterator[Ids]:
 
 
 def _distinct(place: Ints, takes: Bools | None = None, *others: Ints) -> Ids:
-    """The index of each node among the distinct rows of all these; ``takes``: bool[K, N]."""
+    """Return each node's index among the distinct rows of all given arrays; ``takes``: bool[K, N]."""
     parts = [np.ascontiguousarray(t).view(np.uint8).reshape(len(t), -1) for t in (place, *others) if t.shape[1]]
     if takes is not None and len(takes):
         parts.append(np.packbits(takes.T, axis=1))

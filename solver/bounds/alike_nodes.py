@@ -1,4 +1,4 @@
-"""Nodes that are alike for a few classes of pods when nobody else is there, and their order, which no model needs to tell apart."""
+"""Nodes that are alike for a few pod classes alone in the cluster, and an order that breaks symmetry in models."""
 
 from __future__ import annotations
 
@@ -18,9 +18,11 @@ if TYPE_CHECKING:
 
 
 def alike_nodes(sub: Cluster, objective: Objective, classes: Sequence[int], limits: Ints) -> tuple[list[Ints], Ints]:
-    """Return the nodes in lists of those that are alike for these classes when nobody else is there: the same limits, points, room as far
-    as they can need it, domains of every topology key that is not a node's own, and fixed pods that their constraints count. And int64[N]:
-    the same number where only limits and room differ."""
+    """Return lists of nodes that are alike for these classes when no other pods are there, and their node classes.
+
+    Alike nodes have equal limits, points, room as far as the classes can need it, domains of every topology key that
+    spans nodes, and fixed pods that the constraints count. The second result, int64[N], has equal numbers for nodes that
+    differ only in limits and room."""
     room = [*limits, np.minimum(sub.slots, sub.count.sum())]
     need = sub.demand.T @ sub.count
     room += [np.minimum(sub.free[:, r], need[r]) for r in np.flatnonzero(need)]
@@ -63,18 +65,18 @@ def alike_nodes(sub: Cluster, objective: Objective, classes: Sequence[int], limi
 
 
 def numbered(columns: Sequence[Ints | Ids | Bools]) -> Ints:
-    """Return int64[N]: the same number for nodes that are the same in all columns, arrays [N]."""
+    """Return int64[N]: equal numbers for nodes that are equal in all columns (arrays [N])."""
     table = np.stack([np.asarray(column, dtype=np.int64) for column in columns], axis=1)
     return np.unique(table, axis=0, return_inverse=True)[1].reshape(-1).astype(np.int64)
 
 
 def _leader(counts: Ints) -> int:
-    """The class by whose pods alike nodes are put in order."""
+    """Return the class whose pods order alike nodes."""
     return int(np.argmax(counts))
 
 
 def break_symmetry(encoding: PlacementModel, alike: Sequence[Ints]) -> None:
-    """Give the earlier ones of nodes that are alike at least as many pods of the leading class."""
+    """Require that of each pair of consecutive alike nodes the first holds at least as many pods of the leading class."""
     leader = _leader(encoding.cluster.count)
     for nodes in alike:
         row = encoding.variables(leader, nodes)
@@ -83,8 +85,9 @@ def break_symmetry(encoding: PlacementModel, alike: Sequence[Ints]) -> None:
 
 
 def in_order(counts: Ints, alike: Sequence[Ints]) -> Ints:
-    """Return the same placement int64[classes, N] but for the order of nodes that are alike: most pods of the leading class first, then
-    most."""
+    """Return an equivalent placement int64[classes, N] with alike nodes reordered.
+
+    Nodes with most pods of the leading class come first, then nodes with most pods."""
     found = counts.copy()
     leader = _leader(counts.sum(axis=1))
     for nodes in alike:

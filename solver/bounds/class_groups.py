@@ -1,4 +1,4 @@
-"""Which classes of pods must be bounded together: groups, and the parts of a group that only repel each other."""
+"""Groups of pod classes that must be bounded together, and the parts of a group that only repel each other."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ from kubestow.solver.rules.graph import connected
 
 
 def groups(objective: Objective, active: Sequence[Rule]) -> list[list[int]]:
-    """Return classes tied by a weighted term, a soft constraint, hints between containers, or a hard rule other than room."""
+    """Return the groups: classes tied by a weighted term, a soft constraint, container hints, or a hard rule other than room."""
     links = [sorted(objective.terms[t].matches | objective.terms[t].own.keys()) for t in objective.pairs]
     links += _other_links(objective, active)
     return sorted(connected([link for link in links if link], range(objective.cluster.n_classes)), key=len)
 
 
 def parts(objective: Objective, active: Sequence[Rule]) -> list[list[int]]:
-    """Return the classes as :func:`groups` does, but apart where terms tie them that can only cost points: without such terms all points
-    together are at least as many."""
+    """Return the classes as :func:`groups` does, but separate classes that only repelling terms tie.
+
+    Without such terms the total points are at least as many, so bounds stay valid."""
     links = list(_other_links(objective, active))
     for t in objective.pairs:
         term = objective.terms[t]
@@ -29,14 +30,16 @@ def parts(objective: Objective, active: Sequence[Rule]) -> list[list[int]]:
 
 
 def _other_links(objective: Objective, active: Sequence[Rule]) -> Iterator[list[int]]:
-    """All but weighted terms. Rules that tie classes by what nodes give them only are left out: each group alone may have all of it, which
+    """Yield all ties except weighted terms.
+
+    Rules that tie classes only by the supply of nodes are left out. Each group alone may take the whole supply, which
     keeps bounds valid."""
     yield from (tally.owners + tally.matches.tolist() for tally in objective.tallies)
     for rule in active:
         if not (rule.arrivals_only or isinstance(rule, DynamicResources)):
             yield from rule.order_links()
     found = objective.containers
-    if found.repels:  # all that take room in zones
+    if found.repels:  # every class that takes room in NUMA zones
         yield [g for g, cls in enumerate(objective.cluster.classes) if cls.containers is not None]
     for predicate in found.predicates(found.involved):
         owners = [g for g, _, _ in found.owners(predicate, found.involved)]

@@ -1,7 +1,8 @@
-"""The coarse model of a group of classes: nodes that are alike for the group merged into one, so that only how many pods of each class go
-to which kind of node is decided. Merging drops what single nodes see (hostname keys) and pools their room, so its optimum bounds the
-group's; dealt out evenly over the nodes, its solution is where the group would like to be.
-"""
+"""Coarse model of a group of classes: nodes that are alike for the group are merged into one.
+
+The model only decides how many pods of each class go to which kind of node. Merging drops rules of single nodes (hostname
+keys) and pools room, so the optimum bounds that of the group. Dealt evenly over the nodes, the solution is a good
+starting placement for the group."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ import numpy as np
 
 from kubestow.models.cluster.cluster import Cluster, GangGroup, Ints, PodClass
 from kubestow.solver import rules
-from kubestow.solver.bounds.node_patterns import MergedNodes, NodePatterns
+from kubestow.solver.bounds.coarse_node_patterns import CoarseNodePatterns, MergedNodes
 from kubestow.solver.cpsat.cells import Cells
 from kubestow.solver.objective import encoding
 from kubestow.solver.objective.preferences import Objective
@@ -24,13 +25,20 @@ from kubestow.solver.rules.pod_topology_spread import PodTopologySpread
 
 
 class Coarse:
-    """``sub``: the cluster with the group's classes only; ``points``: int64[classes, N], what single nodes are worth to them; ``limits``:
-    int64[classes, N]; ``kinds``: the nodes, in lists of alike ones; ``left``: per priority, pods that may stay away."""
+    """The coarse model of one group.
+
+    Args:
+        sub: Cluster restricted to the classes of the group.
+        points: Points of a pod on single nodes, int64[classes, N].
+        limits: int64[classes, N].
+        kinds: Lists of alike nodes.
+        left: Per priority, pods that may stay unplaced.
+    """
 
     def __init__(self, sub: Cluster, points: Ints, limits: Ints, kinds: Sequence[Ints], left: dict[int, int]) -> None:
         self.sub, self.limits = sub, limits
         merged = replace(sub, classes=[_wide(sub, cls) for cls in sub.classes], gangs=[_wide_gang(sub, gang) for gang in sub.gangs])
-        # Whether hard rules of single nodes are left out, so that a dealt placement may break them.
+        # True if the model omits hard rules of single nodes, which a dealt placement may then break.
         self.drops = any(
             cls.ports
             or (wide.anti, wide.affinity, wide.spread) != (cls.anti, cls.affinity, cls.spread)
@@ -54,14 +62,22 @@ class Coarse:
         for (g, n), variable in self.encoding.x.items():
             self.points.add(variable, int(points[g, n] - objective.node_points(g)[n]), 0, self.encoding.upper(g, n))
         self._worth = points
-        self._patterns: NodePatterns | None = None
+        self._patterns: CoarseNodePatterns | None = None
         self.encoding.hold(left)
         self.encoding.model.maximize(self.points.expression())
 
     def add_patterns(self, objective: Objective, pools: Ints, most: int) -> list[int]:
-        """Add what single nodes see of pods that attract or repel each other; ``objective``: of the group with all its terms; ``pools``:
-        int64[N], see :meth:`deal`. Return the classes for which ``most`` variables are too few: their part stays out."""
-        self._patterns = NodePatterns(self.encoding, objective, self.limits, MergedNodes(self._first, pools), most)
+        """Add the effects on single nodes of pods that attract or repel each other.
+
+        Args:
+            objective: Objective of the group with all its terms.
+            pools: int64[N], see :meth:`deal`.
+            most: Maximum number of variables of a part.
+
+        Returns:
+            The classes of the parts that would exceed ``most`` variables and were left out.
+        """
+        self._patterns = CoarseNodePatterns(self.encoding, objective, self.limits, MergedNodes(self._first, pools), most)
         self._patterns.encode(self.points)
         for key, graphs in self.graphs.items():
             self._patterns.join(key, graphs)
@@ -70,12 +86,13 @@ class Coarse:
 
     @property
     def size(self) -> int:
-        """Variables of the model."""
+        """Number of variables of the model."""
         return len(self.encoding.model.proto.variables)
 
     def obeys(self, counts: Ints, solution: Sequence[int], pools: Ints) -> bool:
-        """Return whether a placement int64[classes, N] has as many pods of each class in each pool (int64[N], see :meth:`deal`) as a
-        solution, whose rules it then obeys."""
+        """Return whether a placement int64[classes, N] has as many pods of each class in each pool (int64[N]) as a solution.
+
+        Such a placement obeys the rules that the solution obeys."""
         differ = np.zeros((len(counts), int(pools.max()) + 1), dtype=np.int64)
         for g, n in zip(*np.nonzero(counts), strict=True):
             differ[g, pools[n]] += counts[g, n]
@@ -84,7 +101,7 @@ class Coarse:
         return not differ.any()
 
     def _capacity(self, sub: Cluster) -> None:
-        """Pooled room of the nodes of a kind."""
+        """Add the capacity rows: the pooled room of the nodes of each kind."""
         for n in self.encoding.nodes():
             kind = self._first[n]
             here = self.encoding.classes_on(n)
@@ -101,7 +118,7 @@ class Coarse:
         self.encoding.hint({(g, n): int(counts[g, self._first[n]].sum()) for g, n in self.encoding.x})
 
     def deal(self, solution: Sequence[int], pools: Ints) -> Ints:
-        """int64[classes, N]: a solution dealt out over nodes of the same pool (int64[N]), evenly and as far as each has room."""
+        """Return int64[classes, N]: a solution dealt evenly over the nodes of each pool (int64[N]), as far as they have room."""
         found = np.zeros_like(self.limits)
         held = np.zeros(self.limits.shape[1], dtype=np.int64)
         free = np.maximum(self.sub.free, 0)
@@ -130,7 +147,7 @@ class Coarse:
 
 
 def _wide(sub: Cluster, cls: PodClass) -> PodClass:
-    """The class without what single nodes see."""
+    """Return the class without the rules and preferences whose domains are single nodes."""
 
     def wide(key: str) -> bool:
         return not single(*sub.domains(key))
@@ -146,5 +163,5 @@ def _wide(sub: Cluster, cls: PodClass) -> PodClass:
 
 
 def _wide_gang(sub: Cluster, gang: GangGroup) -> GangGroup:
-    """The gang without a required topology that single nodes are domains of."""
+    """Return the gang without a required topology whose domains are single nodes."""
     return replace(gang, key=None, home=()) if gang.key is not None and single(*sub.domains(gang.key)) else gang

@@ -1,4 +1,4 @@
-"""A group of classes that is bounded as if it were alone, and what is known of it."""
+"""A group of classes that is bounded as if it were alone in the cluster, with its bound and best placement."""
 
 from __future__ import annotations
 
@@ -14,18 +14,32 @@ if TYPE_CHECKING:
     from kubestow.solver.cpsat.linear_sum import Points
     from kubestow.solver.cpsat.model import PlacementModel
 
-#: Seconds that a group gets first; each time it comes up again, twice as many.
-GLANCE = 0.25
+INITIAL_GROUP_SECONDS = 0.25  #: Time for a group's first solve; doubled on every later solve.
 
 
 @dataclass
 class Component:
-    """``classes``: indices into the cluster. ``bound``: weighted points that they cannot exceed; ``counts``: int64[len(classes), N], the
-    best placement found for them alone, and its ``value``; ``wished``: it is what the coarse model would like, which may break rules that
-    single nodes see; ``proved``: the bound is the value of one that breaks none, or nothing is left to be asked; ``slice``: seconds that it
-    gets next; ``looked``: models of it were asked for; ``turns``: how often it came up; ``beside``: points that the coarse model does not
-    see; ``coarse``: None once the finest has said all; ``fineness``: how many there were; ``large``: no full model is made; ``whole``:
-    index of the group that it is a part of; ``split``: it has parts."""
+    """A group of classes, or a part of one.
+
+    Attributes:
+        classes: Class indices into the cluster.
+        bound: Upper bound on the weighted points of the classes.
+        whole: Index of the group that this is a part of. None for a group.
+        split: True if the group has parts.
+        counts: Best placement found for the classes alone, int64[len(classes), N].
+        value: Points of ``counts``.
+        unverified: True if ``counts`` comes from the coarse model and may break rules that concern single nodes.
+        proved: True if a valid placement reaches the bound, or no model can tighten it.
+        slice: Seconds for the next solve.
+        modelled: True once coarse models were requested.
+        turns: Number of solves so far.
+        large: True if the full model would be too large.
+        fineness: Number of coarse models built.
+        other_points: Upper bound on the points that the coarse model omits.
+        kinds: Lists of alike nodes.
+        pools: Node class of each node, int64[N]; nodes of a class may differ in limits and room.
+        coarse: Current coarse model. None before the first and after the finest.
+    """
 
     classes: list[int]
     bound: int
@@ -33,15 +47,15 @@ class Component:
     split: bool = False
     counts: Ints | None = None
     value: int | None = None
-    wished: bool = False
+    unverified: bool = False
     proved: bool = False
-    slice: float = GLANCE
-    looked: bool = False
+    slice: float = INITIAL_GROUP_SECONDS
+    modelled: bool = False
     turns: int = 0
     large: bool = False
     fineness: int = 0
-    beside: int = 0
-    kinds: list[Ints] = field(default_factory=list, repr=False)  # the nodes, in lists of alike ones
+    other_points: int = 0
+    kinds: list[Ints] = field(default_factory=list, repr=False)
     pools: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64), repr=False)
     coarse: Coarse | None = field(default=None, repr=False)
     encoding: PlacementModel | None = field(default=None, repr=False)
@@ -49,5 +63,5 @@ class Component:
 
     @property
     def fresh(self) -> bool:
-        """Whether it was not looked at yet."""
+        """True if the group was never solved."""
         return not self.turns

@@ -1,12 +1,14 @@
-"""A bound by a linear program over the domains of one topology key, zones for example: how many pods of each class a domain holds, and how
-many of each of two classes that attract each other.
+"""Upper bound from a linear program over the domains of one topology key, such as zones.
 
-u[g, d, k] says that domain d holds k ≥ 1 pods of class g, m[g, h, d, k, j] that it holds k of g and j of h: the local polytope of a
-graphical model for each domain (Wainwright and Jordan, doi:10.1561/2200000001), tied by the number of pods of a class and by the room of a
-domain, for which all classes compete. What k and j pods gain from each other on single nodes is a table: the best way to put them on nodes
-as if they were alone. A class that attracts several others on nodes has columns for how many nodes hold a pods of it, and b of another one.
-What pods lose by each other is left out, but for equal pods. It is solved in a moment, and evaluated in integers.
-"""
+The program decides how many pods of each class a domain holds, and how many of each of two classes that attract each
+other. u[g, d, k] says that domain d holds k ≥ 1 pods of class g; m[g, h, d, k, j] that it holds k pods of g and j of h.
+This is the local polytope of a graphical model for each domain (Wainwright and Jordan, doi:10.1561/2200000001). The pods
+of a class and the room of a domain, for which all classes compete, tie the domains together.
+
+The points that k and j pods gain from each other on single nodes come from a table of best packings of the two classes
+alone. A class that attracts several others on nodes has columns for the number of nodes with a of its pods and b of
+another class. Repulsion is left out except between equal pods. The program is small, and its bound is evaluated in
+integers."""
 
 from __future__ import annotations
 
@@ -21,15 +23,24 @@ from kubestow.solver.bounds.safe_dual_bounds import Program
 from kubestow.solver.objective.preferences import Objective
 from kubestow.solver.rules.batch_quota import single
 
-#: Columns of a program at most: larger ones take longer than other ways to bound their classes.
-MOST_COLUMNS = 60_000
+#: Larger programs take longer than the other ways to bound their classes.
+MAX_COLUMNS = 60_000
 
 Pair = tuple[int, int]
 
 
 @dataclass
-class _Columns:
-    """A program that grows."""
+class _GrowingProgram:
+    """A linear program under construction.
+
+    Attributes:
+        worth: Objective coefficient of each column.
+        upper: Upper bound of each column.
+        limit: Right-hand side of each row.
+        rows: Row of each nonzero.
+        columns: Column of each nonzero.
+        values: Value of each nonzero.
+    """
 
     worth: list[int] = field(default_factory=list)
     upper: list[int] = field(default_factory=list)
@@ -39,13 +50,13 @@ class _Columns:
     values: list[int] = field(default_factory=list)
 
     def add(self, worth: int, upper: int = 1) -> int:
-        """Return the number of a new column."""
+        """Add a column and return its index."""
         self.worth.append(worth)
         self.upper.append(upper)
         return len(self.worth) - 1
 
     def row(self, columns: Sequence[int], values: Sequence[int], limit: int) -> None:
-        """Add values · columns ≤ limit."""
+        """Add the row values · columns ≤ limit."""
         self.rows += [len(self.limit)] * len(columns)
         self.columns += columns
         self.values += values
@@ -54,21 +65,33 @@ class _Columns:
 
 @dataclass
 class _Star:
-    """A class that attracts several others on nodes of one domain. ``held``: columns, nodes with so many pods of it; ``leaves``: of each of
-    the others (pods of the first class, pods of the other one, column)."""
+    """A class that attracts several others on the nodes of one domain.
+
+    Attributes:
+        held: Number of nodes that hold a pods of the class: column by a.
+        leaves: For each other class, its index and a list of (pods of the centre, pods of the other class, column).
+    """
 
     held: dict[int, int]
     leaves: list[tuple[int, list[tuple[int, int, int]]]]
 
 
 class DomainProgram:
-    """``cluster``: with the hard rules that count, which may be fewer than the objective's own cluster has; ``limits``: int64[G, N];
-    ``left``: per priority, pods that may stay away; ``classes``: those that are bounded, which nothing attracts to others. ``beside``:
-    points that the program does not see."""
+    """Builder of the program for some classes.
+
+    Args:
+        cluster: Cluster with the hard rules that count. These may be fewer than in the objective's own cluster.
+        limits: int64[G, N].
+        left: Per priority, pods that may stay unplaced.
+        classes: Classes to bound. No preference attracts them to other classes.
+
+    Attributes:
+        other_points: Upper bound on the points that the program does not see. Add it to the program's bound.
+    """
 
     def __init__(self, cluster: Cluster, objective: Objective, limits: Ints, left: dict[int, int], classes: Sequence[int]) -> None:
         self.cluster, self.objective, self.limits, self.left, self.classes = cluster, objective, limits, left, list(classes)
-        self.beside = 0
+        self.other_points = 0
         self._inside = set(classes)
         touched = {t for g in classes for t in objective.owned[g]} & {t for g in classes for t in objective.matching[g]}
         self._terms = [objective.terms[t] for t in sorted(touched.intersection(objective.pairs))]
@@ -77,11 +100,11 @@ class DomainProgram:
         codes = self.cluster.domains(self._key)[0] if self._key is not None else np.full(self.cluster.n_nodes, -1, dtype=np.int32)
         self._nodes = [np.flatnonzero(codes == d) for d in np.unique(codes).tolist()]
         self._keyed = [bool(codes[nodes[0]] >= 0) for nodes in self._nodes]
-        self._made = _Columns()
+        self._made = _GrowingProgram()
         self._stars: dict[Pair, _Star] = {}  # by class and domain
 
     def _main_key(self) -> str | None:
-        """The key that spans nodes and whose terms may be worth most."""
+        """Return the key that spans several nodes and whose terms can yield most points. None if there is none."""
         worth: dict[str, int] = {}
         for term in self._terms:
             if not single(term.codes, term.size):
@@ -91,12 +114,13 @@ class DomainProgram:
         return max(sorted(worth), key=lambda key: worth[key], default=None)
 
     def program(self) -> tuple[Program, Ints] | None:
-        """Return the program and what its columns are worth (int64[J]); None where it would be too large, or hints between containers are
-        worth something."""
+        """Return the program and the objective coefficients of its columns (int64[J]).
+
+        Return None if the program would be too large, or if container hints between the classes yield points."""
         if not self._inside.isdisjoint(self.objective.containers.involved):
             return None
         wide, near = self._pairs()
-        if self._size({*wide, *near}) > MOST_COLUMNS:
+        if self._size({*wide, *near}) > MAX_COLUMNS:
             return None
         made = self._made
         states = {g: self._states(g, wide.get((g, g), 0), near.get((g, g), 0)) for g in self.classes}
@@ -117,7 +141,9 @@ class DomainProgram:
         return Program(*arrays[:5]), arrays[5]
 
     def _pairs(self) -> tuple[dict[Pair, int], dict[Pair, int]]:
-        """Points of an unordered pair of classes in a domain of the key, and on one node; those of other keys are ``beside``."""
+        """Return the points of an unordered pair of classes in a domain of the main key, and on one node.
+
+        Terms of other keys are added to ``other_points``."""
         wide: dict[Pair, int] = {}
         near: dict[Pair, int] = {}
         for term in self._terms:
@@ -131,16 +157,21 @@ class DomainProgram:
                         into[pair] = into.get(pair, 0) + points
             for g, weight in term.own.items() if not alone and term.key != self._key else ():
                 points = max(0, weight * self.objective.multipliers[term.family]) if g in self._inside else 0
-                self.beside += points * sum(int(self._fit[g] * (self._fit[h] - (g == h))) for h in term.matches & self._inside)
+                self.other_points += points * sum(int(self._fit[g] * (self._fit[h] - (g == h))) for h in term.matches & self._inside)
         return wide, near
 
     def _size(self, pairs: set[Pair]) -> int:
-        """About how many columns there will be."""
+        """Return the approximate number of columns."""
         fit, domains = self._fit, len(self._nodes)
         return domains * int(fit[self.classes].sum() + sum(int(fit[g] * fit[h]) for g, h in pairs if g != h))
 
     def _states(self, g: int, wide: int, near: int) -> list[dict[int, int]]:
-        """Columns of a class by its pods, of each domain. ``wide``, ``near``: points of an ordered pair of them."""
+        """Return, for each domain, the columns of a class by its number of pods.
+
+        Args:
+            wide: Points of an ordered pair of its pods in a domain.
+            near: Points of an ordered pair of its pods on one node.
+        """
         fit = int(self._fit[g])
         least = max(0, fit - self.left.get(int(self.cluster.priority[g]), 0))
         together = self._together(g)
@@ -167,27 +198,28 @@ class DomainProgram:
         return found
 
     def _together(self, g: int) -> bool:
-        """Whether all pods of a class are in one domain, as each needs another one there."""
+        """Return whether all pods of a class must share a domain because each requires another one there."""
         affinity = self.cluster.classes[g].affinity
         if affinity is None or self._key not in affinity.keys:
             return False
         return self.cluster.matching(affinity.full).tolist() == [g] and not self.cluster.fixed_count(affinity.full).any()
 
     def _range(self, g: int, d: int, fit: int, least: int) -> Pair:
-        """The fewest and the most pods of a class that hard constraints leave a domain, ``least`` to ``fit`` being placed in all."""
+        """Return the fewest and the most pods of a class that hard constraints allow in a domain, if ``least`` to ``fit``
+        pods are placed in total."""
         low, high = 0, fit
         for spread in self.cluster.classes[g].spread:
             counted = self._counted(g, spread)
             if counted is None or not counted[d]:
                 continue
             domains, skew = sum(counted), spread.max_skew
-            high = min(high, (fit + (domains - 1) * skew) // domains)  # each of the others holds so many less at most
+            high = min(high, (fit + (domains - 1) * skew) // domains)  # every other domain holds at most maxSkew fewer
             if all(counted):
                 low = max(low, -(((domains - 1) * skew - least) // domains))
         return low, high
 
     def _counted(self, g: int, spread: Spread) -> list[bool] | None:
-        """Which domains a constraint counts; None where others, or other things than the pods of the class, have a say in it."""
+        """Return the domains that a constraint counts. None if it also depends on other pods or nodes."""
         if spread.matcher is None or spread.key != self._key or self.cluster.matching(spread.matcher).tolist() != [g]:
             return None
         eligible = self.cluster.node_sets[spread.eligible]
@@ -197,7 +229,7 @@ class DomainProgram:
         return counted if spread.min_domains <= sum(counted) else None
 
     def _meet_alone(self, g: int, nodes: Ints, k: int, *, most: bool) -> int:
-        """Ordered pairs of k pods of a class on the same nodes: the most, or the fewest."""
+        """Return the most (or, without ``most``, the fewest) ordered pairs of k pods of a class on the same nodes."""
         if most:
             full, rest = divmod(k, int(self.limits[g, nodes].max()))
             high = int(self.limits[g, nodes].max())
@@ -207,13 +239,13 @@ class DomainProgram:
         return each * (each - 1) * (size - more) + (each + 1) * each * more
 
     def _needs(self, g: int, h: int, nodes: Ints) -> tuple[tuple[int, int, int], ...]:
-        """What the largest of some nodes has of each resource, and what pods of two classes take of it; pod slots last."""
+        """Return triples (room of the largest of the nodes, demand of g, demand of h) per resource; pod slots come last."""
         free, demand = self.cluster.free[nodes].max(axis=0), self.cluster.demand
         found = [(max(0, int(free[r])), int(demand[g, r]), int(demand[h, r])) for r in np.flatnonzero(demand[[g, h]].any(axis=0))]
         return (*found, (max(0, int(self.cluster.slots[nodes].max())), 1, 1))
 
     def _pair(self, pair: Pair, d: int, states: tuple[dict[int, int], dict[int, int]], points: Pair) -> None:
-        """Two classes that attract each other in a domain; ``points``: of a pair in it, and on one node."""
+        """Add two classes that attract each other in a domain; ``points``: of a pair in the domain, and on one node."""
         (g, h), nodes, (wide, near), (first, second) = pair, self._nodes[d], points, states
         starred = [centre for centre in pair if (centre, d) in self._stars] if near > 0 else []
         most = int(self.limits[g, nodes].max()), int(self.limits[h, nodes].max())
@@ -243,7 +275,7 @@ class DomainProgram:
         return _Star(held, [])
 
     def _leaf(self, star: _Star, pair: Pair, d: int, states: dict[int, int], met: int) -> None:
-        """How many nodes hold a pods of the first of two classes and b of the other; ``met``: the column of their pairs."""
+        """Add columns for the number of nodes with a pods of the first class and b of the second; ``met``: column of their pairs."""
         (g, h), nodes = pair, self._nodes[d]
         most, needs = min(int(self.limits[h, nodes].max()), max(states)), self._needs(g, h, nodes)
         size = int(np.count_nonzero((self.limits[g, nodes] > 0) & (self.limits[h, nodes] > 0)))
@@ -262,19 +294,19 @@ class DomainProgram:
         star.leaves.append((h, both))
 
     def _room_of_star(self, g: int, d: int, star: _Star) -> None:
-        """Nodes with a pods of its first class have room for so much of all the others together."""
+        """Limit all attracted classes together to the room that a pods of the centre class leave on a node."""
         nodes, cluster = self._nodes[d], self.cluster
         room = [(int(cluster.free[nodes, r].max()), cluster.demand[:, r]) for r in range(len(cluster.resources))]
         room.append((int(cluster.slots[nodes].max()), np.ones(cluster.n_classes, dtype=np.int64)))
         for free, demand in room:
             unit = int(np.gcd.reduce(demand[self.classes]))
             for a, held in star.held.items() if unit else ():
-                beside = [(b * int(demand[h]) // unit, column) for h, both in star.leaves for x, b, column in both if x == a]
+                partners = [(b * int(demand[h]) // unit, column) for h, both in star.leaves for x, b, column in both if x == a]
                 rest = max(0, (free - a * int(demand[g])) // unit)
-                self._made.row([*(column for _, column in beside), held], [*(need for need, _ in beside), -rest], 0)
+                self._made.row([*(column for _, column in partners), held], [*(need for need, _ in partners), -rest], 0)
 
     def _room(self, states: dict[int, list[dict[int, int]]]) -> None:
-        """What all classes take of a domain."""
+        """Add the capacity rows of each domain."""
         cluster = self.cluster
         for d, nodes in enumerate(self._nodes):
             held = [(g, k, column) for g in self.classes for k, column in states[g][d].items()]
@@ -289,11 +321,17 @@ class DomainProgram:
 
 @lru_cache(maxsize=2_000)
 def meetings(pods: Pair, most: Pair, needs: tuple[tuple[int, int, int], ...]) -> Ints:
-    """Return int64[k + 1, j + 1]: the most pairs that k and j pods of two classes make on any number of nodes that hold at most so many of
-    each. ``needs``: (room, of a pod of the first, of the second) for each resource.
+    """Return int64[k + 1, j + 1]: the most pairs that k and j pods of two classes can form on any number of nodes.
 
-    Of nodes with equally many or fewer of the first class one at most need have room left for the second: else a pod of the second moves to
-    where it meets as many, or more. So each node is filled up, the last one by what is left."""
+    Of the nodes with a given number of pods of the first class, or fewer, at most one needs room for another pod of the
+    second. Otherwise a pod of the second class could move to a node where it forms at least as many pairs. So each node
+    is filled up, and the last one takes the remainder.
+
+    Args:
+        pods: Pods of each class, (k, j).
+        most: Maximum pods of each class on one node.
+        needs: (room, demand of a pod of the first class, of the second) per resource.
+    """
     fills: list[Pair] = []
     for a in range(1, min(pods[0], most[0]) + 1):
         rest = [(free - a * x) // y for free, x, y in needs if y]

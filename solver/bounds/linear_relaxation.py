@@ -1,9 +1,8 @@
-"""The placed tiers as a linear program over pod classes and groups of nodes: what every feasible placement obeys, and little more.
+"""Linear relaxation of the placed tiers over pod classes and groups of nodes.
 
-A column is x[k, c], the pods of a *kind* k (pod classes that the rows below cannot tell apart) on a *group* c of nodes. Every row is the
-sum, over the nodes or domains of a group, of a rule that each of them obeys, so that the program stays a relaxation however coarsely
-nodes are grouped; coarser groups only make it looser and smaller.
-"""
+A column x[k, c] is the number of pods of *kind* k (pod classes that no row distinguishes) on a *group* c of nodes. Every
+row sums, over the nodes or domains of a group, a rule that each one obeys. So the program is a relaxation for any
+grouping; coarser groups make it looser and smaller."""
 
 from __future__ import annotations
 
@@ -14,21 +13,26 @@ import numpy as np
 
 from kubestow.models.cluster.cluster import Cluster, Ids, Ints
 from kubestow.models.kube.selectors import Bools
-from kubestow.solver.bounds.aggregation import Exclusion, Kinds, Rules, Skew
+from kubestow.solver.bounds.aggregation import CrossRules, Exclusion, PodKinds, Skew
 from kubestow.solver.bounds.safe_dual_bounds import Program
 
-#: Nodes that take at most 1, 2, … of the larger pods: so many rounded rows per group and resource.
-ROUNDINGS = 4
-#: Coefficients beyond this are rounded (down, on both sides), so that sums of products fit into int64.
-_LARGEST = 2**31
+#: Rounded rows per group and resource: for nodes that hold at most 1, 2, … of the larger pods.
+ROUNDED_ROWS = 4
+#: Larger coefficients are rounded down on both sides of a row, so that sums of products fit into int64.
+_MAX_COEFFICIENT = 2**31
 
 
 @dataclass
 class Relaxation:
-    """The program over K kinds and C groups, column j = x[kind[j], group[j]]; then one column for the floor of each :class:`Skew`.
+    """The program over K kinds and C groups, column j = x[kind[j], group[j]], plus one column for the floor of each
+    :class:`Skew`.
 
-    ``priority``: int64[J], of the column's pods. ``always``: bool[J], columns that matter to tiers above their own: pods that raise the
-    floor of a spread constraint, and the floors. ``held``: the row that keeps the tier of a priority at its value: Σ -x ≤ -pods.
+    Attributes:
+        program: The linear program.
+        priority: Priority of a column's pods, int64[J].
+        always: bool[J], columns that matter to tiers above their own: floors of spread constraints, and pods that raise
+            them.
+        held: Per priority, the row Σ -x ≤ -pods that holds its tier at its value.
     """
 
     program: Program
@@ -38,7 +42,7 @@ class Relaxation:
 
 
 @dataclass
-class _Rows:
+class _RelaxationRows:
     """Rows under construction."""
 
     rows: list[Ints] = field(default_factory=list)
@@ -48,7 +52,8 @@ class _Rows:
     size: int = 0
 
     def add(self, row: Ints, columns: Ints, values: Ints, limit: Ints, upper: Ints | None = None) -> None:
-        """Rows 0, 1, … of their own numbering, without empty ones; with ``upper`` (of all columns), without those that are never short."""
+        """Add rows with a numbering of their own from 0. Skip empty rows and, given ``upper`` of all columns, rows that
+        cannot bind."""
         keep = np.bincount(row, minlength=len(limit)) > 0
         if upper is not None:
             most = np.bincount(row, weights=values.astype(np.float64) * upper[columns], minlength=len(limit))
@@ -62,8 +67,8 @@ class _Rows:
         self.size += int(np.count_nonzero(keep))
 
 
-class _Builder:
-    def __init__(self, cluster: Cluster, classes: Kinds, groups: Ids) -> None:
+class _RelaxationBuilder:
+    def __init__(self, cluster: Cluster, classes: PodKinds, groups: Ids) -> None:
         self.cluster, self.classes, self.groups = cluster, classes, groups
         self.size = int(groups.max(initial=-1)) + 1
         order = np.argsort(groups, kind="stable")
@@ -71,10 +76,10 @@ class _Builder:
         room = np.add.reduceat(classes.room[:, order], starts, axis=1) if len(order) else classes.room
         self.kind, self.group = np.nonzero(room)
         self.upper = np.minimum(room[self.kind, self.group], classes.total[self.kind])
-        self.rows = _Rows()
+        self.rows = _RelaxationRows()
         self.floors: list[int] = []  # upper bounds
         self._blocks: dict[int, Ints] = {}
-        # Resources of nodes that take nobody who asks for them are of no use.
+        # A node's resource counts only if the node takes a kind that requests it.
         takes = classes.room > 0
         self._takes = takes
         self.used = takes.any(axis=0)
@@ -93,9 +98,11 @@ class _Builder:
         self.rows.add(self.kind, every, np.ones_like(every), self.classes.total, self.upper)
 
     def resources(self) -> None:
-        """Σ ⌊demand / u⌋ · x ≤ Σ over nodes of ⌊free / u⌋: true of each node for whole pods and any unit u > 0 (a Chvátal-Gomory
-        rounding). u is the gcd of the demands, and, for ROUNDINGS larger units, just above free / 2, free / 3, …: no node takes two
-        pods that are larger than half of it (dual feasible functions, Fekete and Schepers, doi:10.1007/s101070100243)."""
+        """Add Σ ⌊demand / u⌋ · x ≤ Σ over nodes of ⌊free / u⌋.
+
+        For whole pods, the row holds on each node for any unit u > 0 (a Chvátal-Gomory rounding). Units are the gcd of
+        the demands and ROUNDED_ROWS larger ones, just above free / 2, free / 3, …: no node takes two pods larger than
+        half the node (dual feasible functions, Fekete and Schepers, doi:10.1007/s101070100243)."""
         every = np.arange(len(self.kind))
         slots = self.per_group(np.where(self.used, np.maximum(self.cluster.slots, 0), 0))
         self.rows.add(self.group, every, np.ones_like(every), slots, self.upper)
@@ -103,12 +110,12 @@ class _Builder:
             unit = gcd(*self.classes.demand[:, r].tolist())
             if not unit:
                 continue
-            unit *= -(-int(self.classes.demand[:, r].max()) // (unit * _LARGEST))
+            unit *= -(-int(self.classes.demand[:, r].max()) // (unit * _MAX_COEFFICIENT))
             self._resource(r, np.full(self.size, unit, dtype=np.int64))
             largest = np.zeros(self.size, dtype=np.int64)
             np.maximum.at(largest, self.groups, self.free[:, r])
             seen = [np.full(self.size, unit)]
-            for parts in range(2, ROUNDINGS + 2):
+            for parts in range(2, ROUNDED_ROWS + 2):
                 rounded = np.maximum(largest // parts + 1, unit)
                 if not any((rounded == other).all() for other in seen):
                     seen.append(rounded)
@@ -122,8 +129,9 @@ class _Builder:
     # --- domains --------------------------------------------------------------------------------------------------------
 
     def blocks(self, codes: Ids) -> Ints:
-        """Return int64[C]: groups that share a domain are in one block, named by its first. ``codes``: of a rule, so that it outlives
-        this."""
+        """Return int64[C]: the block of each group, named by its first group. Groups that share a domain are in one block.
+
+        ``codes`` must be an array that a rule keeps alive, because results are cached by its identity."""
         found = self._blocks.get(id(codes))
         if found is None:
             found = self._blocks[id(codes)] = self._find_blocks(codes)
@@ -142,17 +150,17 @@ class _Builder:
             block = joined
 
     def _alive(self, members: Bools) -> Bools:
-        """bool[N]: nodes that take pods of some of these kinds (bool[K])."""
+        """Return bool[N]: nodes that take pods of some of these kinds (bool[K])."""
         return np.asarray(self._takes[members].any(axis=0))
 
     def _whole(self, bad: Bools) -> Bools:
-        """bool[C]: groups without a bad node (bool[N])."""
+        """Return bool[C]: groups without any bad node (bool[N])."""
         whole = np.ones(self.size, dtype=bool)
         whole[self.groups[bad]] = False
         return whole
 
     def exclude(self, exclusion: Exclusion) -> None:
-        """Σ x over a block of groups ≤ its domains."""
+        """Add Σ x over a block of groups ≤ number of its domains."""
         members = self.classes.holds(exclusion.classes)
         alive = self._alive(members)
         whole = self._whole(alive & (exclusion.codes < 0))
@@ -164,9 +172,11 @@ class _Builder:
         self.rows.add(block[self.group[columns]], columns, np.ones_like(columns), limit.astype(np.int64), self.upper)
 
     def spread(self, skew: Skew) -> None:
-        """A domain that gets pods of the constraint holds at most floor + maxSkew of those that count, fixed ones (base) included, so
-        its own new pods are at most (floor - least base) + max(0, least base + maxSkew - base), and 0 if it gets none; the floor
-        is 0 where fewer than minDomains domains are eligible, else at most every eligible domain's count. Both summed over blocks."""
+        """Add the rows of a spread constraint, summed over blocks.
+
+        A domain that gets pods of the constraint holds at most floor + maxSkew counted pods, fixed ones (base) included.
+        So its own new pods are at most (floor - least base) + max(0, least base + maxSkew - base), or 0 if it gets none.
+        The floor is 0 if fewer than minDomains domains are eligible; otherwise no eligible domain's count is below it."""
         spread, codes = skew.spread, skew.codes
         eligible = self.cluster.node_sets[spread.eligible] & (codes >= 0)
         domains = np.unique(codes[eligible])
@@ -194,7 +204,7 @@ class _Builder:
         raised = np.flatnonzero(width)
         everywhere = np.full_like(raised, floor)
         self.rows.add(np.append(row, raised), np.append(columns, everywhere), np.append(ones, -width[raised]), limit)
-        # the other side: floor ≤ count
+        # The floor is at most the count of every eligible domain.
         where = np.zeros(self.size, dtype=np.int64)
         size = np.zeros(self.size, dtype=np.int64)
         first = np.unique(codes[eligible], return_index=True)[1]
@@ -212,9 +222,9 @@ class _Builder:
         )  # fmt: skip
 
 
-def relax(cluster: Cluster, classes: Kinds, rules: Rules, groups: Ids, placed: dict[int, int]) -> Relaxation:
-    """Return the program over these groups of nodes (int32[N]); ``placed``: the pods that each tier is held at, by priority."""
-    build = _Builder(cluster, classes, groups)
+def relax(cluster: Cluster, classes: PodKinds, rules: CrossRules, groups: Ids, placed: dict[int, int]) -> Relaxation:
+    """Return the relaxation over these groups of nodes (int32[N]); ``placed``: pods at which each tier is held, by priority."""
+    build = _RelaxationBuilder(cluster, classes, groups)
     build.totals()
     build.resources()
     for exclusion in rules.exclusions:

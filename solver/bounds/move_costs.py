@@ -1,4 +1,4 @@
-"""What it costs that running pods come to be elsewhere, in models of a group of classes alone."""
+"""Costs of moving running pods to other nodes, for models of a group of classes alone."""
 
 from __future__ import annotations
 
@@ -14,17 +14,22 @@ from kubestow.solver.cpsat.model import PlacementModel
 
 @dataclass(frozen=True)
 class MoveCosts:
-    """Points that pods cost which come to be where they do not run. ``start``: int64[G, N], pods that run; ``each``: int64[G]."""
+    """Points lost by pods that end on nodes where they do not run today.
+
+    Attributes:
+        start: Running pods, int64[G, N].
+        each: Points per moved pod, int64[G].
+    """
 
     start: Ints
     each: Ints
 
     def of(self, classes: Sequence[int], counts: Ints) -> int:
-        """Return what a placement int64[len(classes), N] costs."""
+        """Return the cost of a placement int64[len(classes), N]."""
         return int(np.maximum(counts - self.start[classes], 0).sum(axis=1) @ self.each[classes])
 
     def charge(self, classes: Sequence[int], encoding: PlacementModel, kinds: Sequence[Ints], points: Points) -> None:
-        """Take off what the model of some classes costs at least, nodes of a kind together."""
+        """Subtract from ``points`` a lower bound on the cost of moves, counted per kind of alike nodes."""
         for nodes in kinds:
             for i, g in enumerate(classes):
                 here = encoding.variables(i, nodes)

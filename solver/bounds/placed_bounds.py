@@ -1,11 +1,12 @@
-"""Upper bounds for the placed tiers at every size, from a relaxation over pod classes and groups of nodes.
+"""Upper bounds on the placed tiers for instances of any size, from a relaxation over pod classes and groups of nodes.
 
-The bound of a tier p is on the pods of priority p over all placements that place at least ``placed[q]`` pods of every higher priority q.
-That is what solver.search.exact's bounds mean: it holds the higher tiers at no less than their incumbents, too. If the higher tiers are
-at their
-optimum, it bounds the lexicographic optimum; if they are not, it is still true of every placement that is no worse in them, so that value
-and bound of the first tier that is not proved bracket that tier's optimum, and what is said of the tiers below refers to these values.
-"""
+The bound of tier p applies to the pods of priority p. It holds for every placement with at least ``placed[q]`` pods of
+every higher priority q. The bounds of solver.search.exact mean the same, because that search also holds higher tiers at
+no less than their incumbents.
+
+If the higher tiers are at their optimum, the bound holds for the lexicographic optimum. If not, it holds for every
+placement that is no worse in the higher tiers. So value and bound bracket the optimum of the first unproved tier, and
+bounds of lower tiers refer to the incumbent values."""
 
 from __future__ import annotations
 
@@ -16,17 +17,16 @@ from dataclasses import replace
 import numpy as np
 
 from kubestow.models.cluster.cluster import Cluster, Ids, Ints
-from kubestow.solver.bounds.aggregation import Kinds, Rules, groupings, kinds
+from kubestow.solver.bounds.aggregation import CrossRules, PodKinds, groupings, kinds
 from kubestow.solver.bounds.linear_relaxation import Relaxation, relax
 from kubestow.solver.bounds.safe_dual_bounds import best_bound
 from kubestow.solver.devices.supply import supply
 from kubestow.solver.rules.eligibility import fits
 
-#: A grouping of nodes is tried if it has at most this many (kind, group) pairs: more would take minutes and gigabytes for the last pod
-#: in a thousand.
-PAIRS = 200_000
-#: A finer grouping is worth its own solve if it has so many times the pairs of the one before.
-FINER = 4
+#: (kind, group) pairs. Finer groupings of nodes are skipped: they take minutes and gigabytes to tighten the bound by 0.1 %.
+MAX_PAIRS = 200_000
+#: A finer grouping is solved only if it has at least this many times the pairs of the previous one.
+MIN_REFINEMENT_RATIO = 4
 
 
 def placed_bounds(
@@ -38,13 +38,18 @@ def placed_bounds(
     deterministic: bool,
     stop: threading.Event | None = None,
 ) -> dict[int, int]:
-    """Return per priority: pods that no placement exceeds among those with at least ``placed[q]`` pods of every higher priority q.
+    """Return, per priority, the upper bound on placed pods if every higher priority q keeps at least ``placed[q]`` pods.
 
-    ``limits``: int64[G, N], see :func:`kubestow.solver.rules.eligibility.possible`. ``placed``: the incumbent's pods. ``seconds`` (None: no
-    limit): of
-    the clock, or their nominal worth in iterations where ``deterministic``. The bounds are proved in integers, whatever the solver's
-    rounding and wherever it was stopped: see :mod:`kubestow.solver.bounds.safe_dual_bounds`. None of them is above the sum of
+    The bounds are exact in integers, regardless of rounding in the solver and of when it stops: see
+    :mod:`kubestow.solver.bounds.safe_dual_bounds`. None exceeds the sum of
     :func:`kubestow.solver.rules.eligibility.fits`.
+
+    Args:
+        limits: Pod limits of pairs, int64[G, N], from :func:`kubestow.solver.rules.eligibility.possible`.
+        placed: Pods of the incumbent, by priority.
+        seconds: Time limit. None means no limit.
+        deterministic: Convert ``seconds`` to a fixed number of iterations.
+        stop: Event that ends the computation early.
     """
     started = time.monotonic()
     bounds = cluster.per_priority(fits(cluster, limits))
@@ -52,7 +57,7 @@ def placed_bounds(
     if not open_tiers:
         return bounds
     cluster = _with_devices(cluster)
-    rules = Rules(cluster)
+    rules = CrossRules(cluster)
     classes = kinds(cluster, limits, rules)
     stages = _stages(cluster, classes, rules)
     for i, groups in enumerate(stages):
@@ -74,31 +79,31 @@ def placed_bounds(
 
 
 def _with_devices(cluster: Cluster) -> Cluster:
-    """Return the cluster with the amounts of devices that pods take as further resources."""
+    """Return the cluster with the device amounts that pods take added as resources."""
     demand, free = supply(cluster)
     if not demand.shape[1]:
         return cluster
     return replace(cluster, demand=np.hstack([cluster.demand, demand]), free=np.hstack([cluster.free, free]))
 
 
-def _stages(cluster: Cluster, classes: Kinds, rules: Rules) -> list[Ids]:
-    """Groupings of the nodes, coarse ones first: they are solved in moments, and often say the same as the finest."""
+def _stages(cluster: Cluster, classes: PodKinds, rules: CrossRules) -> list[Ids]:
+    """Return groupings of the nodes, coarse to fine. Coarse ones are solved quickly and often give the bound of the finest."""
     found = [(int(groups.max(initial=-1) + 1) * len(classes.total), groups) for groups in groupings(cluster, classes, rules)]
-    small = [f for f in found if f[0] <= PAIRS] or found[-1:]
+    small = [f for f in found if f[0] <= MAX_PAIRS] or found[-1:]
     stages = small[:1]
     for pairs, groups in small[1:]:
-        if pairs * FINER <= stages[-1][0]:
+        if pairs * MIN_REFINEMENT_RATIO <= stages[-1][0]:
             stages.append((pairs, groups))
     return [groups for _, groups in reversed(stages)]
 
 
 def _tier(relaxation: Relaxation, p: int, seconds: float | None, deterministic: bool, stop: threading.Event | None) -> int:
-    """The bound of one tier: lower tiers count for what they lend to spread constraints only, higher ones are held."""
+    """Return the bound of one tier. Higher tiers are held; of lower tiers, only pods that spread constraints count matter."""
     program, columns = relaxation.program.only((relaxation.priority >= p) | relaxation.always)
     limit = program.limit.copy()
     for q, row in relaxation.held.items():
         if q <= p:
-            limit[row] = 0  # Σ -x ≤ 0 says nothing
+            limit[row] = 0  # makes the row Σ -x ≤ 0, which always holds
     program.limit = limit
     objective = (relaxation.priority[columns] == p).astype(np.int64)
     return best_bound(program, objective, seconds=seconds, deterministic=deterministic, stop=stop)

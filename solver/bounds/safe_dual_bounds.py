@@ -1,11 +1,10 @@
-"""Linear programs with integer data, and upper bounds on them that are exact whatever the solver answers.
+"""Linear programs with integer data, and exact upper bounds that do not depend on the solver's precision.
 
-An LP solved in floating point proves nothing by itself. What it returns is taken as a hint only: for max c·x, A·x ≤ b, 0 ≤ x ≤ u, *every*
-vector y ≥ 0 gives b·y + Σ_j max(0, c_j - (A^T y)_j) · u_j ≥ c·x by weak duality. The solver's multipliers are rounded to integers over a
-power of two, negative ones are set to 0, and that expression is evaluated in integers (Neumaier and Shcherbina, Safe bounds in linear
-and mixed-integer linear programming, 2004, doi:10.1007/s10107-003-0433-3). So an early end, tolerances or a fault of the solver can make
-the bound weaker, never wrong.
-"""
+An LP solved in floating point proves nothing, so its result is only a hint. For max c·x, A·x ≤ b, 0 ≤ x ≤ u, *every*
+vector y ≥ 0 gives b·y + Σ_j max(0, c_j - (A^T y)_j) · u_j ≥ c·x by weak duality. The solver's multipliers are rounded to
+integers over a power of two, negative ones are set to 0, and the expression is evaluated in integers (Neumaier and
+Shcherbina, Safe bounds in linear and mixed-integer linear programming, 2004, doi:10.1007/s10107-003-0433-3). An early
+stop, tolerances or a fault of the solver can weaken the bound but never make it wrong."""
 
 from __future__ import annotations
 
@@ -24,23 +23,28 @@ from kubestow.models.cluster.cluster import Ints
 from kubestow.models.kube.selectors import Bools
 
 Floats = NDArray[np.float64]
-#: Sums of integer products stay below this power of two.
-_BITS = 60
-#: Up to this many nonzeros simplex ends within a second or two and its multipliers are exact vertices; beyond, the first-order method
-#: (PDLP, doi:10.48550/arXiv.2106.04756) is faster, and its multipliers are good long before the end, those of simplex are not.
+#: Bits. Sums of integer products stay below this power of two.
+_MAX_SUM_BITS = 60
+#: Nonzeros. Up to here simplex ends within two seconds with exact vertices. Beyond, the first-order method (PDLP,
+#: doi:10.48550/arXiv.2106.04756) is faster, and unlike simplex has good multipliers long before its end.
 SIMPLEX_LIMIT = 60_000
-SIMPLEX_ITERATIONS = 20_000
-#: Nonzeros times iterations that PDLP does in about a second: what a second means where the clock may not be looked at.
+SIMPLEX_ITERATIONS = 20_000  #: Iteration limit of simplex.
+#: Nonzeros times iterations that PDLP does in about a second. Converts seconds to iterations in deterministic runs.
 WORK_PER_SECOND = 100_000_000
-#: A deterministic run without a limit, and at most, in such seconds.
-LONGEST = 60.0
+#: Upper limit, and the default without a limit, on the time of a deterministic run, in such seconds.
+MAX_SECONDS = 60.0
 
 
 @dataclass
 class Program:
-    """max c·x with A·x ≤ b, 0 ≤ x ≤ u over the integers, but for c. Shapes: M rows, J columns, K nonzeros.
+    """max c·x with A·x ≤ b, 0 ≤ x ≤ u over the integers, without c. Shapes: M rows, J columns, K nonzeros.
 
-    ``rows``, ``columns``, ``values``: int64[K], A's nonzeros. ``limit``: int64[M], b. ``upper``: int64[J], u.
+    Attributes:
+        rows: Row of each nonzero of A, int64[K].
+        columns: Column of each nonzero, int64[K].
+        values: Value of each nonzero, int64[K].
+        limit: b, int64[M].
+        upper: u, int64[J].
     """
 
     rows: Ints
@@ -50,7 +54,7 @@ class Program:
     upper: Ints
 
     def only(self, wanted: Bools) -> tuple[Program, Ints]:
-        """Return the program without the columns that are not ``wanted`` (bool[J]: they are 0), and the indices of those that stay."""
+        """Return the program restricted to the ``wanted`` columns (bool[J]), and their indices. All others are 0."""
         chosen = np.flatnonzero(wanted)
         position = np.full(len(wanted), -1, dtype=np.int64)
         position[chosen] = np.arange(len(chosen))
@@ -58,13 +62,14 @@ class Program:
         return Program(self.rows[kept], position[self.columns[kept]], self.values[kept], self.limit, self.upper[chosen]), chosen
 
     def bound(self, objective: Ints, multipliers: Floats) -> int:
-        """Return ⌊an upper bound of ``objective`` (int64[J])⌋ from any float64[M]; negative, NaN and absurdly large ones count as 0.
-        Exact."""
-        y = np.where((multipliers > 0) & (multipliers < 2.0**_BITS), multipliers, 0.0)
+        """Return the exact bound of ``objective`` (int64[J]) that any multipliers float64[M] give, rounded down.
+
+        Negative, NaN and absurdly large multipliers count as 0."""
+        y = np.where((multipliers > 0) & (multipliers < 2.0**_MAX_SUM_BITS), multipliers, 0.0)
         sums = np.bincount(self.columns, weights=np.abs(self.values) * y[self.rows], minlength=len(self.upper))
-        # The sums are floats: a factor of two covers their error.
+        # A factor of two covers the rounding error of these float sums.
         largest = 2.0 * max(1.0, float(sums.max(initial=0.0)), float(y.max(initial=0.0)), float(np.abs(objective).max(initial=0)))
-        shift = _BITS - int(np.ceil(np.log2(largest))) - 1
+        shift = _MAX_SUM_BITS - int(np.ceil(np.log2(largest))) - 1
         if shift < 0:
             y, shift = np.zeros_like(y), 0
         whole = np.rint(np.ldexp(y, shift)).astype(np.int64)
@@ -77,17 +82,18 @@ class Program:
 
 
 def _dot(a: Ints, b: Ints) -> int:
-    """In Python's integers, which do not overflow."""
+    """Return the dot product in Python integers, which do not overflow."""
     return sum(x * y for x, y in zip(a.tolist(), b.tolist(), strict=True))
 
 
 def best_bound(
     program: Program, objective: Ints, *, seconds: float | None, deterministic: bool, stop: threading.Event | None = None
 ) -> int:
-    """Return an exact upper bound of the program's maximum, as near to the LP's as the solver comes in time.
+    """Return an exact upper bound of the program's maximum, as close to the LP bound as the solver gets in time.
 
-    ``seconds`` (None: as long as it takes) are of the clock; where ``deterministic`` they stand for a number of iterations.
-    ``stop``: set from elsewhere, it ends the solve early.
+    Args:
+        seconds: Time limit; None for no limit. If ``deterministic``, it is converted to a number of iterations.
+        stop: Event that ends the solve early.
     """
     started = time.monotonic()
     found = program.bound(objective, np.zeros(len(program.limit)))
@@ -95,7 +101,7 @@ def best_bound(
         return found
     model, scale = _scaled(program, objective)
     work = max(1, len(program.rows))
-    limit = LONGEST if seconds is None else min(seconds, LONGEST)
+    limit = MAX_SECONDS if seconds is None else min(seconds, MAX_SECONDS)
     attempts: list[tuple[mathopt.SolverType, mathopt.SolveParameters]] = []
     if work <= SIMPLEX_LIMIT:
         attempts.append((mathopt.SolverType.GLOP, mathopt.SolveParameters(iteration_limit=SIMPLEX_ITERATIONS)))
@@ -116,8 +122,9 @@ def best_bound(
 
 
 def optimum(program: Program, objective: Ints) -> tuple[Floats, Floats] | None:
-    """Return float64[J], where the LP has its maximum, and float64[M], its multipliers, as near as simplex comes in a fixed number of
-    iterations: hints that prove nothing. None where it finds none."""
+    """Return the LP's optimal point, float64[J], and its multipliers, float64[M]. Both are hints that prove nothing.
+
+    Simplex runs for a fixed number of iterations. Return None if it finds no solution."""
     model, scale = _scaled(program, objective)
     result = _solve(model, mathopt.SolverType.GLOP, mathopt.SolveParameters(iteration_limit=SIMPLEX_ITERATIONS), None)
     for solution in result.solutions if result is not None else ():
@@ -136,14 +143,14 @@ def best_point(program: Program, objective: Ints) -> Floats | None:
 
 
 def _scaled(program: Program, objective: Ints) -> tuple[mathopt.Model, Floats]:
-    """MathOpt's model, and what each of its rows is divided by."""
+    """Return MathOpt's model and the divisor of each of its rows."""
     scale = np.ones(len(program.limit))
     np.maximum.at(scale, program.rows, np.abs(program.values).astype(np.float64))
     return mathopt.Model.from_model_proto(_proto(program, objective, scale)), scale
 
 
 def _by_row(solution: mathopt.DualSolution, scale: Floats) -> Floats:
-    """Multipliers of the program's own rows."""
+    """Return the multipliers of the program's own rows."""
     y = np.zeros(len(scale))
     for row, value in solution.dual_values.items():
         y[row.id] = value
@@ -151,7 +158,9 @@ def _by_row(solution: mathopt.DualSolution, scale: Floats) -> Floats:
 
 
 def _proto(program: Program, objective: Ints, scale: Floats) -> model_pb2.ModelProto:
-    """MathOpt's form of the program, rows divided by their largest coefficients; whole arrays, since calls per column take seconds."""
+    """Return the program in MathOpt's form, with rows divided by their largest coefficients.
+
+    It passes whole arrays, because one call per column takes seconds."""
     proto = model_pb2.ModelProto()
     size, height = len(program.upper), len(program.limit)
     proto.variables.ids.extend(range(size))
@@ -176,7 +185,7 @@ def _proto(program: Program, objective: Ints, scale: Floats) -> model_pb2.ModelP
 def _solve(
     model: mathopt.Model, kind: mathopt.SolverType, parameters: mathopt.SolveParameters, stop: threading.Event | None
 ) -> mathopt.SolveResult | None:
-    """In a thread of its own, so that ``stop`` and ^C are heard. None where the solver fails: the bound then stays what it was."""
+    """Solve the model in a separate thread, so that ``stop`` and ^C take effect. Return None if the solver fails."""
     interrupter = SolveInterrupter()
     results: list[mathopt.SolveResult] = []
 

@@ -1,12 +1,14 @@
-"""A bound for all groups together, by a linear program over the room that they share: each may have what single nodes give to its pods only
-where there is room for these, beside the pods of all others.
+"""Upper bound on all groups together, by a linear program over the room that they share.
 
-x[c, k] is how many pods of class c are on nodes of kind k. Nodes of a kind give every class the same points, and each class may be on all
-of them or on none. Their room counts as that of one node. What pods gain from each other counts in full, but no group gets more than is
-known of it. Without rows of room this is what bounds of groups add up to; with them it is the transportation problem of the classes
-(Hitchcock, 1941, doi:10.1002/sapm1941201224) with several resources. The multipliers of the rows are prices of room: a Lagrangian
-relaxation of the capacity that couples groups (Fisher, doi:10.1287/mnsc.27.1.1), at its best multipliers.
-"""
+A group only gets the points of single nodes if there is room for its pods next to those of all others. x[c, k] is the
+number of pods of class c on nodes of kind k. Nodes of a kind give every class the same points, and each class is eligible
+on all or none. Their pooled room counts as that of one node. Points from pairs of pods count in full, but no group gets
+more than its bound.
+
+Without capacity rows the optimum is the sum of the groups' bounds. With them, it is the transportation problem of the
+classes (Hitchcock, 1941, doi:10.1002/sapm1941201224) with several resources. The multipliers of these rows are prices of
+room: a Lagrangian relaxation of the capacity that couples groups (Fisher, doi:10.1287/mnsc.27.1.1), at its best
+multipliers."""
 
 from __future__ import annotations
 
@@ -27,89 +29,117 @@ if TYPE_CHECKING:  # OR-tools' linear solvers take longer to import than many a 
     from kubestow.solver.bounds.safe_dual_bounds import Program
     from kubestow.solver.cpsat.run import CpSat
 
-#: Columns of a program at most: larger ones take seconds.
-MOST_COLUMNS = 60_000
-#: Pairs of a class and a kind of node at most, of which classes that are the same to the program have one column.
-MOST_PAIRS = 5_000_000
-#: Units of a resource that all pods ask for at most, so that no sum of products overflows.
-MOST_DEMAND = 2**60
-#: Points that the room of one pod is charged at most.
-DEAREST = 2.0**40
-#: Seconds at most for one that is too large for simplex.
-PATIENCE = 5.0
-#: Nonzeros for which a deterministic second is counted.
-NONZEROS_PER_SECOND = 200_000
+MAX_COLUMNS = 60_000  #: Larger programs take seconds to solve.
+#: (class, kind of node) pairs. Larger tables are not built.
+MAX_PAIRS = 5_000_000
+#: Units of a resource that all pods request together. Sums of products would overflow beyond.
+MAX_TOTAL_DEMAND = 2**60
+MAX_CHARGE = 2.0**40  #: Points charged for the room of one pod.
+FIRST_ORDER_SECONDS = 5.0  #: Time limit of a program that is too large for simplex.
+NONZEROS_PER_SECOND = 200_000  #: Nonzeros that count as one deterministic second.
 
 Floats = NDArray[np.float64]
 _Array = TypeVar("_Array", Ints, Bools)
 
 
 class GroupBound(NamedTuple):
-    """``bound``: points that the classes cannot exceed; ``nodes``: those that come from single nodes, ``beside``: the others, at most."""
+    """Bounds of one group.
+
+    Attributes:
+        classes: Class indices.
+        bound: Upper bound on the points of the classes.
+        nodes: Upper bound on the points from single nodes.
+        other_points: Upper bound on all other points.
+    """
 
     classes: list[int]
     bound: int
     nodes: int
-    beside: int
+    other_points: int
 
 
 @dataclass(frozen=True)
 class RoomPrices:
-    """``kinds``: int32[N], the kind of each node; ``each``: float64[K, R + 1], points for a unit of each resource there, pod slots last;
-    ``demand``: int64[G, R + 1], in such units. They guide a search and prove nothing."""
+    """Shadow prices of node capacity. They guide a search and prove nothing.
+
+    Attributes:
+        kinds: Kind of each node, int32[N].
+        each: Points per unit of each resource on each kind, float64[K, R + 1]; pod slots last.
+        demand: Demand per pod in these units, int64[G, R + 1].
+    """
 
     kinds: Ids
     each: Floats
     demand: Ints
 
     def charges(self, share: float) -> Callable[[int], Ints]:
-        """Return what gives int64[N] for a class: that share of the points that the room of one of its pods is worth on each node."""
+        """Return a function that maps a class to its charges int64[N]: the fraction ``share`` of the price of a pod's room
+        on each node."""
         rows: dict[int, Ints] = {}
 
         def charge(g: int) -> Ints:
             if g not in rows:
-                rows[g] = np.rint(np.minimum(share * (self.each @ self.demand[g]), DEAREST)).astype(np.int64)
+                rows[g] = np.rint(np.minimum(share * (self.each @ self.demand[g]), MAX_CHARGE)).astype(np.int64)
             return rows[g].take(self.kinds)
 
         return charge
 
 
 class SharedRoom:
-    """``rows``: of each class int64[N], points of a pod of it on each node; ``limits``: int64[G, N]; ``left``: per priority, pods that fit
-    somewhere and may stay away. ``prices``: None until some are found."""
+    """The room that groups share.
+
+    Args:
+        rows: Points of a pod on each node, int64[N] per class.
+        limits: int64[G, N].
+        left: Per priority, pods that fit somewhere and may stay unplaced.
+
+    Attributes:
+        prices: Shadow prices. None until :meth:`bound` finds some.
+    """
 
     def __init__(self, cluster: Cluster, rows: Sequence[Ints], limits: Ints, left: dict[int, int]) -> None:
         self.prices: RoomPrices | None = None
         self._table = _table(cluster, rows, limits, left)
 
     def bound(self, groups: Sequence[GroupBound], cpsat: CpSat) -> int | None:
-        """Return points that all groups cannot exceed together; None if room limits none of them, or there are too many kinds of classes
-        and nodes."""
-        made = None if self._table is None else _Columns(self._table, groups)
-        if made is None or made.size > MOST_COLUMNS or not made.tight or made.all_fit():
+        """Return the upper bound on the points of all groups together.
+
+        Return None if room limits no group, or if there are too many kinds of classes and nodes."""
+        made = None if self._table is None else _RoomColumns(self._table, groups)
+        if made is None or made.size > MAX_COLUMNS or not made.tight or made.all_fit():
             return None
         from kubestow.solver.bounds.safe_dual_bounds import SIMPLEX_LIMIT, best_bound, optimum
 
         program, worth = made.program()
         cpsat.deadline.charge(len(program.rows) / NONZEROS_PER_SECOND)
-        beside = sum(group.beside for group in groups)
+        other_points = sum(group.other_points for group in groups)
         if len(program.rows) > SIMPLEX_LIMIT:
-            seconds = min(PATIENCE, cpsat.deadline.left())
-            return beside + best_bound(program, worth, seconds=seconds, deterministic=cpsat.options.deterministic, stop=cpsat.stop)
+            seconds = min(FIRST_ORDER_SECONDS, cpsat.deadline.left())
+            return other_points + best_bound(program, worth, seconds=seconds, deterministic=cpsat.options.deterministic, stop=cpsat.stop)
         found = optimum(program, worth)
         if found is None:
             return None
         _, multipliers = found
         self.prices = made.prices(multipliers) or self.prices
-        return beside + program.bound(worth, multipliers)
+        return other_points + program.bound(worth, multipliers)
 
 
 @dataclass(frozen=True)
-class _Table:
-    """A cluster by kinds of nodes, K of them, and of classes: ``kinds``: int32[N], the kind of each node. ``row``, ``where``: of each class
-    the same number where points, and nodes that are possible, are the same. ``points``: int64[K] by number of ``row``; ``most``: of each
-    class int64[K], pods of it that a kind takes. ``demand``: int64[G, R + 1] and ``room``: int64[K, R + 1], in units of which requests are
-    multiples, pod slots last; ``fit``, ``priority``: int64[G]; ``left``: of :class:`SharedRoom`."""
+class _RoomTable:
+    """A cluster by K kinds of nodes and kinds of classes.
+
+    Attributes:
+        kinds: Kind of each node, int32[N].
+        row: Per class, index of its points. Equal for classes with equal points.
+        where: Per class, index of its eligible nodes. Equal for classes with the same nodes.
+        points: Points per kind, int64[K], by index in ``row``.
+        most: Per class, maximum pods on each kind, int64[K].
+        demand: Demand per pod, int64[G, R + 1], in units that divide all requests; pod slots last.
+        room: Capacity per kind, int64[K, R + 1], in the same units.
+        fit: Pods per class that fit, int64[G].
+        priority: int64[G].
+        left: See :class:`SharedRoom`.
+    """
 
     kinds: Ids
     row: list[int]
@@ -123,8 +153,8 @@ class _Table:
     left: dict[int, int]
 
 
-def _table(cluster: Cluster, rows: Sequence[Ints], limits: Ints, left: dict[int, int]) -> _Table | None:
-    """Return what is the same on alike nodes, None where there is too much of it, or nothing."""
+def _table(cluster: Cluster, rows: Sequence[Ints], limits: Ints, left: dict[int, int]) -> _RoomTable | None:
+    """Return the table of a cluster. None if it would be empty or too large."""
     if not len(rows):
         return None
     fit = np.minimum(cluster.count, limits.sum(axis=1))
@@ -137,19 +167,19 @@ def _table(cluster: Cluster, rows: Sequence[Ints], limits: Ints, left: dict[int,
     units = np.array([gcd(*column) or 1 for column in demand.T.tolist()])
     demand //= units
     total = [sum(d * k for d, k in zip(column, fit.tolist(), strict=True)) for column in demand.T.tolist()]
-    if not 0 < cluster.n_classes * size <= MOST_PAIRS or max(total) >= MOST_DEMAND:
+    if not 0 < cluster.n_classes * size <= MAX_PAIRS or max(total) >= MAX_TOTAL_DEMAND:
         return None
     most = [np.minimum(domain_sum(kinds, size, limit), n) for limit, n in zip(limits, fit.tolist(), strict=True)]
     free = np.maximum(np.concatenate([cluster.free, cluster.slots[:, None]], axis=1), 0) // units
     sums = [[0] * len(total) for _ in first]
     for k, each in zip(kinds.tolist(), free.tolist(), strict=True):
-        sums[k] = [a + b for a, b in zip(sums[k], each, strict=True)]  # Python's integers, which do not overflow
+        sums[k] = [a + b for a, b in zip(sums[k], each, strict=True)]  # Python integers do not overflow
     room = np.array([[min(a, b) for a, b in zip(each, total, strict=True)] for each in sums], dtype=np.int64)
-    return _Table(kinds, row, where, [r[first] for r in points], most, demand, room, fit, cluster.priority, left)
+    return _RoomTable(kinds, row, where, [r[first] for r in points], most, demand, room, fit, cluster.priority, left)
 
 
 def _distinct(rows: Iterable[_Array]) -> tuple[list[_Array], list[int]]:
-    """Return the arrays that differ, and of each of all the index of the one that it equals."""
+    """Return the distinct arrays, and for each array the index of the one that it equals."""
     numbers: dict[bytes, int] = {}
     first: list[_Array] = []
     which = []
@@ -160,16 +190,19 @@ def _distinct(rows: Iterable[_Array]) -> tuple[list[_Array], list[int]]:
     return first, which
 
 
-class _Columns:
-    """The columns: classes that are the same to the program, by kind of node. ``tight``: kind of node and resource of the rows of room that
-    may bind."""
+class _RoomColumns:
+    """The columns: classes that are equal for the program, by kind of node.
 
-    def __init__(self, table: _Table, groups: Sequence[GroupBound]) -> None:
+    Attributes:
+        tight: (kind of node, resource) of the capacity rows that may bind.
+    """
+
+    def __init__(self, table: _RoomTable, groups: Sequence[GroupBound]) -> None:
         self._table, self._groups = table, groups
         merged: dict[Hashable, list[int]] = {}
         cuts = []
         for i, group in enumerate(groups):
-            cut = i if group.bound < group.nodes + group.beside else -1
+            cut = i if group.bound < group.nodes + group.other_points else -1
             for g in group.classes:
                 key = cut, table.row[g], table.where[g], table.demand[g].tobytes(), int(table.priority[g])
                 if key not in merged:
@@ -184,12 +217,12 @@ class _Columns:
         self.tight: list[tuple[int, int]] = [(k, r) for k, r in np.argwhere(self._upper.T @ self._demand > table.room).tolist()]
 
     def all_fit(self) -> bool:
-        """Return whether all pods have room where they get most points; False where that is not seen at once."""
+        """Return True if a quick greedy check places all pods on the kinds with most points. False does not prove the contrary."""
         table, room = self._table, self._table.room.astype(np.float64)
         best = self._points.astype(np.float64)
         best[self._upper == 0] = -np.inf
         top = (best == best.max(axis=1, keepdims=True)) & (self._upper > 0)
-        for c in np.argsort(top.sum(axis=1), kind="stable").tolist():  # those first that have least choice
+        for c in np.argsort(top.sum(axis=1), kind="stable").tolist():  # classes with the fewest choices first
             asked = self._demand[c] > 0
             pods = np.floor((room[:, asked] / self._demand[c][asked]).min(axis=1)) * top[c]
             pods = np.minimum(pods, self._upper[c])
@@ -200,14 +233,14 @@ class _Columns:
         return True
 
     def prices(self, multipliers: Floats) -> RoomPrices | None:
-        """Return what room is worth by the multipliers of the program's rows, float64[M]; None: nothing."""
+        """Return the prices given by the multipliers float64[M] of the program's rows. None if all are 0."""
         each = np.zeros(self._table.room.shape)
         for row, (k, r) in enumerate(self.tight):
             each[k, r] = np.nan_to_num(max(0.0, float(multipliers[row])), posinf=0.0)
         return RoomPrices(self._table.kinds, each, self._table.demand) if each.any() else None
 
     def program(self) -> tuple[Program, Ints]:
-        """Return the program and what its columns are worth: rows of room first."""
+        """Return the program, capacity rows first, and the objective coefficients of its columns."""
         from kubestow.solver.bounds.safe_dual_bounds import Program
 
         table, first = self._table, self._first
@@ -246,13 +279,13 @@ class _Columns:
         for c, i in enumerate(self._cuts):
             if i >= 0:
                 cut.setdefault(i, []).append(c)
-        for i, classes in cut.items():  # what a group has more than is known to be possible does not count
+        for i, classes in cut.items():  # points above a group's bound do not count
             chosen = np.concatenate([own[c] for c in classes])
             group = self._groups[i]
             best = sum(int(np.maximum(points[own[c]], 0) @ self._upper[c][kinds[own[c]]]) for c in classes)
             over = np.array([self.size + len(upper) - 1])
-            add(np.append(chosen, over), np.append(points[chosen], -1), group.bound - group.beside)
-            upper.append(np.array([max(0, best + group.beside - group.bound)]))
+            add(np.append(chosen, over), np.append(points[chosen], -1), group.bound - group.other_points)
+            upper.append(np.array([max(0, best + group.other_points - group.bound)]))
             worth.append(np.array([-1]))
         matrix = np.concatenate(rows), np.concatenate(cols), np.concatenate(values)
         return Program(*matrix, np.array(limits, dtype=np.int64), np.concatenate(upper)), np.concatenate(worth)

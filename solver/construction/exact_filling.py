@@ -1,14 +1,15 @@
-"""All pods placed where hardly anything may be left over: a pattern for each node first, then pods of the sizes in it.
+"""Placement of all pods on nodes with almost no slack: choose a pattern for each node, then deal pods to the patterns.
 
-A node that may waste no more than all nodes together can only be filled in some ways, often a few hundred
-(:mod:`kubestow.solver.construction.full_patterns`). One is chosen for each node such that together they have as many pods of each size as
-there are: drawn at random, more often where that brings the sums to what is wanted (exponential tilting), then mended three nodes at a
-time, where sums of two patterns are looked up. Then nodes offer places for pods of a size instead of resources, and construction and repair
-deal them out to the classes, under all rules. Where that fails, other patterns are chosen.
+A node that may waste no more than all nodes together has few ways to be filled, often a few hundred patterns
+(:mod:`kubestow.solver.construction.full_patterns`). One pattern per node is chosen so that the sums match the pods of
+each size. Patterns are drawn at random, with chances tilted so that the expected sums match (exponential tilting). Then
+three nodes at a time are corrected by looking up sums of two patterns.
 
-Sources: Gilmore and Gomory, patterns of cutting stock, doi:10.1287/opre.9.6.849; Horowitz and Sahni, sums looked up in lists of sums,
-doi:10.1145/321812.321823.
-"""
+The nodes then offer places for pods of a size instead of resources. Construction and repair deal the places to the
+classes, under all rules. If that fails, other patterns are chosen.
+
+Sources: Gilmore and Gomory, patterns of cutting stock, doi:10.1287/opre.9.6.849; Horowitz and Sahni, sums looked up in
+lists of sums, doi:10.1145/321812.321823."""
 
 from __future__ import annotations
 
@@ -32,53 +33,60 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class FillingParameters:
-    """How far the search goes.
+class ExactFillingParameters:
+    """Limits of the search.
 
     Attributes:
-        tight: What is left over of all nodes has to be at most so small a part of them.
-        patterns: Of one node that are listed at most, ...
-        few_patterns: ... at least so many, ...
-        all_patterns: ... and of all nodes together.
-        uneven: Times the average that a node may have left over at first.
-        rounds: Choices of patterns that are dealt out, at most.
-        again: How often the same choice may be drawn before all of them count as dealt out.
-        stress: How much more a place counts, for each pod that lacked one in the last round, on nodes that it could get.
-        draws: Draws of patterns for one choice, at most.
-        mends: Groups of three nodes that are mended before patterns are drawn anew.
-        listed: Patterns of a node that are looked at in one mending.
-        newton: Steps of the tilting.
-        tries: Constructions that deal pods out.
+        tight_divisor: Slack may be at most 1 / this of the nodes' capacity.
+        max_node_patterns: Patterns listed for one node, for small instances.
+        min_node_patterns: Patterns listed for one node, for large instances.
+        max_patterns: Patterns listed for all nodes together.
+        uneven_ratio: Waste allowed per node at first, relative to the average.
+        rounds: Choices of patterns that are dealt.
+        max_repeats: Repeated draws of known choices before the search ends.
+        stress: Added weight of a place on eligible nodes, per pod that lacked one in the last round.
+        draws: Draws of patterns for one choice.
+        corrections: Corrections of three nodes before patterns are drawn again.
+        listed_patterns: Patterns of a node considered in one correction.
+        newton_steps: Newton steps of the tilting.
+        restarts: Constructions that deal pods.
         patience: Insertions of the repair without gain.
     """
 
-    tight: int = 100
-    patterns: int = 3_000
-    few_patterns: int = 300
-    all_patterns: int = 200_000
-    uneven: int = 4
+    tight_divisor: int = 100
+    max_node_patterns: int = 3_000
+    min_node_patterns: int = 300
+    max_patterns: int = 200_000
+    uneven_ratio: int = 4
     rounds: int = 100
-    again: int = 10
+    max_repeats: int = 10
     stress: float = 0.1
     draws: int = 15
-    mends: int = 200
-    listed: int = 400
-    newton: int = 60
-    tries: int = 4
+    corrections: int = 200
+    listed_patterns: int = 400
+    newton_steps: int = 60
+    restarts: int = 4
     patience: int = 60
 
 
-PARAMETERS = FillingParameters()
+PARAMETERS = ExactFillingParameters()
 
 
 class Mix:
-    """A pattern for each node, such that the pods of each size add up to ``count`` int64[K]. ``patterns``: int64[P, K] for each node, of
-    which none is empty; ``weight``: int64[K], what a pod counts that is lacking or too many."""
+    """A pattern for each node, chosen so that the pods of each size add up to ``count``.
+
+    Args:
+        patterns: Patterns of each node, int64[P, K]; no list is empty.
+        count: Pods of each size, int64[K].
+        weight: Cost of a missing or surplus pod of each size, int64[K].
+    """
 
     def __init__(self, patterns: Sequence[Ints], count: Ints, weight: Ints, *, seed: int) -> None:
         self.patterns, self.count, self.weight = patterns, count, weight
         self.rng = np.random.default_rng(seed)
-        self._names = self.rng.integers(1, 2**62, size=len(count)) | 1  # sums of these tell sums of patterns apart, nearly always
+        self._keys = (
+            self.rng.integers(1, 2**62, size=len(count)) | 1
+        )  # random keys: sums of patterns differ if their keys do, and almost only then
         self._free = np.array([n for n, p in enumerate(patterns) if len(p) > 1], dtype=np.int64)
         settled = sum((p[0] for p in patterns if len(p) == 1), np.zeros_like(count))
         self._open = count - settled  # for nodes with several patterns
@@ -88,11 +96,12 @@ class Mix:
         self.lack = count.copy()
 
     def _tilted(self) -> dict[int, Floats]:
-        """The chance of each pattern of the nodes that have several: the most even ones under which the expected sums are those wanted, as
-        far as that goes."""
+        """Return the chances of the patterns of nodes that have several.
+
+        They are the most even chances under which the expected sums match the pods, as far as possible."""
         slope, found = np.zeros(len(self.count)), {}
         several = [(n, self.patterns[n].astype(np.float64)) for n in self._free.tolist()]
-        for _ in range(PARAMETERS.newton):
+        for _ in range(PARAMETERS.newton_steps):
             mean, spread = np.zeros(len(slope)), np.eye(len(slope)) * 1e-6
             for n, patterns in several:
                 height = patterns @ (slope + self._stress[n])
@@ -109,22 +118,23 @@ class Mix:
         return found
 
     def prefer(self, more: Floats) -> None:
-        """Draw more often what has many pods of a size on a node, by ``more`` float64[N, K]; the sums stay what is expected."""
+        """Draw patterns with many pods of a size on a node more often, by ``more`` (float64[N, K]), with the same expected sums."""
         self._stress += more
         self._chances = self._tilted()
 
     def run(self, over: Callable[[], bool]) -> Ints | None:
-        """Return int64[N, K], the pods of each size on each node; None where it was not found in so many draws, or until ``over``."""
+        """Return the pods of each size on each node, int64[N, K]. None if not found within the draws or before ``over``
+        returns True."""
         for _ in range(PARAMETERS.draws):
             self._draw()
-            for _ in range(PARAMETERS.mends):
+            for _ in range(PARAMETERS.corrections):
                 if over():
                     return None
                 if not self.lack.any():
                     return np.array([p[i] for p, i in zip(self.patterns, self.chosen.tolist(), strict=True)], dtype=np.int64)
                 if not len(self._free):
                     return None
-                self._mend()
+                self._correct()
         return None
 
     def _draw(self) -> None:
@@ -133,8 +143,9 @@ class Mix:
             self.chosen[n] = self.rng.choice(len(chance), p=chance)
             self.lack -= self.patterns[n][self.chosen[n]]
 
-    def _mend(self) -> None:
-        """Choose patterns for three nodes such that nothing is lacking; or else for two of them such that no more is than before."""
+    def _correct(self) -> None:
+        """Choose patterns for three nodes so that nothing is missing, or else for two nodes so that no more is missing than
+        before."""
         nodes = self.rng.choice(self._free, min(3, len(self._free)), replace=False).tolist()
         wanted = self.lack + sum(self.patterns[n][self.chosen[n]] for n in nodes)
         listed = [self._some(n, wanted) for n in nodes]
@@ -146,10 +157,10 @@ class Mix:
             self._nearer(nodes[1:], listed[1:], tables[1:], wanted - self.patterns[nodes[0]][self.chosen[nodes[0]]])
 
     def _adding_up(self, tables: Sequence[Ints], wanted: Ints) -> list[int] | None:
-        """A row of each of three tables int64[P, K] such that they add up to ``wanted`` int64[K]."""
-        sums = ((tables[1] @ self._names)[:, None] + tables[2] @ self._names).ravel()
+        """Return a row of each of three tables int64[P, K] so that the rows add up to ``wanted`` (int64[K]). None if not found."""
+        sums = ((tables[1] @ self._keys)[:, None] + tables[2] @ self._keys).ravel()
         order = np.argsort(sums, kind="stable")
-        asked = wanted @ self._names - tables[0] @ self._names
+        asked = wanted @ self._keys - tables[0] @ self._keys
         place = order[np.minimum(np.searchsorted(sums[order], asked), len(order) - 1)]
         hits = np.flatnonzero(sums[place] == asked)
         if not len(hits):
@@ -159,13 +170,13 @@ class Mix:
         return rows if (sum(table[i] for table, i in zip(tables, rows, strict=True)) == wanted).all() else None
 
     def _some(self, n: int, wanted: Ints) -> Ints:
-        """Some patterns of a node, rather those that take no more than is wanted."""
+        """Return some patterns of a node, preferably ones that take no more than ``wanted``."""
         fine = np.flatnonzero((self.patterns[n] <= wanted).all(axis=1))
         fine = fine if len(fine) else np.arange(len(self.patterns[n]))
-        if len(fine) <= PARAMETERS.listed:
+        if len(fine) <= PARAMETERS.listed_patterns:
             return fine
         chance = self._chances[n][fine] + 1e-9
-        return np.asarray(self.rng.choice(fine, PARAMETERS.listed, replace=False, p=chance / chance.sum()), dtype=np.int64)
+        return np.asarray(self.rng.choice(fine, PARAMETERS.listed_patterns, replace=False, p=chance / chance.sum()), dtype=np.int64)
 
     def _nearer(self, nodes: Sequence[int], listed: Sequence[Ints], tables: Sequence[Ints], wanted: Ints) -> None:
         lack = np.zeros((len(tables[0]), len(tables[1])), dtype=np.int64)
@@ -183,14 +194,15 @@ class Mix:
 
 
 def fill_exactly(cluster: Cluster, limits: Ints, *, seed: int, over: Callable[[], bool]) -> Ints | None:
-    """Return a placement int64[G, N] of all pods that fit anywhere; None where there is none, where nodes can be filled in too many ways,
-    or where none was found. Whether it has a bind order is for the caller to find out.
+    """Return a placement int64[G, N] of all pods that fit anywhere. The caller must check that it has a bind order.
+
+    Return None if there is too much slack, if nodes have too many patterns, or if no placement was found.
 
     Args:
-        cluster: the compiled instance.
-        limits: int64[G, N], the most pods of each class that each node may get.
-        seed: of the random choices.
-        over: whether time is up, asked before each step.
+        cluster: Compiled instance.
+        limits: Maximum pods of each class on each node, int64[G, N].
+        seed: Seed of the random choices.
+        over: Returns True when time is up. Checked before each step.
     """
     if not _tight(cluster, limits):
         return None
@@ -202,7 +214,7 @@ def fill_exactly(cluster: Cluster, limits: Ints, *, seed: int, over: Callable[[]
     goal, seen, again = int(fits(cluster, limits).sum()), set[bytes](), 0
     for number in range(PARAMETERS.rounds):
         places = mix.run(over)
-        if places is None or again > PARAMETERS.again:
+        if places is None or again > PARAMETERS.max_repeats:
             return None
         if places.tobytes() in seen:
             again += 1
@@ -216,20 +228,20 @@ def fill_exactly(cluster: Cluster, limits: Ints, *, seed: int, over: Callable[[]
 
 
 def _tight(cluster: Cluster, limits: Ints) -> bool:
-    """Return whether all pods together leave hardly anything over of any resource that they ask for."""
+    """Return whether all pods together leave almost no slack of any resource that they request."""
     asked = cluster.demand.any(axis=0)
     room = np.maximum(cluster.free[limits.any(axis=0)], 0).sum(axis=0)[asked]
     rest = room - (cluster.demand.T @ fits(cluster, limits))[asked]
-    return bool(len(rest) and (rest >= 0).all() and (rest <= room // PARAMETERS.tight).all())
+    return bool(len(rest) and (rest >= 0).all() and (rest <= room // PARAMETERS.tight_divisor).all())
 
 
 def _patterns(cluster: Cluster, sizes: Sizes, rng: np.random.Generator, over: Callable[[], bool]) -> list[Ints] | None:
-    """Patterns of each node, none of which leaves much more of it than nodes do on average; None where some node has none."""
+    """Return patterns of each node that waste little more than the average. None if some node has none."""
     nodes, waste = cluster.n_nodes, sizes.waste
     if (waste < 0).any():
         return None
-    most = min(PARAMETERS.patterns, max(PARAMETERS.few_patterns, PARAMETERS.all_patterns // max(1, nodes)))
-    spare = np.minimum(waste, -(-waste * PARAMETERS.uneven // nodes))
+    most = min(PARAMETERS.max_node_patterns, max(PARAMETERS.min_node_patterns, PARAMETERS.max_patterns // max(1, nodes)))
+    spare = np.minimum(waste, -(-waste * PARAMETERS.uneven_ratio // nodes))
     while True:
         found = full_patterns(sizes, np.maximum(cluster.slots, 0), Listing(spare, most, over), rng)
         if found is None or all(len(some) for some in found):
@@ -240,8 +252,9 @@ def _patterns(cluster: Cluster, sizes: Sizes, rng: np.random.Generator, over: Ca
 
 
 def _weight(sizes: Sizes) -> Ints:
-    """int64[K]: what a pod of each size counts while sums do not agree: what it takes, where something may be left over, so that a large
-    pod that is lacking gives way to small ones."""
+    """Return the cost of a missing or surplus pod of each size, int64[K].
+
+    If there is slack, the cost is the pod's demand, so that a large missing pod can be replaced by small ones."""
     if not sizes.waste.any():
         return np.ones_like(sizes.count)
     whole = np.maximum(sizes.room.sum(axis=0), 1)
@@ -249,8 +262,9 @@ def _weight(sizes: Sizes) -> Ints:
 
 
 def _lacking(cluster: Cluster, limits: Ints, sizes: Sizes, found: Ints) -> Floats:
-    """float64[N, K]: how much more places are worth where pods could go that found none: those that a spread constraint holds, in the
-    domains with fewest of them. ``found``: int64[G, N]."""
+    """Return float64[N, K]: added weight of places where unplaced pods could go (``found``: int64[G, N]).
+
+    Pods held back by a spread constraint count only in the domains with fewest of these pods."""
     more = np.zeros((cluster.n_nodes, len(sizes.count)))
     left = fits(cluster, limits) - found.sum(axis=1)
     for g in np.flatnonzero((left > 0) & (sizes.of >= 0)).tolist():
@@ -267,7 +281,11 @@ def _lacking(cluster: Cluster, limits: Ints, sizes: Sizes, found: Ints) -> Float
 
 @dataclass(frozen=True)
 class Deal:
-    """``places`` int64[N, K]: of pods of each size on each node."""
+    """Places to be dealt.
+
+    Attributes:
+        places: Places for pods of each size on each node, int64[N, K].
+    """
 
     cluster: Cluster
     limits: Ints
@@ -276,14 +294,14 @@ class Deal:
 
 
 def _dealt(deal: Deal, seed: int, over: Callable[[], bool]) -> Ints:
-    """int64[G, N]: as many pods as find a place of their size."""
+    """Return a placement int64[G, N] with as many pods as get a place of their size."""
     of, sizes = deal.sizes.of, np.arange(deal.places.shape[1])
     demand = (of[:, None] == sizes).astype(np.int64)
     names = [f"places of size {k}" for k in sizes.tolist()]
     site = replace(deal.cluster, resources=names, demand=demand, free=deal.places, allocatable=deal.places)
     limits = np.where((of >= 0)[:, None], np.minimum(deal.limits, deal.places.T[of]), deal.limits)
     context = RunContext.start(Options(time_limit=None, seed=seed))
-    built = construct(site, rules.build(site), limits, context, tries=PARAMETERS.tries)
+    built = construct(site, rules.build(site), limits, context, tries=PARAMETERS.restarts)
     calls = last = 0
 
     def progress() -> float:

@@ -1,8 +1,7 @@
-"""How nodes can be filled to the last unit: per node the patterns (pods of each size) that leave no more of it than they may.
+"""Patterns (pods of each size) that fill a node to the last unit, or leave no more than an allowed amount.
 
-Sizes are the distinct amounts that pods ask for. Patterns are listed size after size. Tables of the sums over two resources that the sizes
-still to come can reach keep to those that can be completed; further resources and the pod slots sort out at the end.
-"""
+Sizes are the distinct requests of pods. Patterns are listed size by size. Tables of the sums over two resources that the
+remaining sizes can reach prune patterns that cannot be completed. Further resources and pod slots are checked at the end."""
 
 from __future__ import annotations
 
@@ -17,21 +16,21 @@ from kubestow.models.cluster.cluster import Cluster, Ints
 from kubestow.models.kube.selectors import Bools
 from kubestow.solver.rules.eligibility import fits
 
-#: Sizes, and cells of one table, beyond which nothing is listed.
-SIZES, CELLS = 64, 4_000_000
+#: Sizes, and cells of one table. Nothing is listed for larger instances.
+MAX_SIZES, MAX_TABLE_CELLS = 64, 4_000_000
 _Table: TypeAlias = Bools
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """What pods ask for, in whole units of what any of them asks for.
+    """Distinct requests of pods, in units that divide all requests.
 
     Attributes:
-        demand: int64[K, C], the distinct amounts, large ones first; columns that nobody asks for are left out.
-        of: int64[G], the size of each class; -1 where it asks for nothing.
-        room: int64[N, C], what nodes offer; nothing where they take nobody.
-        most: int64[K, N], pods of each size that each node can get.
-        count: int64[K], pods of each size that fit somewhere.
+        demand: Distinct requests, int64[K, C], large ones first; without columns that no pod requests.
+        of: Size of each class, int64[G]; -1 if it requests nothing.
+        room: Capacity of the nodes, int64[N, C]; 0 on nodes that take no pod.
+        most: Maximum pods of each size on each node, int64[K, N].
+        count: Pods of each size that fit somewhere, int64[K].
     """
 
     demand: Ints
@@ -42,12 +41,12 @@ class Sizes:
 
     @property
     def waste(self) -> Ints:
-        """int64[C]: what is left over of all nodes when all pods are placed; less than nothing where they cannot all be."""
+        """Residual capacity of all nodes with all pods placed, int64[C]. Negative if they do not all fit."""
         return np.asarray(self.room.sum(axis=0) - self.demand.T @ self.count)
 
 
 def sizes_of(cluster: Cluster, limits: Ints) -> Sizes:
-    """Return the sizes of the pods of a cluster. ``limits``: int64[G, N], the most pods of each class that each node may get."""
+    """Return the pod sizes of a cluster; ``limits``: maximum pods of each class on each node, int64[G, N]."""
     asked = np.flatnonzero(cluster.demand.any(axis=0)).tolist()
     units = np.array([gcd(*cluster.demand[:, r].tolist()) for r in asked], dtype=np.int64)
     useful: Bools = np.asarray(limits.any(axis=0))
@@ -69,12 +68,12 @@ def sizes_of(cluster: Cluster, limits: Ints) -> Sizes:
 
 @dataclass(frozen=True)
 class Listing:
-    """Which patterns are listed.
+    """Parameters of a listing.
 
     Attributes:
-        spare: int64[C], what a node may have left over.
-        most: Patterns of a node; where there are more, so many of them at random.
-        over: Whether time is up, asked before each node.
+        spare: Residual capacity that a node may have, int64[C].
+        most: Maximum patterns of a node. If there are more, a random sample is kept.
+        over: Returns True when time is up. Checked before each node.
     """
 
     spare: Ints
@@ -83,16 +82,20 @@ class Listing:
 
 
 def full_patterns(sizes: Sizes, slots: Ints, listing: Listing, rng: np.random.Generator) -> list[Ints] | None:
-    """Return for each node patterns int64[P, K] that leave no more of it than they may; None where sizes are too many or sums too large to
-    list them, or time is up.
+    """Return for each node the patterns int64[P, K] that leave no more than the allowed residual capacity.
 
-    Where a node may have left over what all nodes together waste, and has fewer patterns than are listed at most, these are all that it can
-    have if all pods are placed. ``slots``: int64[N], pods that nodes take at most."""
-    if not 0 < len(sizes.count) <= SIZES:
+    Return None if there are too many sizes, if the sums are too large, or if time is up. If a node may leave the total
+    waste of all nodes, and has fewer patterns than the maximum, the list is complete. It then contains every pattern that
+    the node can have when all pods are placed.
+
+    Args:
+        slots: Maximum pods of each node, int64[N].
+    """
+    if not 0 < len(sizes.count) <= MAX_SIZES:
         return None
     columns = _columns(sizes)
     top = sizes.room[:, columns].max(axis=0, initial=0)
-    if prod(int(most) + 1 for most in top) > CELLS:
+    if prod(int(most) + 1 for most in top) > MAX_TABLE_CELLS:
         return None
     tables = _reachable(sizes, columns, top, listing.spare[columns])
     known: dict[bytes, Ints] = {}
@@ -111,20 +114,20 @@ def full_patterns(sizes: Sizes, slots: Ints, listing: Listing, rng: np.random.Ge
 
 
 def _columns(sizes: Sizes) -> Ints:
-    """The resources of the tables: the two that tell most sizes apart."""
+    """Return the two resources in which most sizes differ. They index the tables."""
     distinct = [len(np.unique(column)) for column in sizes.demand.T]
     return np.sort(np.argsort(-np.array(distinct, dtype=np.int64), kind="stable")[:2])
 
 
 def _reachable(sizes: Sizes, columns: Ints, top: Ints, spare: Ints) -> list[_Table]:
-    """The amounts up to ``top`` that sizes i, i + 1, … can use up but for what may be left over: a table for each i, and for no size."""
+    """Return, for each i, a table of the amounts up to ``top`` that sizes i, i + 1, … can use up, except for ``spare``."""
     first = np.zeros(tuple(top + 1), dtype=bool)
     first[tuple(slice(0, int(w) + 1) for w in np.minimum(spare, top))] = True
     found = [first]
     for demand, most in zip(sizes.demand[::-1][:, columns], sizes.most.max(axis=1, initial=0)[::-1], strict=True):
         table = found[-1]
         left, part = int(min(most, (top // np.maximum(demand, 1))[demand > 0].min(initial=most))), 1
-        while left > 0:  # 1, 2, 4, … and the rest add up to every number of pods
+        while left > 0:  # 1, 2, 4, … and the remainder add up to every number of pods
             table = table | _shifted(table, demand * min(part, left))
             left, part = left - part, 2 * part
         found.append(table)
@@ -140,7 +143,7 @@ def _shifted(table: _Table, by: Ints) -> _Table:
 
 
 def _node(demand: Ints, most: Ints, room: Ints, tables: Sequence[_Table], listed: int, rng: np.random.Generator) -> Ints:
-    """Patterns int64[P, K] of one node as far as the tables tell, size after size. ``demand``: int64[K, 2]; ``most``: int64[K]."""
+    """Return the patterns int64[P, K] of one node that the tables allow; ``demand``: int64[K, 2]; ``most``: int64[K]."""
     chosen = np.zeros((1, len(most)), dtype=np.int64)
     rest = room[None, :]
     if not tables[0][tuple(room)]:

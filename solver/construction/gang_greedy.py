@@ -1,5 +1,6 @@
-"""Greedy construction of a gang: all of it or nothing; where it must in one domain; members that need each other vouch for each other
-while it is built."""
+"""Greedy construction of a gang: whole or not at all, and in one domain if it must be.
+
+Members that need each other vouch for each other while the gang is built."""
 
 from __future__ import annotations
 
@@ -16,13 +17,12 @@ from kubestow.solver.rules.inter_pod_affinity import InterPodAffinity
 from kubestow.solver.rules.node_resources_fit import NodeResourcesFit
 from kubestow.solver.rules.pod_topology_spread import PodTopologySpread
 
-#: Domains that are tried for one gang.
-TRIED = 24
+MAX_DOMAINS = 24  #: Domains tried for one gang.
 Wanted = list[tuple[int, int]]  # (class, pods)
 
 
-class Site(Protocol):
-    """What a builder offers: its state, and to build on some nodes only (``only``)."""
+class GangSite(Protocol):
+    """The builder's state, with ``only`` as the nodes to build on."""
 
     cluster: Cluster
     limits: Ints
@@ -44,13 +44,14 @@ def chooses_domain(cluster: Cluster, gang: GangGroup) -> bool:
     return gang.key is not None or any(cluster.classes[g].affinity is not None for g in gang.classes)
 
 
-def place_gang(site: Site, k: int, wanted: Wanted, expired: Callable[[], bool]) -> Wanted:
-    """Place pods of gang k if enough of them find room for the gang to be whole; gives what is left of ``wanted``, all of it where the
-    gang would not be whole. Pods that bind as a unit are next to each other in the sequence."""
+def place_gang(site: GangSite, k: int, wanted: Wanted, expired: Callable[[], bool]) -> Wanted:
+    """Place pods of gang k if enough fit for the gang to be whole. Return the unplaced part of ``wanted``.
+
+    Nothing is placed if the gang would not be whole. Pods that bind as a unit are adjacent in the sequence."""
     gang = site.cluster.gangs[k]
     before = int(site.counts[list(gang.classes)].sum())
     total, mark = sum(n for _, n in wanted), len(site.sequence)
-    best: tuple[Wanted, list[Step]] | None = None  # with the fewest left
+    best: tuple[Wanted, list[Step]] | None = None  # the attempt with the fewest unplaced pods
     cyclic = sorted({g for unit in site.pods.cycles([g for g, _ in wanted]) for g in unit})
     for nodes in _sites(site, gang.key, cyclic, dict(wanted), gang.needed - before):
         site.only = nodes
@@ -73,8 +74,8 @@ def place_gang(site: Site, k: int, wanted: Wanted, expired: Callable[[], bool]) 
     return best[0]
 
 
-def _reordered(site: Site, mark: int) -> bool:
-    """Put the pods placed since a mark into an order in which they can be bound with nobody vouching; False where there is none."""
+def _reordered(site: GangSite, mark: int) -> bool:
+    """Reorder the pods placed since ``mark`` so that they bind without vouching. Return False if no such order exists."""
     steps = site.undo(mark)
     left: dict[int, dict[int, int]] = {}
     for g, n, k in steps:
@@ -86,10 +87,11 @@ def _reordered(site: Site, mark: int) -> bool:
     return found is not None
 
 
-def _sites(site: Site, key: str | None, cyclic: Sequence[int], pods: dict[int, int], needed: int) -> Iterator[Bools | None]:
-    """Where to try: everywhere (None), or the domains of the gang's topology, or of the keys of its members' affinity; those with least
-    room first (most, if the site says so), if it is enough for all pods (by class), then those with most, if it is for as many as are
-    needed."""
+def _sites(site: GangSite, key: str | None, cyclic: Sequence[int], pods: dict[int, int], needed: int) -> Iterator[Bools | None]:
+    """Yield node sets to build on: all nodes (None), or domains of the gang's topology and of its members' affinity keys.
+
+    Domains with room for all pods come first, least room first (most if ``roomiest_first``). Domains with room for the
+    needed pods follow, most room first."""
     if key is None and not cyclic:
         yield None
     keys = {k for g in (cyclic or pods) if (a := site.cluster.classes[g].affinity) is not None for k in a.keys}
@@ -105,14 +107,14 @@ def _sites(site: Site, key: str | None, cyclic: Sequence[int], pods: dict[int, i
             for nodes in _domains(site, k, outside, pods, needed):
                 yield nodes
                 tried += 1
-                if tried >= TRIED:
+                if tried >= MAX_DOMAINS:
                     return
-        if tried >= TRIED:
+        if tried >= MAX_DOMAINS:
             return
 
 
-def _domains(site: Site, key: str, inside: Bools, pods: dict[int, int], needed: int) -> Iterator[Bools]:
-    """bool[N] each: the nodes of the domains of a key, inside some nodes, with room as far as sums tell."""
+def _domains(site: GangSite, key: str, inside: Bools, pods: dict[int, int], needed: int) -> Iterator[Bools]:
+    """Yield the domains bool[N] of a key within the nodes ``inside`` that have enough room in total."""
     codes, size = site.cluster.domains(key)
     here = inside & (codes >= 0)
     demand = sum((site.cluster.demand[g] * k for g, k in pods.items()), np.zeros(len(site.cluster.resources), dtype=np.int64))

@@ -1,8 +1,8 @@
-"""A gang that construction could not place, packed on its own: into one domain after the other, the rest of the cluster staying as it is.
+"""Packing of a gang that construction could not place, into one domain after another, while the rest of the cluster stays
+unchanged.
 
-Inside one domain the affinity of members to each other is satisfied by all of them being there, and so is the gang's topology. What
-remains is packing, which construction in several orders and repair by ejection are good at.
-"""
+If all members are in one domain, their affinity to each other and the gang's topology hold. The remaining problem is
+packing, which construction in several orders and repair by ejection solve well."""
 
 from __future__ import annotations
 
@@ -25,17 +25,25 @@ from kubestow.solver.rules.inter_pod_affinity import InterPodAffinity
 from kubestow.solver.runtime.options import Options
 from kubestow.solver.runtime.run_context import RunContext
 
-#: Orders that are tried for one domain; domains, and those among them that get a longer repair.
-TRIES, DOMAINS, BEST = 6, 12, 4
-#: Insertions of the repair without gain before the next domain, at first and for the best ones: so many, or so many for each pod.
-FIRST, AGAIN, EACH = 400, 6_000, 60
+#: Constructions per domain, domains, and best domains that get a longer repair.
+RESTARTS, MAX_DOMAINS, BEST_DOMAINS = 6, 12, 4
+#: Insertions without gain before a repair ends: a short one, and a long one in total and per pod.
+SHORT_PATIENCE, LONG_PATIENCE, LONG_PATIENCE_PER_POD = 400, 6_000, 60
 
 
 @dataclass(frozen=True)
-class Packing:
-    """``cluster``, ``limits`` int64[G, N]: the instance; ``exempt``: namespaces without hard anti-affinity. ``over``: whether time is up.
-    ``charge`` is called for each insertion of the repair. ``exact``: places at least so many pods of an instance
-    within limits with CP-SAT, or gives up."""
+class GangPacking:
+    """Packing of gangs in one instance.
+
+    Attributes:
+        cluster: The instance.
+        limits: int64[G, N].
+        exempt: Namespaces without hard anti-affinity.
+        seed: Seed of the random choices.
+        over: Returns True when time is up.
+        charge: Called for each insertion of the repair.
+        exact: Places at least the given number of pods of an instance with CP-SAT, or returns None.
+    """
 
     cluster: Cluster
     limits: Ints
@@ -46,14 +54,14 @@ class Packing:
     exact: Callable[[Cluster, Ints, int], Ints | None] | None = None
 
     def pack(self, counts: Ints, k: int) -> Ints | None:
-        """int64[G, N]: ``counts``, in which gang k has no pod, with the gang whole; None if it was not found."""
+        """Return ``counts`` (int64[G, N], without pods of gang k) with the gang placed whole. None if not found."""
         alone, classes = self._alone(counts, k)
         limits = np.where(self.limits[classes] > 0, possible(alone, rules.build(alone)), 0)
         sites = list(self._sites(alone, k, limits))
         missing: dict[int, int] = {}
         needed = self.cluster.gangs[k].needed
 
-        def quick(i: int, patience: int = FIRST) -> Ints | None:
+        def quick(i: int, patience: int = SHORT_PATIENCE) -> Ints | None:
             found = self._packed(self._plain(alone, sites[i]), np.where(sites[i], limits, 0), patience, i)
             missing[i] = int(alone.count.sum() - found.sum())
             return found
@@ -64,10 +72,10 @@ class Packing:
             return self.exact(self._plain(alone, sites[i]), np.where(sites[i], limits, 0), needed)
 
         def longer(i: int) -> Ints | None:
-            return quick(i, min(AGAIN, EACH * int(alone.count.sum())))
+            return quick(i, min(LONG_PATIENCE, LONG_PATIENCE_PER_POD * int(alone.count.sum())))
 
         for way in (quick, model, longer):
-            for i in range(len(sites)) if not missing else sorted(missing, key=lambda i: missing[i])[:BEST]:
+            for i in range(len(sites)) if not missing else sorted(missing, key=lambda i: missing[i])[:BEST_DOMAINS]:
                 if self.over():
                     return None
                 found = way(i)
@@ -79,8 +87,8 @@ class Packing:
         return None
 
     def _alone(self, counts: Ints, k: int) -> tuple[Cluster, list[int]]:
-        """The cluster with all other pods bound where they are, and only the gang to be placed, pod by pod; and the class in the instance
-        of each of its classes."""
+        """Return the cluster with all other pods bound and only the gang's pods to place, and the original class of each of
+        its classes."""
         cluster = self.cluster
         placed: list[tuple[int, str]] = []
         for g, n in zip(*(cells.tolist() for cells in np.nonzero(counts)), strict=True):
@@ -93,9 +101,11 @@ class Packing:
         return replace(alone, classes=free, gangs=[], declared=[]), [class_of[cls.pods[0]] for cls in alone.classes]
 
     def _sites(self, alone: Cluster, k: int, limits: Ints) -> Iterator[Bools]:
-        """bool[classes, N] each: where the pods of each class may go if those that the finest key of the gang's topology and affinity
-        speaks of go to one of its domains: others in the same domain of their own keys, or anywhere. Domains with room for the first as
-        far as sums tell, those with least room first; everywhere where there is no such key."""
+        """Yield the eligible pairs bool[classes, N] of each candidate site.
+
+        A site is a domain of the finest key of the gang's topology and affinity. Classes with other keys go to the
+        domains of those keys around it, all others anywhere. Sites must have enough room in total; those with least room
+        come first. Without any key, the whole cluster is the only site."""
         key = self.cluster.gangs[k].key
         own: list[set[str]] = [{key} if key is not None else set() for _ in alone.classes]
         for c in _together(alone):
@@ -114,7 +124,7 @@ class Packing:
         np.add.at(free, codes[inside], np.maximum(alone.free[inside], 0))
         slack = (free * (demand > 0) // np.maximum(demand // 1000, 1)).max(axis=1, initial=0)
         enough: Bools = np.asarray((free >= demand).all(axis=1))
-        for d in [d for d in np.argsort(slack, kind="stable").tolist() if enough[d]][:DOMAINS]:
+        for d in [d for d in np.argsort(slack, kind="stable").tolist() if enough[d]][:MAX_DOMAINS]:
             first = int(alone.members(keys[0])[d][0])
             allowed = usable.copy()
             for c, names in enumerate(own):
@@ -126,8 +136,9 @@ class Packing:
 
     @staticmethod
     def _plain(alone: Cluster, allowed: Bools) -> Cluster:
-        """Without the affinity that members satisfy for each other wherever they are allowed: for each key some class that matches is in
-        the domain of its pods as a whole."""
+        """Return the instance without affinity that holds wherever the members are allowed.
+
+        Such affinity is dropped if, for each key, some matching class lies wholly in the domain of the class's pods."""
 
         def met(c: int) -> bool:
             affinity = alone.classes[c].affinity
@@ -146,14 +157,14 @@ class Packing:
         return replace(alone, classes=free)
 
     def _charged(self) -> bool:
-        """Count an insertion; whether time is up."""
+        """Count an insertion. Return whether time is up."""
         self.charge()
         return self.over()
 
     def _packed(self, alone: Cluster, limits: Ints, patience: int, number: int) -> Ints:
-        """int64[classes, N]: as many pods as construction, filling and repair place."""
+        """Return the most pods that construction, filling and repair place, int64[classes, N]."""
         seed = self.seed + number
-        built = construct(alone, rules.build(alone), limits, RunContext.start(Options(time_limit=None, seed=seed)), tries=TRIES)
+        built = construct(alone, rules.build(alone), limits, RunContext.start(Options(time_limit=None, seed=seed)), tries=RESTARTS)
         if int(built.counts.sum()) == int(alone.count.sum()):
             return built.counts
         full = fill_exactly(alone, limits, seed=seed, over=self._charged)
@@ -174,8 +185,9 @@ class Packing:
 
 
 def _together(alone: Cluster) -> set[int]:
-    """The classes whose affinity only members of the gang can satisfy, and that need themselves or each other in a cycle: they open a
-    domain of their own."""
+    """Return the classes that must open a domain of their own.
+
+    Only members of the gang satisfy their affinity, and they need themselves or each other in a cycle."""
     rule = InterPodAffinity(alone)
     cyclic = {c for cycle in rule.cycles(range(alone.n_classes)) for c in cycle}
     found = set()

@@ -1,8 +1,7 @@
-"""Class-level construction: a valid placement and its bind order at once, most constrained classes first.
+"""Greedy construction by classes: builds a valid placement and its bind order together, most constrained classes first.
 
-Each pod is placed where all rules accept it in the state reached so far, so the order of placing is a bind order, and the final state
-obeys every spread constraint (a domain's minimum never falls while pods are only added).
-"""
+Every pod goes where all rules accept it in the state so far. So the order of placing is a bind order, and the final state
+obeys every spread constraint: a domain's minimum never falls while pods are only added."""
 
 from __future__ import annotations
 
@@ -30,16 +29,17 @@ from kubestow.solver.runtime.options import Options
 from kubestow.solver.runtime.run_context import RunContext
 
 Floats = NDArray[np.float64]
-#: What devices count for beside other resources when it is a pod's turn: those that few nodes have, in parts that do not add up to a whole.
-DEVICES = 100.0
-#: While devices are left on a node, so much of the same part of its other resources is left as well, as far as possible.
-BALANCE = 0.9
+#: Weight of devices against other resources in a pod's size. Devices are scarce and come in parts that rarely add up to a whole.
+DEVICE_SIZE_WEIGHT = 100.0
+#: Fraction. A node with a share s of its devices free keeps this fraction of s of its other resources free, if possible.
+DEVICE_BALANCE_FRACTION = 0.9
 
 
 @dataclass
 class Construction:
-    """A valid placement. ``counts``: int64[G, N]; ``sequence``: (class, node, pods) in bind order; ``active``, ``soft``: rules and soft
-    counters in its state."""
+    """A valid placement int64[G, N] with its bind order ``sequence`` of (class, node, pods).
+
+    ``active`` and ``soft``: rules and soft counters in the state of the placement."""
 
     counts: Ints
     sequence: list[tuple[int, int, int]]
@@ -48,14 +48,16 @@ class Construction:
 
 
 def rank(cluster: Cluster, counts: Ints) -> tuple[int, ...]:
-    """Return the placed pods of int64[G, N], highest priority first: larger is better."""
+    """Return the placed pods of int64[G, N] by priority, highest first. Larger is better."""
     per = cluster.per_priority(counts.sum(axis=1))
     return tuple(per[p] for p in sorted(per, reverse=True))
 
 
-class _Builder:
-    """``even``: fill nodes evenly (spread) instead of the tightest first. ``soft``: choose the nodes of most weighted points.
-    ``roomiest_first``: try the topology domains of a gang in descending order of free capacity."""
+class _PlacementBuilder:
+    """A placement under construction.
+
+    ``even``: fill nodes evenly (spread) instead of the tightest first; ``soft``: choose the nodes with most weighted
+    points; ``roomiest_first``: try the topology domains of a gang in descending order of free capacity."""
 
     def __init__(
         self,
@@ -79,7 +81,7 @@ class _Builder:
         self.only: Bools | None = None  # nodes to build on
         largest = np.maximum(cluster.allocatable, 1) if even else np.maximum(cluster.allocatable.max(axis=0, initial=1), 1)
         self.scale: Floats = np.broadcast_to(1.0 / largest, cluster.free.shape).copy()
-        #: What pods ask for, and what nodes have left: where they are filled evenly, with what is supposed of pods without requests.
+        # For even filling, demand and residual capacity include the assumed usage of pods without requests.
         self.demand, self.free = cluster.demand, self.fit.free
         if even:
             self.demand, self.free = cluster.demand.copy(), cluster.free.copy()
@@ -89,7 +91,7 @@ class _Builder:
         self._order = NodeOrder(self.left, descending=even)
 
     def mask(self, g: int) -> Bools:
-        """Return bool[N]: where one more pod of the class may go now."""
+        """Return bool[N]: the nodes that accept one more pod of the class now."""
         blocked = self.limits[g] == 0
         if self.only is not None:
             blocked |= ~self.only
@@ -103,7 +105,7 @@ class _Builder:
         self.put_many(g, np.array([n]), np.array([k]))
 
     def put_many(self, g: int, nodes: Ints, pods: Ints) -> None:
-        """pods[i] pods of class g on nodes[i], distinct nodes, in this order."""
+        """Place pods[i] pods of class g on nodes[i], for distinct nodes, in this order."""
         self.fit.place_many(g, nodes, pods)
         self._take(g, nodes, pods)
         listed = list(zip(nodes.tolist(), pods.tolist(), strict=True))
@@ -125,13 +127,15 @@ class _Builder:
             self.free[nodes] -= pods[:, None] * self.demand[g]
 
     def alone(self, g: int) -> bool:
-        """Return whether placing the class changes verdicts and points on the chosen node only, so that many pods can be put at once."""
+        """Return True if placing the class affects verdicts and points on the chosen node only, so that many pods can be
+        placed together."""
         cls = self.cluster.classes[g]
         tied = self.pods.touches(g) or self.spread.touches(g) or cls.claims or not self.devices.lonely(g)
         return not (tied or (self.soft is not None and self.soft.touches(g)))
 
     def fill(self, g: int, wanted: int) -> int:
-        """Place pods of a class whose placing has no effect beyond its nodes: tightest nodes first, or evenly."""
+        """Place up to ``wanted`` pods of a class that affects no other nodes: tightest nodes first, or evenly. Return the
+        number placed."""
         room = np.minimum(self.limits[g] - self.counts[g], wanted)
         for rule in self._concerned[g]:
             room = np.minimum(room, rule.room(g))
@@ -154,28 +158,28 @@ class _Builder:
         return int(pods.sum())
 
     def _tightness(self, g: int) -> Floats:
-        """Return [2, N], the more important last: what is left of a node's devices in all, and how many such pods they could serve. Where
-        both are least, the devices that are left over are of least use to others."""
+        """Return [2, N], the more important key last: free devices in total, and pods of this class that the devices could
+        serve. Nodes where both are least lose devices that are of least use to others."""
         return np.stack([self._device_left, self.devices.room(g).astype(np.float64)])
 
     def _balanced(self, g: int, nodes: Ints, room: Ints) -> Ints:
-        """int64[len(nodes)]: of the pods that nodes have room for those that leave about as much of other resources as of devices, in parts
-        of the whole: devices that are left over on nodes without CPUs are lost."""
+        """Return int64[len(nodes)]: pods per node that use other resources no faster than devices, which would be lost on
+        nodes without CPUs."""
         taken = float(self._device_share[g].sum()) / np.maximum(self._device_total[nodes], 1e-9)
-        kept = BALANCE * self._device_left[nodes] / np.maximum(self._device_total[nodes], 1e-9)
+        kept = DEVICE_BALANCE_FRACTION * self._device_left[nodes] / np.maximum(self._device_total[nodes], 1e-9)
         for r in np.flatnonzero(self.cluster.demand[g]).tolist():
             whole = np.maximum(self.cluster.allocatable[nodes, r], 1)
-            more = self.cluster.demand[g, r] / whole - BALANCE * taken
+            more = self.cluster.demand[g, r] / whole - DEVICE_BALANCE_FRACTION * taken
             most = np.floor((self.fit.free[nodes, r] / whole - kept) / np.maximum(more, 1e-9))
             room = np.where(more > 0, np.minimum(room, np.clip(most, 0, PLENTY)), room).astype(np.int64)
         return room
 
     def _evenly(self, g: int, nodes: Ints, room: Ints, wanted: int) -> Ints:
-        """int64[len(nodes)]: the pods of each node when all are filled up to one utilisation, as high as the pods go."""
+        """Return int64[len(nodes)]: pods per node that fill all nodes to one utilisation."""
         asked = [r for r in range(min(2, len(self.cluster.resources))) if self.demand[g, r]]
-        if wanted < len(nodes):  # one each, unless some nodes are so empty that they could take several first
+        if wanted < len(nodes):  # one pod per node, unless some nodes could take several first
             emptiness = self.left[nodes]
-            least = np.partition(emptiness, len(nodes) - wanted)[len(nodes) - wanted]  # argpartition breaks ties as the processor likes
+            least = np.partition(emptiness, len(nodes) - wanted)[len(nodes) - wanted]  # argpartition breaks ties differently per processor
             above = np.flatnonzero(emptiness > least)
             first = np.append(above, np.flatnonzero(emptiness == least)[: wanted - len(above)])
             here = emptiness[first]
@@ -188,7 +192,7 @@ class _Builder:
         used = total - self.free[nodes]
 
         def upto(share: int) -> Ints:
-            """Return pods that bring no node above ``share`` thousandths."""
+            """Return the pods that keep each node's utilisation at or below ``share`` thousandths."""
             pods = room
             for r in asked:
                 pods = np.minimum(pods, (total[:, r] // 1000 * share - used[:, r]) // self.demand[g, r])
@@ -201,20 +205,20 @@ class _Builder:
             middle = (low + high) // 2
             low, high = (middle, high) if int(upto(middle).sum()) <= wanted else (low, middle)
         pods = upto(low)
-        rest = wanted - int(pods.sum())
+        missing = wanted - int(pods.sum())
         next_step = np.minimum(upto(high) if high <= 1000 else room, room)
-        for most in (next_step, room):  # one more for each that has room on the next step, then wherever there is room
+        for most in (next_step, room):  # one more pod per node: first nodes below the next step, then all with room
             left = most - pods
-            while rest > 0 and left.any():
-                chosen = np.flatnonzero(left > 0)[:rest]
+            while missing > 0 and left.any():
+                chosen = np.flatnonzero(left > 0)[:missing]
                 pods[chosen] += 1
                 left[chosen] -= 1
-                rest -= len(chosen)
+                missing -= len(chosen)
         return pods
 
     def burst(self, g: int, wanted: int) -> int:
-        """Place as many pods of a class at once as can be chosen without asking the rules again; how many."""
-        nodes = admitted = self._order.chosen(self.mask(g))  # the emptiest or fullest first, where nothing else decides
+        """Place as many pods of a class as can be chosen without checking the rules again. Return the number placed."""
+        nodes = admitted = self._order.chosen(self.mask(g))  # emptiest or fullest first breaks ties
         if not len(nodes):
             return 0
         cls = self.cluster.classes[g]
@@ -225,7 +229,7 @@ class _Builder:
             wanted = 1
         joined = cls.affinity.keys if cls.affinity is not None and cls.affinity.itself and self.pods.opening(g) else ()
         for key in (*joined, *(soft.flocking(g, nodes) if soft else ())):
-            wanted = 1  # the first decides for the others: where there is room for them
+            wanted = 1  # the first pod decides the domain of the others: prefer the one with most room
             codes, size = self.cluster.domains(key)
             here = codes[nodes]
             keyed = here >= 0
@@ -253,7 +257,7 @@ class _Builder:
         return len(nodes)
 
     def undo(self, mark: int) -> list[tuple[int, int, int]]:
-        """Take away what was placed since the sequence had ``mark`` steps; gives those steps."""
+        """Remove and return the steps placed after the first ``mark`` ones."""
         steps = self.sequence[mark:]
         for g, n, k in reversed(steps):
             self._take(g, np.array([n]), np.array([-k]))
@@ -266,8 +270,8 @@ class _Builder:
         return steps
 
     def fill_up(self, wanted: list[tuple[int, int]], expired: Callable[[], bool]) -> list[tuple[int, int]]:
-        """Place pods, (class, how many), class after class; those that wait for others (affinity) get another turn as long as anything
-        moves. Gives what is left."""
+        """Place pods, given as (class, pods), class by class. Return the unplaced ones. Classes that wait for others
+        (affinity) are retried while any pod is placed."""
         waiting, moved = wanted, True
         while waiting and moved:
             moved = False
@@ -285,9 +289,9 @@ class _Builder:
         return waiting
 
     def run(self, order: Sequence[int], expired: Callable[[], bool], wanted_of: Ints | None = None) -> None:
-        """Place class after class, a gang as a whole where its first class comes; see :meth:`fill_up`."""
+        """Place class by class, see :meth:`fill_up`. A gang is placed whole when its first class comes."""
         wanted_of = self.cluster.count if wanted_of is None else wanted_of
-        together: dict[int, list[tuple[int, int]]] = {}  # gang (or -1 - class) -> its pods
+        together: dict[int, list[tuple[int, int]]] = {}  # pods by gang, or by -1 - class without a gang
         for g in order:
             gang = self.cluster.classes[g].gang
             together.setdefault(-1 - g if gang is None else gang, []).append((g, int(wanted_of[g])))
@@ -306,7 +310,7 @@ class _Builder:
 
 
 def _most(nodes: Ints, points: Ints) -> Ints:
-    """Those of some nodes that have most points, int64[N]."""
+    """Return the nodes with most points (``points``: int64[N])."""
     here = points.take(nodes)
     most = here.max()
     best: Ints = nodes if here.min() == most else nodes[here == most]
@@ -314,29 +318,29 @@ def _most(nodes: Ints, points: Ints) -> Ints:
 
 
 def _sorted(nodes: Ints, costs: Ints) -> Ints:
-    """Return some nodes by their costs, int64[N], those of equal costs in the order that they have."""
+    """Return the nodes sorted by costs (int64[N]), stably."""
     here = costs.take(nodes)
     least, most = int(here.min()), int(here.max())
     if least == most:
         return nodes
     if most - least <= SHORT:
-        here = (here - least).astype(np.int16)  # a fifth of the time with numbers of 16 bits
+        here = (here - least).astype(np.int16)  # sorting 16-bit numbers takes a fifth of the time
     return nodes.take(np.argsort(here, kind="stable"))
 
 
 def _orders(cluster: Cluster, limits: Ints, tries: int, seed: int) -> list[list[int]]:
-    """Class orders to try: highest priority first, then fewest possible nodes or largest share (where room is short the smallest), then
-    the same with noise."""
+    """Return class orders to try, high priorities first: by few eligible nodes or by large share of a node (small if
+    capacity is short), then with noise."""
     share = cluster.demand / np.maximum(cluster.allocatable.max(axis=0, initial=1), 1)
     asked, there = supply(cluster)
     devices = (asked / np.maximum(there.max(axis=0, initial=1), 1)).sum(axis=1)
-    share = np.hstack([share, DEVICES * devices[:, None]])
+    share = np.hstack([share, DEVICE_SIZE_WEIGHT * devices[:, None]])
     largest, total = share.max(axis=1, initial=0.0), share.sum(axis=1)
     nodes = np.count_nonzero(limits, axis=1)
     tied = np.array([bool(c.affinity or c.anti or c.spread) for c in cluster.classes], dtype=bool)
     keys: list[Floats] = [-total, -largest, nodes * (1.0 - largest), -total - tied]
     if short(cluster, limits):
-        keys = [total, largest, *keys]  # not all can be placed: many small pods rather than few large ones
+        keys = [total, largest, *keys]  # not all pods fit: prefer many small pods to few large ones
     rng = np.random.default_rng(seed)
     keys += [-(total + 0.3 * tied) * rng.uniform(0.7, 1.3, size=len(total)) for _ in range(max(0, tries - len(keys)))]
     return [np.lexsort((key, -cluster.priority)).tolist() for key in keys[:tries]]
@@ -352,11 +356,13 @@ def construct(
     even: bool = False,
     soft: SoftState | None = None,
 ) -> Construction:
-    """Return the best of several greedy constructions. ``active``: rules in the state of the fixed pods, consumed. ``limits``: int64[G, N],
-    pods per class and node at most (0: excluded). The first construction fills nodes evenly if ``even`` and has an eye on preferences if
-    ``soft`` (in the state of the fixed pods); where it places every pod, it is the answer. It is never cut short by the deadline: there
-    would be no answer at all. Where gangs choose between domains, an even construction gives them the emptiest ones first, and the next
-    one the fullest, which leaves room for other gangs."""
+    """Return the best of several greedy constructions.
+
+    The first one fills nodes evenly if ``even`` and follows preferences if ``soft``. If it places every pod, it is the
+    result. It ignores the deadline, because otherwise there might be no result. If gangs choose between domains, an even
+    construction gives them the emptiest domains first; the next one gives them the fullest, which leaves room for others.
+    ``active``: rules in the state of the fixed pods, consumed; ``soft``: soft counters in that state; ``limits``: maximum
+    pods per class and node, int64[G, N]; ``tries``: constructions with different class orders."""
     best: Construction | None = None
     goal = int(fits(cluster, limits).sum())
     context = context or RunContext.start(Options(time_limit=None))
@@ -367,7 +373,7 @@ def construct(
     for attempt, order in enumerate([*orders[:1] * leading, *orders]):
         first, led = attempt == 0, attempt < leading
         points = soft if first or soft is None else SoftState(soft.objective)
-        builder = _Builder(
+        builder = _PlacementBuilder(
             cluster, active if first else rules.build(cluster), limits, even=even and led, soft=points if led else None,
             roomiest_first=roomiest_first and first,
         )  # fmt: skip
@@ -382,10 +388,10 @@ def construct(
 
 
 def complete(cluster: Cluster, limits: Ints, counts: Ints, sequence: list[tuple[int, int, int]]) -> tuple[Ints, list[tuple[int, int, int]]]:
-    """Add to a placement what still fits, without moving anything; its bind order goes on with what was added."""
+    """Add pods that still fit to a placement without moving any; extend its bind order."""
     if int(counts.sum()) == int(cluster.count.sum()):
         return counts, sequence
-    builder = _Builder(cluster, rules.build(cluster), limits)
+    builder = _PlacementBuilder(cluster, rules.build(cluster), limits)
     for g, n, k in sequence:
         builder.put(g, n, k)
     left = cluster.count - counts.sum(axis=1)

@@ -1,4 +1,4 @@
-"""Nodes in the order of what they have left, which changes for a few of them at a time."""
+"""Order of nodes by residual capacity, updated for a few nodes at a time."""
 
 from __future__ import annotations
 
@@ -8,55 +8,60 @@ from numpy.typing import NDArray
 from kubestow.models.cluster.cluster import Ints
 from kubestow.models.kube.selectors import Bools
 
-#: With more changes than one in so many nodes, all are sorted again, ...
-SHARE = 16
-#: ... and up to so many nodes move one by one: beyond, to merge them takes as long.
-FEW = 8
+#: All nodes are sorted again if at least a 1 / this fraction changed.
+FULL_SORT_DIVISOR = 16
+#: Nodes. Up to this many move one by one; merging more is as fast.
+MAX_SINGLE_MOVES = 8
 
 
 class NodeOrder:
-    """Nodes by a key, float64[N], those of equal keys by their number. ``keys`` is read as it is when it is asked: whoever changes it says
-    for which nodes. ``descending``: the largest first."""
+    """Nodes ordered by a key, float64[N], ties by node number.
+
+    ``keys`` is read at each query. Call :meth:`changed` for every node whose key changes.
+
+    Args:
+        descending: Put the largest key first.
+    """
 
     def __init__(self, keys: NDArray[np.float64], *, descending: bool) -> None:
         self._keys, self._sign = keys, -1.0 if descending else 1.0
-        #: As of the last time that it was asked: the nodes in order, their keys in that order, and by node.
+        # State at the last query: the nodes in order, their keys in that order, and their keys by node.
         self._order: Ints = np.zeros(0, dtype=np.int64)
         self._ranked = self._known = np.zeros(0)
         self._changed: list[Ints] = []
-        self._many = len(keys)  # nothing is sorted yet
+        self._changes = len(keys)  # nothing is sorted yet
 
     def changed(self, nodes: Ints) -> None:
-        """Take note that the keys of these nodes are others now."""
-        self._many += len(nodes)
+        """Record that the keys of these nodes changed."""
+        self._changes += len(nodes)
         self._changed.append(nodes)
 
     def chosen(self, mask: Bools) -> Ints:
-        """Return the nodes of bool[N], in order."""
-        if self._many:
+        """Return the nodes of the mask bool[N], in order."""
+        if self._changes:
             self._sort()
         return self._order[mask.take(self._order)]
 
     def _sort(self) -> None:
-        if self._many <= FEW and len(self._order):
+        if self._changes <= MAX_SINGLE_MOVES and len(self._order):
             for nodes in self._changed:
                 for n in nodes.tolist():
                     self._move(n, self._sign * float(self._keys[n]))
         else:
             self._known = self._sign * self._keys
-            if self._many * SHARE >= len(self._known):
+            if self._changes * FULL_SORT_DIVISOR >= len(self._known):
                 self._order = np.argsort(self._known, kind="stable")
             else:
                 self._order = self._merged(self._known, np.unique(np.concatenate(self._changed)))
             self._ranked = self._known.take(self._order)
         self._changed.clear()
-        self._many = 0
+        self._changes = 0
 
     def _move(self, n: int, key: float) -> None:
-        """Take a node out, and put it where it belongs with its new key."""
+        """Move a node to the place of its new key."""
         order, ranked = self._order, self._ranked
         here, there = self._place(float(self._known[n]), n), self._place(key, n)
-        if there > here:  # those between move one place down, as this one leaves
+        if there > here:  # nodes in between move one place down
             there -= 1
             order[here:there], ranked[here:there] = order[here + 1 : there + 1], ranked[here + 1 : there + 1]
         else:
@@ -64,23 +69,23 @@ class NodeOrder:
         order[there], ranked[there], self._known[n] = n, key, key
 
     def _place(self, key: float, n: int) -> int:
-        """How many nodes come before one with this key."""
+        """Return the number of nodes before one with this key."""
         first = int(self._ranked.searchsorted(key))
         if first < len(self._ranked) and self._ranked[first] == key and self._order[first] < n:
             return first + int(self._order[first : int(self._ranked.searchsorted(key, side="right"))].searchsorted(n))
         return first
 
     def _merged(self, keys: NDArray[np.float64], moved: Ints) -> Ints:
-        """The order with some nodes taken out and put where they belong."""
+        """Return the order with the ``moved`` nodes at the places of their new keys."""
         stays = np.ones(len(keys), dtype=bool)
         stays[moved] = False
-        rest = self._order[stays.take(self._order)]
+        unmoved = self._order[stays.take(self._order)]
         moved = moved[np.argsort(keys[moved], kind="stable")]
-        ranked = keys.take(rest)
+        ranked = keys.take(unmoved)
         first, last = (np.searchsorted(ranked, keys[moved], side=side).tolist() for side in ("left", "right"))
         parts, done = [], 0
         for i, n in enumerate(moved.tolist()):
-            at = first[i] + int(np.searchsorted(rest[first[i] : last[i]], n)) if first[i] < last[i] else first[i]
-            parts += [rest[done:at], moved[i : i + 1]]
+            at = first[i] + int(np.searchsorted(unmoved[first[i] : last[i]], n)) if first[i] < last[i] else first[i]
+            parts += [unmoved[done:at], moved[i : i + 1]]
             done = at
-        return np.concatenate([*parts, rest[done:]])
+        return np.concatenate([*parts, unmoved[done:]])

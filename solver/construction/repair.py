@@ -1,12 +1,12 @@
-"""Repair of a placement that leaves pods pending: squeeze them in, and where that fails eject a few others to make room.
+"""Repair of a placement with pending pods: squeeze them in, or eject a few other pods to make room.
 
-One pending pod at a time, of the highest priority. It goes where it fits; or else onto the node that it overfills least, and exchanges
-of pods between nodes work the excess off (squeeze); or else the pods that were least often hard to insert leave the overfull nodes for
-the pool of pending pods. Random exchanges that keep every node within its room come between (perturb).
+Pods are inserted one at a time, highest priority first. A pod goes where it fits, or onto the node that it overfills
+least. Exchanges of pods between nodes then reduce the excess (squeeze). If that fails, pods leave the overfull nodes for
+the pool of pending pods, preferably pods that were rarely hard to insert. Random exchanges within the room of every node
+come in between (perturb).
 
-Source: Nagata and Bräysy, a powerful route minimization heuristic, doi:10.1016/j.orl.2009.04.006. There a vehicle's route is what a node
-is here; penalties are per class.
-"""
+Source: Nagata and Bräysy, a powerful route minimization heuristic, doi:10.1016/j.orl.2009.04.006. A route there is a node
+here; penalties are per class."""
 
 from __future__ import annotations
 
@@ -26,44 +26,45 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class RepairParameters:
-    """How far the repair looks.
+    """Limits of the search.
 
     Attributes:
-        sample: Nodes among which an exchange is sought.
-        steps: Exchanges to work off an excess.
-        shakes: Random exchanges between two insertions that ejected or failed.
-        rest: Insertions that a class sits out after one of its pods found no place.
-        stale: Insertions without gain after which the choice of victims changes between often inserted and small (see ``_thrifty``).
-        ejected: Pods of one priority, at most, that leave for another of it.
-        tried: Sets of such pods that are looked at.
+        sampled_nodes: Nodes among which an exchange is sought.
+        max_exchanges: Exchanges to remove an excess.
+        shakes: Random exchanges after an insertion that ejected pods or failed.
+        failure_pause: Insertions that a class skips after one of its pods found no place.
+        stale_insertions: Insertions without gain after which the choice of victims switches (see ``_thrifty``).
+        max_ejected: Pods of one priority that may leave for another such pod.
+        max_trials: Sets of such pods that are tried.
     """
 
-    sample: int = 24
-    steps: int = 12
+    sampled_nodes: int = 24
+    max_exchanges: int = 12
     shakes: int = 8
-    rest: int = 50
-    stale: int = 1000
-    ejected: int = 4
-    tried: int = 8
+    failure_pause: int = 50
+    stale_insertions: int = 1000
+    max_ejected: int = 4
+    max_trials: int = 8
 
 
 PARAMETERS = RepairParameters()
 
 
-class Ejection:
-    """``active``: rules in the state of ``counts``, taken over. ``limits``: int64[G, N], 0 where a rule excludes the pair.
+class EjectionRepair:
+    """Search by insertion and ejection.
 
-    Every state between two insertions obeys capacity, ports, anti-affinity, required affinity and spread constraints. Pods that others
-    need or that share claims, and pods with zones, never leave their nodes once placed. Whether the result has a bind order is for the
-    caller to find out (``kubestow.solver.bind_order.order.find_order``), who keeps the old placement otherwise.
-    """
+    Every state between two insertions obeys capacity, ports, anti-affinity, required affinity and spread constraints.
+    Providers of affinity, pods that share claims and pods with NUMA zones never leave their nodes. The caller must check
+    that the result has a bind order (``kubestow.solver.bind_order.order.find_order``) and keep the old placement
+    otherwise. ``active``: rules in the state of ``counts``, taken over; ``limits``: int64[G, N], 0 if a rule excludes the
+    pair."""
 
     def __init__(self, cluster: Cluster, active: Sequence[Rule], limits: Ints, counts: Ints, *, seed: int) -> None:
         self.cluster = cluster
         self.state = RepairState(cluster, active, limits, counts)
         self.rng = np.random.default_rng(seed)
         self.hopeless = cluster.count - fits(cluster, limits)
-        for gang in cluster.gangs:  # whole or not at all: not for insertion pod by pod
+        for gang in cluster.gangs:  # a gang is placed whole, never pod by pod
             classes = list(gang.classes)
             self.hopeless[classes] = cluster.count[classes] - counts[classes].sum(axis=1)
         levels = np.unique(-cluster.priority)
@@ -78,8 +79,11 @@ class Ejection:
         self._since: dict[tuple[int, int], int] = {}  # net change since the best state
 
     def _weigh(self, limits: Ints) -> None:
-        """A guide for choosing, never a rule: ``weight`` float64[C] makes an average pod 1 in every column; ``size`` float64[G] is in
-        the columns of which pods want more than there is. ``_thrifty``: such columns exist, so that small pods go before large ones."""
+        """Set up weights that guide choices.
+
+        ``weight``, float64[C], makes the average pod 1 in every column. ``size``, float64[G], sums the scarce columns,
+        whose demand exceeds capacity. ``_thrifty`` is True if there are such columns: small pods then go before large
+        ones."""
         state, goal = self.state, self.cluster.count - self.hopeless
         demand = state.demand[:-1]
         self.weight = max(1, int(goal.sum())) / np.maximum((demand.T @ goal).astype(np.float64), 1.0)
@@ -89,8 +93,11 @@ class Ejection:
         self.size: Floats = demand @ np.where(scarce | (not self._thrifty), self.weight, 0.0) + 1e-3
 
     def run(self, progress: Callable[[], float], *, on_better: Callable[[Ints], None] | None = None) -> Ints:
-        """Insert until all that could fit is placed or ``progress`` (0 to 1) says 1; gives the best placement met, int64[G, N], by pods
-        placed, higher priorities first. ``on_better`` hears of the pods left pending per priority, int64, the highest first."""
+        """Insert pods until all that can fit are placed or ``progress`` returns 1. Return the best placement found, int64[G,
+        N].
+
+        Placements compare by pods placed, higher priorities first. ``on_better`` receives the pods left pending per
+        priority, int64, highest first."""
         state = self.state
         best, goal = self._pending(state.left), self._pending(self.hopeless)
         gained_at = 0
@@ -99,7 +106,7 @@ class Ejection:
             g = self._pick()
             before = int(state.left.sum())
             if not self._insert(g):
-                self._rests[g] = self.insertions + PARAMETERS.rest
+                self._rests[g] = self.insertions + PARAMETERS.failure_pause
             if int(state.left.sum()) >= before:
                 for _ in range(PARAMETERS.shakes):
                     self._exchange(int(self.rng.integers(len(self.order))), within=True)
@@ -110,7 +117,7 @@ class Ejection:
                 self._journal.clear()
                 if on_better is not None:
                     on_better(np.array(best, dtype=np.int64))
-            elif self.insertions - gained_at > PARAMETERS.stale:
+            elif self.insertions - gained_at > PARAMETERS.stale_insertions:
                 self._thrifty, gained_at = not self._thrifty, self.insertions
             self._note()
         self._note()
@@ -121,7 +128,7 @@ class Ejection:
         return state.counts
 
     def _pending(self, left: Ints) -> tuple[int, ...]:
-        """Pods per priority, the highest first: smaller is better."""
+        """Return the pending pods per priority, highest first. Smaller is better."""
         return tuple(np.bincount(self.level, weights=left, minlength=self.levels).astype(np.int64).tolist())
 
     def _note(self) -> None:
@@ -139,7 +146,7 @@ class Ejection:
             self.state.put(g, n, -k)
 
     def _pick(self) -> int:
-        """A pending pod of the highest priority, any one alike; where room is short, rather a small one."""
+        """Return the class of a random pending pod of the highest priority, preferably a small one if capacity is short."""
         left = self.state.left - self.hopeless
         wanted = np.flatnonzero(left > 0)
         awake = wanted[self._rests[wanted] <= self.insertions]
@@ -151,7 +158,7 @@ class Ejection:
     # --- insertion --------------------------------------------------------------------------------------------------------
 
     def _insert(self, g: int) -> bool:
-        """Place a pod of class g, if need be at the cost of others; False (and nothing changed) if that fails."""
+        """Place a pod of class g, ejecting others if necessary. Return False, with nothing changed, if that fails."""
         nodes = np.flatnonzero(self.state.verdict(g))
         if len(nodes) and (self._force(g, self._choose(g, nodes)) or self._force(g, int(self.rng.choice(nodes)))):
             return True
@@ -163,8 +170,9 @@ class Ejection:
         return False
 
     def _choose(self, g: int, nodes: Ints) -> int:
-        """The node that stays most useful with one more pod: what is left of it even over the resources, and little. Where the pod
-        fits nowhere, the one that it overfills least, with some noise."""
+        """Return the node that stays most useful with one more pod: little residual capacity, even over the resources.
+
+        If the pod fits nowhere, return the node that it overfills least, with some noise."""
         room = self.state.room[nodes]
         after = room - self.state.demand[g]
         fine = (after >= 0).all(axis=1)
@@ -178,14 +186,14 @@ class Ejection:
         return np.asarray(share.max(axis=-1) - share.min(axis=-1))
 
     def _excess(self, room: Ints) -> Floats:
-        """Return what is missing, in average pods; 0 exactly where nothing is."""
+        """Return the missing capacity in average pods; exactly 0 if nothing is missing."""
         return np.asarray(np.minimum(room, 0) @ -self.weight)
 
     def _overfull(self) -> Ints:
         return np.flatnonzero((self.state.room < 0).any(axis=1))
 
     def _force(self, g: int, n: int) -> bool:
-        """Put a pod on a node and make room for it; False (and nothing changed) if that fails."""
+        """Put a pod on a node and make room for it. Return False, with nothing changed, if that fails."""
         mark = len(self._journal)
         self._put(g, n, 1)
         if (self.state.room[n] >= 0).all():
@@ -194,7 +202,7 @@ class Ejection:
             self._undo(mark)
             return self._trade(g, n)
         over = np.array([n])
-        for _ in range(PARAMETERS.steps):
+        for _ in range(PARAMETERS.max_exchanges):
             if not self._exchange(int(over[self.rng.integers(len(over))]), within=False):
                 break
             over = self._overfull()
@@ -211,12 +219,15 @@ class Ejection:
     def _partners(self, n: int) -> Ints:
         size = len(self.order)
         start = int(self.rng.integers(size))
-        found = self.order[np.arange(start, start + min(PARAMETERS.sample, size)) % size]
+        found = self.order[np.arange(start, start + min(PARAMETERS.sampled_nodes, size)) % size]
         return np.asarray(found[found != n], dtype=np.int64)
 
     def _exchange(self, n: int, *, within: bool) -> bool:
-        """Exchange a pod of node n, or nothing, with a pod of another node, or nothing. ``within``: at random, such that both stay
-        within their room; otherwise such that the excess of both together falls most. Whether one was found."""
+        """Exchange a pod of node n, or nothing, with a pod of another node, or nothing. Return whether an exchange was
+        found.
+
+        With ``within``, choose at random such that both nodes stay within their room. Otherwise choose the largest
+        reduction of excess."""
         state = self.state
         ours = state.on[n]
         ours = ours[state.mobile[ours] & (within | (ours != state.nothing))]
@@ -237,7 +248,7 @@ class Ejection:
             fine &= gain > 1e-9
             score = self.rng.random(excess.shape) * 0.02 - gain
         score = np.where(fine, score, np.inf).ravel()
-        for _ in range(4):  # a spread constraint may stand against the best ones
+        for _ in range(4):  # spread constraints may forbid the best ones
             i = int(np.argmin(score))
             if not np.isfinite(score[i]):
                 return False
@@ -259,19 +270,18 @@ class Ejection:
         return False
 
     def _trade(self, g: int, n: int) -> bool:
-        """Put a pod on a node whose devices would do in sum, but not together with those that are there: one of them goes elsewhere, or
-        leaves."""
+        """Put a pod on a node whose devices suffice in sum but not together: one of the pods there moves or is ejected."""
         state = self.state
         here = state.on[n]
         here = here[state.mobile[here] & (here != state.nothing) & (here != g)]
         here = here[state.lonely[here] & (self.level[here] >= self.level[g])]
-        for h in self.rng.permutation(here)[: PARAMETERS.tried].tolist():
+        for h in self.rng.permutation(here)[: PARAMETERS.max_trials].tolist():
             mark = len(self._journal)
             self._put(h, n, -1)
             self._put(g, n, 1)
             if (state.room[n] >= 0).all() and state.served(n) and state.kept((g, h)):
                 fine = np.flatnonzero(state.verdict(h) & (state.room >= state.demand[h]).all(axis=1))
-                for m in fine[fine != n][: PARAMETERS.tried].tolist():
+                for m in fine[fine != n][: PARAMETERS.max_trials].tolist():
                     self._put(h, m, 1)
                     if state.served(m) and state.kept((h,)):
                         return True
@@ -282,23 +292,23 @@ class Ejection:
     # --- ejection ---------------------------------------------------------------------------------------------------------
 
     def _eject(self, n: int, p: int) -> bool:
-        """Take pods off an overfull node, none of a higher priority than class p and none of that class."""
+        """Eject pods from an overfull node, none of a higher priority than class p and none of that class."""
         state = self.state
         lack = np.maximum(-state.room[n], 0)
         here = state.on[n]
         here = here[state.mobile[here] & (here != state.nothing) & (here != p)]
         here = here[self.level[here] >= self.level[p]]
-        here = np.repeat(here, np.minimum(state.counts[here, n], PARAMETERS.ejected))
+        here = np.repeat(here, np.minimum(state.counts[here, n], PARAMETERS.max_ejected))
         if not len(here):
             return False
         cost = self.penalty[here] + self.rng.random(len(here)) * 0.5
         found = [(self._price(here[list(chosen)], cost[list(chosen)], p), chosen) for chosen in self._sets(state.demand[here], lack, cost)]
         return any(
-            price < np.inf and self._leave([(int(here[i]), n) for i in chosen]) for price, chosen in sorted(found)[: PARAMETERS.tried]
+            price < np.inf and self._leave([(int(here[i]), n) for i in chosen]) for price, chosen in sorted(found)[: PARAMETERS.max_trials]
         )
 
     def _leave(self, pods: Sequence[tuple[int, int]]) -> bool:
-        """Eject (class, node) pods, unless that breaks a spread constraint: then nothing changes."""
+        """Eject (class, node) pods. Return False, with nothing changed, if that breaks a spread constraint."""
         mark = len(self._journal)
         for g, n in pods:
             self._put(g, n, -1)
@@ -308,43 +318,45 @@ class Ejection:
         return False
 
     def _price(self, pods: Ints, cost: Floats, p: int) -> float:
-        """Return what it costs to eject pods (classes) for one of class p. Thrifty: only one of p's priority, not smaller than it, and
-        rather a large one, so that others fit as well."""
+        """Return the cost of ejecting pods (given by class) for one of class p.
+
+        If capacity is short, at most one ejected pod has p's priority. It must not be smaller than p, and large ones are
+        preferred, so that other pods fit as well."""
         equal = self.level[pods] == self.level[p]
         if self._thrifty and equal.any():
             size = float(self.size[pods[equal]].sum())
             return np.inf if np.count_nonzero(equal) > 1 or size < self.size[p] else 1.0 - size * float(self.rng.random())
-        if np.count_nonzero(equal) > PARAMETERS.ejected:
+        if np.count_nonzero(equal) > PARAMETERS.max_ejected:
             return np.inf
         return float(cost.sum()) - (1e6 if self._thrifty else 0.0)
 
     def _sets(self, demand: Ints, lack: Ints, cost: Floats) -> Iterator[tuple[int, ...]]:
-        """Sets of pods that make up for a lack: all single ones, the cheapest pairs, and if there are none a greedy one."""
+        """Yield sets of pods that cover a lack: all single ones, the cheapest pairs, or else a greedy set."""
         single = np.flatnonzero((demand >= lack).all(axis=1))
         yield from ((i,) for i in single.tolist())
         size = len(demand)
         if 1 < size <= 64:
             one, other = np.triu_indices(size, 1)
             fine = np.flatnonzero((demand[one] + demand[other] >= lack).all(axis=1))
-            fine = fine[np.argsort(cost[one[fine]] + cost[other[fine]], kind="stable")[: PARAMETERS.tried]]
+            fine = fine[np.argsort(cost[one[fine]] + cost[other[fine]], kind="stable")[: PARAMETERS.max_trials]]
             yield from zip(one[fine].tolist(), other[fine].tolist(), strict=True)
             if len(single) or len(fine):
                 return
         chosen: list[int] = []
-        rest = lack.copy()
+        uncovered = lack.copy()
         for i in np.argsort(cost / (np.minimum(demand, lack) @ self.weight + 1e-9), kind="stable").tolist():
-            if (np.minimum(demand[i], rest) > 0).any():
+            if (np.minimum(demand[i], uncovered) > 0).any():
                 chosen.append(i)
-                rest = np.maximum(rest - demand[i], 0)
-        if not rest.any():
+                uncovered = np.maximum(uncovered - demand[i], 0)
+        if not uncovered.any():
             yield tuple(chosen)
 
     def _clear(self, g: int) -> int | None:
-        """Eject the few pods that rules set against class g on some node: that node, or None (and nothing changed)."""
+        """Eject the few pods that block class g on some node. Return that node, or None with nothing changed."""
         state = self.state
         nodes = np.flatnonzero(state.clearable(g))
-        for n in self.rng.permutation(nodes)[: PARAMETERS.tried].tolist():
-            against = state.against(g, n, PARAMETERS.ejected)
+        for n in self.rng.permutation(nodes)[: PARAMETERS.max_trials].tolist():
+            against = state.against(g, n, PARAMETERS.max_ejected)
             if against is None or any(self.level[h] < self.level[g] for h, _ in against):
                 continue
             mark = len(self._journal)
@@ -365,7 +377,8 @@ def repair(
     progress: Callable[[], float],
     on_better: Callable[[Ints], None] | None = None,
 ) -> Ints:
-    """Return a placement int64[G, N] with at least as many pods of the highest priority, and where that ties of the next, and so on; see
-    :class:`Ejection` for what it obeys, and :meth:`Ejection.run` for when it ends. ``active``, the rules in the state of ``counts``, is
-    left in the state of the result."""
-    return Ejection(cluster, active, limits, counts, seed=seed).run(progress, on_better=on_better)
+    """Return a placement int64[G, N] with at least as many pods, compared lexicographically from the highest priority.
+
+    See :class:`EjectionRepair` for the rules that it obeys, and :meth:`EjectionRepair.run` for the end of the search.
+    ``active``, the rules in the state of ``counts``, is left in the state of the result."""
+    return EjectionRepair(cluster, active, limits, counts, seed=seed).run(progress, on_better=on_better)

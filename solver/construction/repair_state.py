@@ -1,7 +1,7 @@
-"""The state of a placement that is taken apart and put together again: room, verdicts and distinct pods of each node, in arrays.
+"""State of a placement during repair: the room, verdicts and distinct pods of each node, in arrays.
 
-Classes are 0 to G - 1; class G is "nothing", which asks for nothing and stands on every node, so that a move is an exchange with it.
-"""
+Classes are 0 to G - 1. Class G is "nothing": it requests nothing and is on every node, so that a move is an exchange with
+it."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from kubestow.solver.rules.node_resources_fit import NodeResourcesFit
 from kubestow.solver.rules.pod_topology_spread import PodTopologySpread
 
 
-class Exclusions:
-    """Which classes keep each other off a domain: anti-affinity in both directions, and host ports."""
+class ClassExclusions:
+    """Classes that keep each other off a domain: anti-affinity in both directions, and host ports."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
         self.near: list[list[Ints]] = [[] for _ in cluster.classes]  # classes kept off the node itself
         self.wide: list[list[tuple[Ints, str]]] = [[] for _ in cluster.classes]  # classes kept off a domain of a key
-        self.own_keys: list[list[str]] = [[] for _ in cluster.classes]  # of ``wide``, where the class keeps itself off
+        self.own_keys: list[list[str]] = [[] for _ in cluster.classes]  # keys in ``wide`` whose domains the class closes to itself
         owners: dict[tuple[int, str], list[int]] = {}
         for g, cls in enumerate(cluster.classes):
             for term in cls.anti:
@@ -62,10 +62,16 @@ def _clash(a: tuple[str, str, int], b: tuple[str, str, int]) -> bool:
 
 
 class RepairState:
-    """``demand`` int64[G + 1, C] and ``room`` int64[N, C]: what pods ask for and what nodes have left, in whole units of what pods ask
-    for, pod slots last; a placement fits where room is nowhere negative. ``block`` int32[G + 1, N]: reasons against a class on a node,
-    other than room and spread constraints. ``on`` int64[N, W]: the distinct movable classes of each node, "nothing" first, then -1.
-    ``active``: rules in the state of ``counts``."""
+    """The placement under repair.
+
+    Attributes:
+        demand: Demand per pod, int64[G + 1, C], in units that divide all requests; pod slots last.
+        room: Residual capacity, int64[N, C], in the same units. A placement fits if no entry is negative.
+        block: Number of reasons against a class on a node other than room and spread constraints, int32[G + 1, N].
+        on: Distinct movable classes of each node, int64[N, W]: "nothing" first, unused entries -1.
+        active: Rules in the state of ``counts`` after :meth:`settle`.
+        lonely: Classes whose devices are columns of ``room`` and are checked per node by :meth:`served`, bool[G].
+    """
 
     def __init__(self, cluster: Cluster, active: Sequence[Rule], limits: Ints, counts: Ints) -> None:
         self.cluster, self.active = cluster, active
@@ -74,12 +80,12 @@ class RepairState:
         self.pods = InterPodAffinity.of(active)
         self._together = together(cluster)
         self._devices = DynamicResources.of(active)
-        #: Classes whose devices are columns of room, and a question about their node (:meth:`served`).
+
         self.lonely = np.zeros(width, dtype=bool) if self._together is None else self._together.lonely
         counted = [NodeResourcesFit.of(active), PodTopologySpread.of(active)]  # room and spread, apart from ``block``
         self._blocking = [rule for rule in active if rule not in counted]
         self.spread = PodTopologySpread(cluster)
-        self.exclusions = Exclusions(cluster)
+        self.exclusions = ClassExclusions(cluster)
         self.touchy = [self.spread.touches(g) for g in range(width)]
         self.mobile = np.array([self._movable(g) for g in range(width)] + [True, False], dtype=bool)
         self._measure()
@@ -107,7 +113,9 @@ class RepairState:
                 self._follow([h])
 
     def _movable(self, g: int) -> bool:
-        """Pods that others need (providers of affinity), that share claims, or whose zones matter stay where they are."""
+        """Return whether pods of a class may move.
+
+        Providers of affinity and pods that share claims or depend on NUMA zones stay on their nodes."""
         cls = self.cluster.classes[g]
         if self.pods.provides(g) or cls.claims or cls.containers is not None:
             return False
@@ -115,13 +123,13 @@ class RepairState:
         return not any(rule.concerned(g) for rule in self._blocking if rule not in known)
 
     def _measure(self) -> None:
-        """Columns that no pod asks for are left out."""
+        """Fill ``demand`` and ``room``, without columns that no pod requests."""
         cluster = self.cluster
         demand, room = [], []
         for r in np.flatnonzero(cluster.demand.any(axis=0)).tolist():
             unit = gcd(*cluster.demand[:, r].tolist())
             demand.append(cluster.demand[:, r] // unit)
-            room.append(np.maximum(cluster.free[:, r], 0) // unit)  # an overcommitted node still takes pods that ask for nothing
+            room.append(np.maximum(cluster.free[:, r], 0) // unit)  # an overcommitted node still takes pods without requests
         for asked, there in zip(*(columns.T for columns in supply(cluster)), strict=True):
             demand.append(np.where(self.lonely, asked, 0))
             room.append(there)
@@ -131,7 +139,7 @@ class RepairState:
         self.room = np.array(room, dtype=np.int64).T.copy()
 
     def put(self, g: int, n: int, k: int) -> None:
-        """k more (or fewer) pods of class g on node n, whatever stands against it."""
+        """Add k pods (or remove -k) of class g on node n, without checking any rule."""
         before = int(self.counts[g, n])
         self.counts[g, n] = before + k
         self.left[g] -= k
@@ -162,7 +170,7 @@ class RepairState:
             row[int(np.argmax(row == g))] = -1
 
     def settle(self) -> None:
-        """Bring ``active`` up to date."""
+        """Bring the rules in ``active`` up to date."""
         for (g, n), k in self._unsettled.items():
             if k:
                 for rule in self.active:
@@ -171,7 +179,7 @@ class RepairState:
         self._unsettled.clear()
 
     def _near_providers(self, g: int) -> Bools:
-        """bool[N]: where the domains of all keys of the class's required affinity hold a pod that matches it."""
+        """Return bool[N]: nodes whose domains, for every key of the class's required affinity, hold a matching pod."""
         cluster, affinity = self.cluster, self.cluster.classes[g].affinity
         assert affinity is not None
         found = np.ones(cluster.n_nodes, dtype=bool)
@@ -182,14 +190,14 @@ class RepairState:
         return found
 
     def _follow(self, followers: Sequence[int]) -> None:
-        """Movable classes stand near providers of theirs, which do not move: the verdict changes when one arrives."""
+        """Update the verdicts of movable classes that must be near providers, which never move, after a provider arrives."""
         for h in followers:
             lacks = ~self._near_providers(h)
             self.block[h] += lacks.astype(np.int32) - self._lacks[h].astype(np.int32)
             self._lacks[h] = lacks
 
     def verdict(self, g: int) -> Bools:
-        """Return bool[N]: where one more pod of class g may stand, room aside."""
+        """Return bool[N]: nodes that accept one more pod of class g, apart from room."""
         fine: Bools = self.block[g] == 0
         if not self.mobile[g]:
             self.settle()
@@ -201,11 +209,11 @@ class RepairState:
         return fine
 
     def kept(self, classes: Sequence[int]) -> bool:
-        """Return whether the spread constraints that these classes have or feed are obeyed."""
+        """Return whether the spread constraints that these classes carry or feed are obeyed."""
         return all(g == self.nothing or not self.touchy[g] or self.spread.kept(g) for g in classes)
 
     def served(self, n: int) -> bool:
-        """Return whether the devices of a node serve its pods together; where it is overfull, that is not asked yet."""
+        """Return whether the devices of a node serve its pods together. An overfull node counts as served until it fits."""
         if self._together is None or (self.room[n] < 0).any():
             return True
         return self._together.fits(n, self._lonely_on(n))
@@ -215,7 +223,7 @@ class RepairState:
         return dict(zip(here.tolist(), self.counts[here, n].tolist(), strict=True))
 
     def blocked(self, ours: Ints, n: int, where: Ints) -> NDArray[np.int32]:
-        """Return int32[len(ours), len(where)]: ``block`` of classes that have a pod on node n, were that pod taken from there."""
+        """Return int32[len(ours), len(where)]: ``block`` on nodes ``where`` of classes on node n, with that pod removed from n."""
         found = self.block[ours[:, None], where]
         for i, g in enumerate(ours.tolist()):
             for key in self.exclusions.own_keys[g] if g != self.nothing else ():
@@ -225,12 +233,13 @@ class RepairState:
         return found
 
     def clearable(self, g: int) -> Bools:
-        """bool[N]: where rules set pods against class g that may be movable."""
+        """Return bool[N]: nodes where class g is blocked by other pods, which may be movable."""
         return np.asarray(self._possible[g] & (self.block[g] > 0) & ~self._lacks[g])
 
     def against(self, g: int, n: int, most: int) -> list[tuple[int, int]] | None:
-        """Return the movable pods, as (class, node), that keep class g off node n; None if they are none or more than ``most``, or not
-        movable."""
+        """Return the movable pods, as (class, node), that keep class g off node n.
+
+        Return None if there are none, more than ``most``, or any that cannot move."""
         found: dict[tuple[int, int], int] = {}
         groups = [(group, np.array([n])) for group in self.exclusions.near[g]]
         for group, key in self.exclusions.wide[g]:

@@ -1,11 +1,11 @@
-"""Pods that take shares of devices, put on node after node such that devices are full to the last unit.
+"""Placement of pods that take shares of devices, node by node, so that devices are full to the last unit.
 
-Where shares fill every device, construction class by class ends with gaps that nobody fits in. Here each device is filled with a set of
-shares that adds up to what it has left (subset sums), such sets being drawn with large shares more often than small ones, so that those
-that fit anywhere remain for the end. Then a few nodes at a time, among them some with gaps, are emptied and filled anew.
+If shares fill every device, construction class by class leaves gaps that no pod fits. Here each device gets a set of
+shares that adds up to its free capacity (subset sums). Large shares are drawn more often than small ones, so that shares
+that fit anywhere remain for the end. Then a few nodes at a time, some with gaps, are emptied and filled again.
 
-Sources: Gupta and Ho, minimum bin slack, doi:10.1080/095372899232894; Schrimpf et al., ruin and recreate, doi:10.1006/jcph.1999.6413.
-"""
+Sources: Gupta and Ho, minimum bin slack, doi:10.1080/095372899232894; Schrimpf et al., ruin and recreate,
+doi:10.1006/jcph.1999.6413."""
 
 from __future__ import annotations
 
@@ -23,30 +23,30 @@ from kubestow.solver.construction.repair_state import RepairState
 from kubestow.solver.devices.together import Together, together
 from kubestow.solver.rules.base import Rule
 
-#: Units of a device, at most.
-FINE = 4096
-#: The class of each pod, and the devices that it has shares of, by position.
+MAX_DEVICE_UNITS = 4096  #: Finer capacities are rounded to this many units per device.
+#: The class of each pod, and the positions of the devices that it has shares of.
 _Pods: TypeAlias = list[tuple[int, tuple[int, ...]]]
 
 
 @dataclass(frozen=True)
 class ShareParameters:
-    """How nodes are filled.
+    """Parameters of the filling.
 
     Attributes:
-        ahead: Claims of several devices that a node gets, relative to its part of those that are left: they go first.
-        large: The chance of a share is its size to this power.
-        pace: What pods may take of other resources ahead of the devices that are full.
-        gaps: Nodes with gaps that are emptied at a time, at most, ...
-        others: ... and other nodes.
-        patience: Such fillings without smaller gaps after which there are no more.
+        multi_device_ratio: Pods with several devices per node, relative to the node's part of the unplaced ones. They go
+            first.
+        size_exponent: A share is drawn with a chance proportional to this power of its size.
+        pace_lead: Fraction by which the use of other resources may lead that of devices.
+        max_gap_nodes: Nodes with gaps emptied per step.
+        max_full_nodes: Other nodes emptied per step.
+        patience: Steps without smaller gaps before the search ends.
     """
 
-    ahead: float = 1.2
-    large: float = 1.5
-    pace: float = 0.05
-    gaps: int = 3
-    others: int = 3
+    multi_device_ratio: float = 1.2
+    size_exponent: float = 1.5
+    pace_lead: float = 0.05
+    max_gap_nodes: int = 3
+    max_full_nodes: int = 3
     patience: int = 300
 
 
@@ -54,9 +54,15 @@ PARAMETERS = ShareParameters()
 
 
 @dataclass(frozen=True)
-class _Kind:
-    """Shares of one size. ``groups``: devices that may give them, by position; ``size``: in units of the site; ``count``: devices of one
-    pod; ``classes``: those that ask for it."""
+class _ShareKind:
+    """Shares of one size.
+
+    Attributes:
+        groups: Positions of the devices that can give them.
+        size: Size in units.
+        count: Devices per pod.
+        classes: Classes that request such shares.
+    """
 
     groups: tuple[int, ...]
     size: int
@@ -65,25 +71,38 @@ class _Kind:
 
 
 @dataclass
-class _Node:
-    """``kinds``: largest first; ``room``: units left of each device while nobody has a share; ``pods``: who has which devices, and ``gap``:
-    units that nobody has."""
+class _ShareNode:
+    """A node with shareable devices.
 
-    kinds: list[_Kind]
+    Attributes:
+        kinds: Kinds of shares, largest first.
+        room: Units of each device without any pod.
+        pods: Pods and their devices.
+        gap: Units that no pod has.
+    """
+
+    kinds: list[_ShareKind]
     room: dict[int, int]
     pods: _Pods = field(default_factory=list)
     gap: int = 0
 
 
 class ShareFilling:
-    """``active``: rules in the state of ``counts``, taken over. Pods whose claims are one request for shares of one capacity, and that no
-    other rule ties to other pods, are taken off and placed anew; others stay. ``limits``: int64[G, N]."""
+    """Search for a placement with full devices.
+
+    Pods are taken off and placed again if their claims are one request for shares of one capacity and no other rule ties
+    them to other pods. All others stay.
+
+    Args:
+        active: Rules in the state of ``counts``. Taken over.
+        limits: int64[G, N].
+    """
 
     def __init__(self, cluster: Cluster, active: Sequence[Rule], limits: Ints, counts: Ints, *, seed: int) -> None:
         self.cluster = cluster
         self.rng = np.random.default_rng(seed)
         found = together(cluster)
-        self.nodes: dict[int, _Node] = {}
+        self.nodes: dict[int, _ShareNode] = {}
         if found is None or not self._missing(found, limits, counts):
             return
         self._together: Together = found
@@ -99,12 +118,12 @@ class ShareFilling:
                 self.nodes[n] = made
 
     def _missing(self, answers: Together, limits: Ints, counts: Ints) -> bool:
-        """Return whether pods are left that ask for shares somewhere."""
+        """Return whether any unplaced pod requests shares."""
         left = np.flatnonzero(answers.lonely & (self.cluster.count > counts.sum(axis=1)) & limits.any(axis=1))
         return any(answers.share(g, n) is not None for g in left.tolist() for n in np.flatnonzero(limits[g]).tolist())
 
-    def _node(self, n: int) -> _Node | None:
-        """What node n offers; None where others than pods that can be taken off have devices of it."""
+    def _node(self, n: int) -> _ShareNode | None:
+        """Return the shares and devices of node n. None if pods that must stay have devices of the node."""
         state, answers = self.state, self._together
         total = answers.shared_room(n)
         asked: dict[tuple[tuple[int, ...], int, int], list[int]] = {}
@@ -115,16 +134,17 @@ class ShareFilling:
         others = set(np.flatnonzero(state.counts[:, n]).tolist()).difference(*asked.values())
         if not asked or any(self.cluster.classes[g].devices is not None for g in others):
             return None
-        unit = max(gcd(*(size for _, size, _ in asked)), -(-max(total.values()) // FINE))
-        kinds = [_Kind(groups, -(-size // unit), count, np.array(g)) for (groups, size, count), g in asked.items()]
-        return _Node(sorted(kinds, key=lambda kind: -kind.size * kind.count), {d: left // unit for d, left in total.items()})
+        unit = max(gcd(*(size for _, size, _ in asked)), -(-max(total.values()) // MAX_DEVICE_UNITS))
+        kinds = [_ShareKind(groups, -(-size // unit), count, np.array(g)) for (groups, size, count), g in asked.items()]
+        return _ShareNode(sorted(kinds, key=lambda kind: -kind.size * kind.count), {d: left // unit for d, left in total.items()})
 
     def run(self, over: Callable[[], bool]) -> Ints | None:
-        """Return a placement int64[G, N] with fewer pods left than there were, as few as are found until ``over``, which is asked before
-        each node; None where there is none."""
+        """Return a placement int64[G, N] with fewer unplaced pods than before, or None if none was found.
+
+        The search continues until ``over`` returns True, which is checked before each node."""
         if not self.nodes:
             return None
-        state, best, quiet = self.state, self._left(), 0  # fillings since gaps got smaller
+        state, best, quiet = self.state, self._left(), 0  # steps since gaps got smaller
         for n in self.nodes:
             for g in self.classes[state.counts[self.classes, n] > 0].tolist():
                 state.put(g, n, -int(state.counts[g, n]))
@@ -137,7 +157,7 @@ class ShareFilling:
             gaps = any(node.gap for node in self.nodes.values())
             if not gaps or not state.left[self.classes].any() or quiet >= PARAMETERS.patience or over():
                 break
-            quiet = 0 if self._again(over) else quiet + 1
+            quiet = 0 if self._refill(over) else quiet + 1
         if found is None:
             return None
         for n, pods in found[1].items():
@@ -145,15 +165,15 @@ class ShareFilling:
         return found[0]
 
     def _left(self) -> tuple[int, ...]:
-        """Pods that are left per priority, the highest first."""
+        """Return the unplaced pods per priority, highest first."""
         return tuple(k for _, k in sorted(self.cluster.per_priority(self.state.left).items(), reverse=True))
 
-    def _again(self, over: Callable[[], bool]) -> bool:
-        """Empty some nodes and fill them anew; as before where gaps get larger. Whether they get smaller."""
+    def _refill(self, over: Callable[[], bool]) -> bool:
+        """Empty some nodes and fill them again; restore them if gaps grow. Return whether gaps shrank."""
         gaps = [n for n, node in self.nodes.items() if node.gap]
         full = [n for n, node in self.nodes.items() if not node.gap]
         chosen: list[int] = []
-        for nodes, most in ((gaps, PARAMETERS.gaps), (full, PARAMETERS.others)):
+        for nodes, most in ((gaps, PARAMETERS.max_gap_nodes), (full, PARAMETERS.max_full_nodes)):
             chosen += self.rng.permutation(np.array(nodes, dtype=np.int64))[: int(self.rng.integers(1, most + 1))].tolist()
         before = {n: (self.nodes[n].pods, self.nodes[n].gap) for n in chosen}
         for n in chosen:
@@ -182,9 +202,9 @@ class ShareFilling:
 
 
 class _Filling:
-    """One node filled. ``left``: nodes that are still to be filled, this one included."""
+    """The filling of one node; ``left``: nodes still to be filled, including this one."""
 
-    def __init__(self, of: ShareFilling, node: _Node, n: int, left: int) -> None:
+    def __init__(self, of: ShareFilling, node: _ShareNode, n: int, left: int) -> None:
         state, self._rng = of.state, of.rng
         self.room = dict(node.room)
         self.pods: _Pods = []
@@ -198,7 +218,7 @@ class _Filling:
         single = [i for i, kind in enumerate(node.kinds) if kind.count == 1]
         for i, kind in enumerate(node.kinds):
             if kind.count > 1:
-                share = float(self._pods_left[i].sum()) / left * PARAMETERS.ahead
+                share = float(self._pods_left[i].sum()) / left * PARAMETERS.multi_device_ratio
                 for _ in range(int(share + self._rng.random())):
                     if not self._several(i):
                         break
@@ -207,7 +227,7 @@ class _Filling:
                 pass
 
     def _several(self, i: int) -> bool:
-        """Give a pod several devices, the first that have room, as first-fit does; not where others then fill less of them."""
+        """Give a pod several devices by first fit, unless that leaves less room for other shares to fill."""
         kind = self._kinds[i]
         devices = [d for d in kind.groups if self.room[d] >= kind.size][: kind.count]
         if len(devices) < kind.count or not self._fits(i).any():
@@ -221,7 +241,7 @@ class _Filling:
         return True
 
     def _one(self, d: int, single: Sequence[int]) -> bool:
-        """Give a pod a share of device d, such that others can fill the rest of it as well as can be."""
+        """Give a pod a share of device d so that other shares can fill the device as well as possible."""
         if not self.room[d]:
             return False
         usable = [i for i in single if self._kinds[i].size <= self.room[d] and self._fits(i).any()]
@@ -230,12 +250,12 @@ class _Filling:
         fine = [i for i in usable if self._kinds[i].size <= most and sums >> (most - self._kinds[i].size) & 1]
         if not fine:
             return False
-        weights = np.array([float(self._pods_left[i].sum()) * self._kinds[i].size ** PARAMETERS.large for i in fine])
+        weights = np.array([float(self._pods_left[i].sum()) * self._kinds[i].size ** PARAMETERS.size_exponent for i in fine])
         self._take(fine[int(self._rng.choice(len(fine), p=weights / weights.sum()))], (d,))
         return True
 
     def _sums(self, d: int, single: Sequence[int], most: int) -> int:
-        """Return the sums up to ``most`` of shares that device d may give, as bits."""
+        """Return the sums up to ``most`` of shares that device d can give, as bits."""
         sums, mask = 1, (1 << (most + 1)) - 1
         for i in single:
             kind = self._kinds[i]
@@ -248,13 +268,16 @@ class _Filling:
         return np.asarray((self._pods_left[i] > 0) & (self._demand[i] <= self._rest).all(axis=1))
 
     def _take(self, i: int, devices: tuple[int, ...]) -> None:
-        """Choose a pod of a kind: of those that take no more of other resources than the devices that are full allow the one with most."""
+        """Choose a pod of a kind.
+
+        Among pods that use other resources no faster than devices, take the one that uses most. If there are none, take
+        the one that uses least."""
         kind = self._kinds[i]
         for d in devices:
             self.room[d] -= kind.size
         start = np.maximum(self._start[self._columns], 1)
         after = ((self._start - self._rest + self._demand[i])[:, self._columns] / start).max(axis=1)
-        pace = 1 - sum(self.room.values()) / self._all + PARAMETERS.pace
+        pace = 1 - sum(self.room.values()) / self._all + PARAMETERS.pace_lead
         fits = self._fits(i)
         slow = fits & (after <= pace)
         chosen = int(np.argmax(np.where(slow, after, -1.0))) if slow.any() else int(np.argmin(np.where(fits, after, np.inf)))

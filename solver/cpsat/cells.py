@@ -9,10 +9,13 @@ from kubestow.models.cluster.cluster import Ids, Ints
 
 @dataclass
 class Cells:
-    """The (class, node) pairs that get a variable: :mod:`kubestow.solver.rules.eligibility` computes those of an instance.
+    """The (class, node) pairs that get a variable. :mod:`kubestow.solver.rules.eligibility` computes those of an instance.
 
-    ``cells``: per class the nodes (int32) that its pods may get and how many pods each takes at most (int64); ``pods``: how many of the
-    class are to be placed; ``partial``: whether pods stay where they are beside those, as in a neighbourhood."""
+    Attributes:
+        cells: Per class, the eligible nodes (int32) and the maximum pods on each (int64).
+        pods: Pods to place, by class.
+        partial: True if other pods stay where they are, as in a neighbourhood.
+    """
 
     cells: dict[int, tuple[Ids, Ints]]
     pods: dict[int, int]

@@ -9,7 +9,7 @@ from ortools.sat.python import cp_model
 
 
 class Encodes(Protocol):
-    """What an objective needs of :class:`kubestow.solver.cpsat.model.Encoding`."""
+    """The part of :class:`kubestow.solver.cpsat.model.PlacementModel` that objectives use."""
 
     model: cp_model.CpModel
     x: dict[tuple[int, int], cp_model.IntVar]
@@ -21,13 +21,19 @@ class Encodes(Protocol):
 
 
 class Points:
-    """A weighted sum under construction. ``variables`` may repeat."""
+    """A weighted sum under construction.
+
+    Attributes:
+        variables: Variables of the terms. They may repeat.
+        least: Lower bound of the sum without the constant.
+        most: Upper bound of the sum without the constant.
+    """
 
     def __init__(self) -> None:
         self.constant = 0
         self.variables: list[cp_model.IntVar] = []
         self.weights: list[int] = []
-        self.least = self.most = 0  # bounds of the sum without the constant
+        self.least = self.most = 0
 
     def add(self, variable: cp_model.IntVar, weight: int, low: int, high: int) -> None:
         if weight:
@@ -37,7 +43,7 @@ class Points:
             self.most += max(weight * low, weight * high)
 
     def extend(self, other: Points, factor: int = 1) -> None:
-        """Add another sum, times a positive factor."""
+        """Add another sum times a positive factor."""
         self.constant += factor * other.constant
         self.variables += other.variables
         self.weights += [factor * w for w in other.weights]
@@ -45,7 +51,7 @@ class Points:
         self.most += factor * other.most
 
     def value(self, solution: Sequence[int]) -> int:
-        """Return the sum in a solution (values by variable index)."""
+        """Return the value of the sum in a solution (values by variable index)."""
         return self.constant + sum(w * solution[v.index] for v, w in zip(self.variables, self.weights, strict=True))
 
     def expression(self) -> cp_model.LinearExprT:

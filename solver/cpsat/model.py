@@ -1,9 +1,8 @@
-"""The CP-SAT model that rules add their constraints to: x[g, n], the number of pods of class g on node n, and left[g], those that get none.
+"""The CP-SAT model to which rules add their constraints: x[g, n] pods of class g on node n, and left[g] unplaced pods.
 
-One equation a class (Σ x + left = pods that fit anywhere) says the same as a bound a class and a sum over the tier, and is solved a
-hundred times faster. Only (class, node) pairs that no rule excludes outright get a variable, with what one node takes at most as its
-upper bound.
-"""
+One equation per class (Σ x + left = pods that fit anywhere) is equivalent to a bound per class and a sum over the tier,
+but solves a hundred times faster. Only eligible (class, node) pairs get a variable, bounded by the maximum pods on the
+node."""
 
 from __future__ import annotations
 
@@ -26,15 +25,15 @@ _NOTHING: AbstractContextManager[None] = nullcontext()
 
 
 class PlacementModel:
-    """Variables and the literals that rules share; the rules add their constraints to it (:mod:`kubestow.solver.rules.placement_model`)."""
+    """Variables, and literals that rules share. :mod:`kubestow.solver.rules.placement_model` adds the constraints of the rules."""
 
-    named = False  # whether constraints are told apart by what they are about
+    named = False  # whether constraints are labelled by the facts they come from
 
     def __init__(self, cluster: Cluster, part: Cells) -> None:
         self.cluster = cluster
         self.model = self._new_model()
         self.partial = part.partial
-        self.fits = [0] * cluster.n_classes  # pods per class that left[g] is counted down from
+        self.fits = [0] * cluster.n_classes  # pods per class: the sum of its variables
         self._upper: dict[tuple[int, int], int] = {}
         self.x: dict[tuple[int, int], cp_model.IntVar] = {}
         self._nodes: dict[int, Ids] = {}
@@ -43,7 +42,7 @@ class PlacementModel:
         self._wide: set[int] = set()
         self.left: dict[int, cp_model.IntVar] = {}
         self.zones: dict[int, NodeZones] = {}
-        self.zoneless: set[tuple[int, int]] = set()  # (class, container) that hints concern and that gets no zones: too many patterns
+        self.zoneless: set[tuple[int, int]] = set()  # (class, container) with hints but no zones: too many patterns
         for g, (nodes, caps) in part.cells.items():
             self._nodes[g] = nodes
             self.fits[g] = part.pods[g]
@@ -60,12 +59,13 @@ class PlacementModel:
         return cp_model.CpModel()
 
     def about(self, topic: Hashable, classes: Sequence[int] = (), node: int | None = None) -> AbstractContextManager[None]:
-        """Return a context that says what the constraints added in it are about: a topic of the rule at work, and the classes and the node
-        concerned. Only a model of named facts listens."""
+        """Return a context that labels the constraints added in it.
+
+        The label is a topic of the current rule, and the classes and node concerned. Only a model of named facts uses it."""
         return _NOTHING
 
     def upper(self, g: int, n: int) -> int:
-        """Return the most pods of class g that node n can take."""
+        """Return the maximum number of pods of class g on node n."""
         return self._upper.get((g, n), 0)
 
     def nodes_of(self, g: int) -> Ids:
@@ -73,11 +73,11 @@ class PlacementModel:
         return self._nodes.get(g, NOWHERE)
 
     def nodes(self) -> list[int]:
-        """Return the nodes that some class has a variable for."""
+        """Return the nodes for which any class has a variable."""
         return sorted(self._on)
 
     def domains(self, classes: Iterable[int], codes: Ids) -> list[int]:
-        """Return the domains (``codes``: int32[N]) with a variable of some of the classes."""
+        """Return the domains (``codes``: int32[N]) in which any of the classes has a variable."""
         found: set[int] = set()
         for g in classes:
             if g in self._nodes:
@@ -89,17 +89,17 @@ class PlacementModel:
         return self._on.get(n, [])
 
     def variables(self, g: int, nodes: Iterable[int] | Ids) -> list[cp_model.IntVar]:
-        """Return x[g, n] over these nodes, where it exists."""
+        """Return the existing variables x[g, n] over these nodes."""
         found = (self.x.get((g, n)) for n in (nodes.tolist() if isinstance(nodes, np.ndarray) else nodes))
         return [v for v in found if v is not None]
 
     def cells(self, classes: Iterable[int], nodes: Iterable[int] | Ids) -> list[cp_model.IntVar]:
-        """Return x[g, n] over several classes and nodes, where it exists."""
+        """Return the existing variables x[g, n] over several classes and nodes."""
         listed = nodes.tolist() if isinstance(nodes, np.ndarray) else list(nodes)
         return [v for g in classes for v in self.variables(g, listed)]
 
     def any_of(self, variables: Sequence[cp_model.IntVar]) -> cp_model.IntVar | None:
-        """Return a literal that is true iff the sum of these variables is at least 1 (None: there are none)."""
+        """Return a literal that is true iff the sum of these variables is at least 1. None if there are no variables."""
         if not variables:
             return None
         if len(variables) == 1 and self._is_bool(variables[0]):
@@ -126,14 +126,14 @@ class PlacementModel:
         return variable.index not in self._wide
 
     def at_most_one_per_node(self, classes: Sequence[int]) -> None:
-        """Σ over these classes of x[g, n] ≤ 1 on every node."""
+        """Require Σ x[g, n] ≤ 1 over these classes on every node."""
         for n in self.nodes():
             here = self.cells(classes, [n])
             if len(here) > 1 or (here and not self._is_bool(here[0])):
                 self.model.add(self.sum(here) <= 1)
 
     def add_zones(self) -> None:
-        """Choices of NUMA zones for the containers that need them, on every node that has zones."""
+        """Add choices of NUMA zones on every node with zones, for the containers that need them."""
         if not self.cluster.trees:
             return
         from kubestow.solver.numa.zone_patterns import NodeZones, chosen_items
@@ -152,7 +152,7 @@ class PlacementModel:
                 self.zones[n] = zones
 
     def counts(self, solution: Sequence[int]) -> Ints:
-        """Return int64[G, N]: the placement in a solution (values by variable index)."""
+        """Return the placement int64[G, N] in a solution (values by variable index)."""
         found = np.zeros((self.cluster.n_classes, self.cluster.n_nodes), dtype=np.int64)
         for cell, k in self.placed(solution).items():
             found[cell] = k
@@ -163,7 +163,7 @@ class PlacementModel:
         return {cell: k for cell, variable in self.x.items() if (k := solution[variable.index])}
 
     def hold(self, left: Mapping[int, int]) -> None:
-        """Of each priority at most so many of the pods that fit somewhere stay unplaced, none where ``left`` says nothing."""
+        """Require that at most ``left[priority]`` eligible pods of each priority stay unplaced (0 if not given)."""
         tiers: dict[int, list[cp_model.IntVar]] = {}
         for g, variable in self.left.items():
             tiers.setdefault(int(self.cluster.priority[g]), []).append(variable)
@@ -171,13 +171,13 @@ class PlacementModel:
             self.model.add(self.sum(members) <= left.get(priority, 0))
 
     def hint(self, pods: Mapping[tuple[int, int], int]) -> None:
-        """Start from these pods by (class, node), instead of what was hinted before."""
+        """Replace the hint by these pods, given by (class, node)."""
         self.model.clear_hints()  # type: ignore[no-untyped-call]  # ortools has no types for it
         for cell, variable in self.x.items():
             self.model.add_hint(variable, pods.get(cell, 0))
 
     def forbid(self, counts: Ints, classes: Sequence[int], node: int | None = None) -> None:
-        """Cut off this very assignment int64[G, N] of some classes, or that of one node."""
+        """Cut off this assignment int64[G, N] of some classes on all nodes, or on one node."""
         differs = []
         for g in classes:
             for n in self.nodes_of(g).tolist() if node is None else [node] * ((g, node) in self.x):
@@ -198,9 +198,13 @@ class PlacementModel:
     def assignment(
         self, counts: Ints | Mapping[tuple[int, int], int], *, seconds: float = 10.0, deterministic: bool = False, objective: bool = False
     ) -> list[int] | None:
-        """Return the value of every variable of the model under a placement (int64[G, N], or the pods by (class, node)): a complete hint.
-        None where the model refuses it. ``objective``: the best values for the model's objective. ``seconds``: of the clock, or CP-SAT's
-        own where ``deterministic``."""
+        """Return the value of every variable under a placement: a complete hint. None if the model rejects the placement.
+
+        Args:
+            counts: int64[G, N], or the pods by (class, node).
+            seconds: Time limit, by the clock or, if ``deterministic``, by CP-SAT's own time.
+            objective: Choose the values that are best for the model's objective.
+        """
         model = self.model.clone()
         if not objective:
             model.proto.clear_objective()

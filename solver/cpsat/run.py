@@ -1,4 +1,4 @@
-"""One CP-SAT solve: limits, workers, stopping, and what may be believed of its answer."""
+"""A single CP-SAT solve: limits, workers, stopping, and the bounds that are safe to use."""
 
 from __future__ import annotations
 
@@ -18,17 +18,16 @@ from kubestow.solver.runtime.run_context import RunContext
 if TYPE_CHECKING:
     from kubestow.solver.cpsat.model import PlacementModel
 
-#: Interleaved workers of a deterministic run: fixed, so that machines of different size give the same bytes.
+#: Interleaved workers of a deterministic run. A fixed number gives the same output on machines of any size.
 DETERMINISTIC_WORKERS = 4
 OPTIMAL = cp_model.OPTIMAL
-#: Deterministic seconds that a model counts which is refused.
-REFUSED = 0.1
-#: (incumbent, bound) of a solve, in the model's own terms
+REJECTED_MODEL_SECONDS = 0.1  #: Deterministic seconds charged for a model that CP-SAT rejects.
+#: Receives (incumbent, bound) of a solve, in units of the model's objective.
 OnValue = Callable[[int, int], None]
 
 
 class _Watch(cp_model.CpSolverSolutionCallback):
-    """Passes on the incumbent and the bound of a solve."""
+    """Forwards the incumbent and bound of a solve."""
 
     def __init__(self, on_value: OnValue | None) -> None:
         super().__init__()
@@ -41,7 +40,13 @@ class _Watch(cp_model.CpSolverSolutionCallback):
 
 @dataclass
 class Answer:
-    """Of one solve: CP-SAT's status, the solution (values by variable index), and a lower bound if one was proved."""
+    """Result of one solve.
+
+    Attributes:
+        status: CP-SAT's status.
+        solution: Values by variable index, or None.
+        bound: Proved bound, or None: a lower bound when minimising, an upper bound when maximising.
+    """
 
     status: cp_model.CpSolverStatus
     solution: list[int] | None
@@ -49,8 +54,12 @@ class Answer:
 
 
 class CpSat:
-    """Solves models under the options of one run, within its deadline, and stops when told to. ``lent``: cores that are busy otherwise.
-    ``enough``: asked now and then whether a solve is of no use any more."""
+    """Solver for the models of one run, within its deadline.
+
+    Attributes:
+        lent: Cores in use by another process.
+        enough: Called repeatedly during a solve. If it returns True, the solve stops.
+    """
 
     lent = 0
     enough: Callable[[], bool] | None = None
@@ -66,7 +75,7 @@ class CpSat:
         parameters.random_seed = self.options.seed
         parameters.catch_sigint_signal = False
         if self.options.deterministic:
-            # Named subsolvers: with all of them an interleaved search given a hint fails a check inside CP-SAT 9.15 (max_lp).
+            # Named subsolvers: the full set fails a check inside CP-SAT 9.15 (max_lp) in interleaved search with a hint.
             parameters.interleave_search = True
             parameters.num_workers = self.options.workers or DETERMINISTIC_WORKERS
             parameters.subsolvers.extend(["default_lp", "quick_restart", "no_lp"])
@@ -88,9 +97,14 @@ class CpSat:
         quick: bool = False,
         workers: int | None = None,
     ) -> Answer:
-        """Solve in a thread of its own, so that ``stop`` and ^C are heard while CP-SAT works. ``tight``: with the full linear relaxation;
-        ``quick``: with little presolve, for small models and short times.
-        The bound is a lower one for minimising, an upper one for maximising."""
+        """Solve a model in a separate thread, so that ``stop`` and ^C take effect while CP-SAT works.
+
+        Args:
+            on_value: Receives each new incumbent and bound.
+            tight: Use the full linear relaxation.
+            quick: Use little presolve, for small models and short times.
+            workers: Number of workers; None for the run's default.
+        """
         solver = self._solver(seconds, tight=tight, quick=quick, workers=workers)
         bounds: list[float] = []
         solver.best_bound_callback = bounds.append
@@ -100,7 +114,7 @@ class CpSat:
         def solve() -> None:
             try:
                 result.append(solver.solve(model, watch))
-            except IndexError:  # a fault inside CP-SAT 9.15 (absl::btree_map::at), rare: as if time had been too short
+            except IndexError:  # rare fault in CP-SAT 9.15 (absl::btree_map::at): treat as a timeout
                 return
 
         thread = threading.Thread(target=solve, daemon=True)
@@ -113,10 +127,10 @@ class CpSat:
             return Answer(cp_model.UNKNOWN, None, None)
         status = result[0]
         self.deadline.spend(solver)
-        if status == cp_model.MODEL_INVALID:  # refused at once, of amounts that CP-SAT cannot add up: whoever asks again must end some day
-            self.deadline.charge(REFUSED)
+        if status == cp_model.MODEL_INVALID:  # amounts too large for CP-SAT, rejected at once: charge time so that retries end
+            self.deadline.charge(REJECTED_MODEL_SECONDS)
         solved = status in (cp_model.OPTIMAL, cp_model.FEASIBLE)
-        # Without a solution the response's bound may be an unset 0: only what was reported on the way counts then.
+        # Without a solution the response's bound may be an unset 0; only reported bounds count then.
         maximise = model.proto.objective.scaling_factor < 0
         proved = solver.best_objective_bound if solved else (min if maximise else max)(bounds, default=None)
         bound = None
@@ -127,7 +141,7 @@ class CpSat:
     def assignment(
         self, encoding: PlacementModel, pods: Ints | Mapping[tuple[int, int], int], *, objective: bool = False
     ) -> list[int] | None:
-        """Return :meth:`PlacementModel.assignment`, in a part of the time that is left."""
+        """Return :meth:`PlacementModel.assignment`, within a fraction of the remaining time."""
         seconds = min(10.0, max(0.2, self.deadline.left() / 4))
         return encoding.assignment(pods, seconds=seconds, deterministic=self.options.deterministic, objective=objective)
 
@@ -136,6 +150,6 @@ class CpSat:
 
 
 def add_hint(model: cp_model.CpModel, values: Sequence[int]) -> None:
-    """A complete hint: the value of every variable, by index."""
+    """Add a complete hint: the value of every variable, by index."""
     for index, value in enumerate(values):
         model.add_hint(model.get_int_var_from_proto_index(index), value)

@@ -1,4 +1,4 @@
-"""The cores that this process may use: those of its affinity, as far as groups of control give them."""
+"""CPU cores that this process may use, by its affinity and its control groups."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _OF_PROCESS: Final = Path("/proc/self/cgroup")
 
 
 def cores() -> int:
-    """Return how many searches can run at once: one where a limit leaves less than a core."""
+    """Return the number of searches that can run at once; at least 1, even if a limit leaves less than a core."""
     limit = _limit()
     return usable_cores() if limit is None else max(1, min(usable_cores(), int(limit)))
 
@@ -24,26 +24,28 @@ def _limit() -> float | None:
 
 
 def usable_cores() -> int:
-    """Return how many cores this process may run on."""
+    """Return the number of cores on which this process may run."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def core_limit(root: Path = _CGROUPS, own: Path = _OF_PROCESS) -> float | None:
-    """Return the least number of cores that the groups of this process give, None where none limits them. Sources: cpu.max of
-    https://docs.kernel.org/admin-guide/cgroup-v2.html and cpu.cfs_quota_us of https://docs.kernel.org/scheduler/sched-bwc.html."""
+    """Return the smallest number of cores that the control groups of this process grant. None without a limit.
+
+    Sources: cpu.max of https://docs.kernel.org/admin-guide/cgroup-v2.html and cpu.cfs_quota_us of
+    https://docs.kernel.org/scheduler/sched-bwc.html."""
     limits = []
     for group in _groups(own):
         for folder in _upwards(root, group):
             quota, _, period = _text(folder / "cpu.max").partition(" ")
             limits.append((quota, period))
-        older = _upwards(root / "cpu", group)  # in a container its own group may be what it sees as the root
+        older = _upwards(root / "cpu", group)  # in a container, its own group may appear as the root
         limits += [(_text(folder / "cpu.cfs_quota_us"), _text(folder / "cpu.cfs_period_us")) for folder in older]
     found = [int(quota) / int(period) for quota, period in limits if quota.isdigit() and period.isdigit() and int(period)]
     return min(found, default=None)
 
 
 def _upwards(root: Path, group: str) -> Iterator[Path]:
-    """The folders of a group and of those that it is in."""
+    """Yield the folders of a group and of its parents."""
     for folder in (root / group, *(root / group).parents):
         if not folder.is_relative_to(root):
             return

@@ -1,7 +1,6 @@
-"""Workers of Dask, on this machine or on many: connecting, versions, files that workers do not see, and what of it can be gone.
+"""Dask workers, on this machine or on many: connection, versions, files that workers cannot see, and lost connections.
 
-``distributed`` is imported when workers are asked for: it is the extra ``kubestow[dask]``.
-"""
+``distributed`` is imported on demand: it comes with the extra ``kubestow[dask]``."""
 
 from __future__ import annotations
 
@@ -22,29 +21,24 @@ from typing import Any, Final, TypeVar
 
 from kubestow.solver.executors import dask_tasks, files
 from kubestow.solver.executors.cores import cores
-from kubestow.solver.executors.dask_tasks import Told, call, insist_on, take, versions
+from kubestow.solver.executors.dask_tasks import TaskResult, call, insist_on, take, versions
 from kubestow.solver.executors.files import NotHereError, Shared
 from kubestow.solver.executors.workers import SchedulerGone, WorkersError, interrupts_held
 
 _R = TypeVar("_R")
 
-#: Seconds until a scheduler, and workers, have to answer.
-_TIMEOUT: Final = 10
-#: Seconds after which the scheduler is asked how many workers there are.
-_ASKED: Final = 2
-#: Seconds without any worker after which the tasks are given up.
-_PATIENCE: Final = 60
-#: How often a task may find that a file has to be brought to its worker first.
-_BOUNCES: Final = 20
-#: Seconds that tasks which go to a worker together take at most, as the longest of so many last ones tell, and the most tasks.
-_PARCEL: Final = 0.25
-_LATELY: Final = 64
-_MOST: Final = 64
+_ANSWER_SECONDS: Final = 10  #: Timeout for answers of a scheduler or worker.
+_REFRESH_SECONDS: Final = 2  #: Interval of asking the scheduler for the number of workers.
+_NO_WORKER_SECONDS: Final = 60  #: Time without any worker after which the tasks are given up.
+_MAX_BOUNCES: Final = 20  #: Attempts of a task that fail because a file must be sent to its worker first.
+_PARCEL_SECONDS: Final = 0.25  #: Target time of tasks sent together, by the longest of the latest tasks.
+_LATEST_TASKS: Final = 64  #: Number of latest tasks that predict the time of a task.
+_MAX_PARCEL_TASKS: Final = 64  #: Tasks sent together.
 
 
 @dataclass
 class _Task:
-    """A task that was handed out. ``bounces``: how often it found that a file has to be brought to its worker first."""
+    """A task that was handed out; ``bounces``: failed attempts for lack of a file on the worker."""
 
     outer: Future[Any]
     parcel: bytes
@@ -52,14 +46,15 @@ class _Task:
 
 
 def open_dask(target: str, jobs: int | None = None) -> DaskWorkers:
-    """Return the workers of a scheduler.
+    """Return the workers of a Dask scheduler.
 
     Args:
-        target: Its address; or ``local``: it is started here, with workers that are processes; or the file that it wrote for clients.
-        jobs: How many workers are started for ``local``, None: one a core.
+        target: Address of the scheduler, the file that it wrote for clients, or ``local`` to start one here with worker
+            processes.
+        jobs: Number of workers to start for ``local``; None for one per core.
 
     Raises:
-        WorkersError: there are none that could do the tasks, in one line.
+        WorkersError: There are no usable workers. The message is one line.
     """
     try:
         import distributed
@@ -71,13 +66,13 @@ def open_dask(target: str, jobs: int | None = None) -> DaskWorkers:
         try:
             return DaskWorkers(distributed, _connected(distributed, cluster.scheduler_address, "local"), "local", cluster)
         except BaseException:
-            cluster.close(timeout=_TIMEOUT)
+            cluster.close(timeout=_ANSWER_SECONDS)
             raise
     return DaskWorkers(distributed, _connected(distributed, _address(target), target), target)
 
 
 def _quiet(distributed: Any) -> None:
-    """Keep the library's own log from standard error: what goes wrong is told in one line."""
+    """Silence the library's own log on standard error. Errors are reported in one line instead."""
     for name in ("distributed", *(name for name in logging.root.manager.loggerDict if name.startswith(("distributed.", "tornado")))):
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)
     warnings.filterwarnings("ignore", category=distributed.versions.VersionMismatchWarning)
@@ -98,18 +93,18 @@ def _local(distributed: Any, jobs: int) -> Any:
 
 
 def _address(target: str) -> str:
-    """Return the address that a target says, or the file that it names.
+    """Return the address given by a target or by the file that it names.
 
     Raises:
-        WorkersError: neither.
+        WorkersError: It is neither.
     """
     if "://" in target:
         return target
     if not Path(target).exists() and ":" in target:
         return f"tcp://{target}"
     try:
-        told = json.loads(Path(target).read_bytes())
-        return str(told["address"])
+        content = json.loads(Path(target).read_bytes())
+        return str(content["address"])
     except OSError as error:
         raise WorkersError(f"{target}: {error.strerror or error}; an address of a scheduler is like tcp://HOST:8786") from error
     except (ValueError, KeyError, TypeError) as error:
@@ -117,57 +112,58 @@ def _address(target: str) -> str:
 
 
 def _connected(distributed: Any, address: str, target: str) -> Any:
-    """Return a client of the scheduler, with workers that are fit.
+    """Return a client of the scheduler, after checking its workers.
 
     Raises:
-        WorkersError: it does not answer; or a worker has other versions, or more than one thread.
+        WorkersError: It does not answer, or a worker has other versions or more than one thread.
     """
     try:
-        client = _within(lambda: distributed.Client(address, timeout=_TIMEOUT, set_as_default=False))
+        client = _within(lambda: distributed.Client(address, timeout=_ANSWER_SECONDS, set_as_default=False))
     except (OSError, ValueError, TypeError) as error:
         raise WorkersError(f"{target}: no Dask scheduler answers there ({_line(error)})") from error
     try:
         try:
-            client.wait_for_workers(1, timeout=_TIMEOUT)
+            client.wait_for_workers(1, timeout=_ANSWER_SECONDS)
         except OSError as error:
             raise WorkersError(f"{target}: the scheduler has no workers") from error
         _fit(client, target)
     except BaseException:
-        client.close(timeout=_TIMEOUT)
+        client.close(timeout=_ANSWER_SECONDS)
         raise
     return client
 
 
 def _within(connect: Callable[[], _R]) -> _R:
-    """Call in a thread that is left behind if it takes too long: a client waits for ever for who takes connections and says nothing.
+    """Call in a thread that is abandoned on a timeout: a client blocks indefinitely if the server accepts connections but
+    stays silent.
 
     Raises:
-        TimeoutError: it takes too long.
+        TimeoutError: It takes too long.
     """
     future: Future[_R] = Future()
 
     def call() -> None:
         try:
             future.set_result(connect())
-        except BaseException as error:  # noqa: BLE001 it is raised where it is waited for
+        except BaseException as error:  # noqa: BLE001 raised again in the waiting thread
             future.set_exception(error)
 
     threading.Thread(target=call, daemon=True).start()
-    return future.result(2 * _TIMEOUT)
+    return future.result(2 * _ANSWER_SECONDS)
 
 
 def _fit(client: Any, target: str) -> None:
     try:
-        threads = client.sync(client.scheduler.ncores, callback_timeout=_TIMEOUT)
-        told = client.sync(client._run, eval, dask_tasks.VERSIONS, on_error="return", callback_timeout=_TIMEOUT)
+        threads = client.sync(client.scheduler.ncores, callback_timeout=_ANSWER_SECONDS)
+        answers = client.sync(client._run, eval, dask_tasks.VERSIONS, on_error="return", callback_timeout=_ANSWER_SECONDS)
     except OSError as error:
-        raise WorkersError(f"{target}: the scheduler or a worker does not answer within {_TIMEOUT} s") from error
-    if not threads:  # the last one went after it had been waited for
+        raise WorkersError(f"{target}: the scheduler or a worker does not answer within {_ANSWER_SECONDS} s") from error
+    if not threads:  # the last worker left after the wait
         raise WorkersError(f"{target}: the scheduler has no workers")
     for worker, number in sorted(threads.items()):
         if number != 1:
             raise WorkersError(f"worker {worker} has {number} threads: kubestow's tasks need workers with one (dask worker --nthreads 1)")
-    for worker, answer in sorted(told.items()):
+    for worker, answer in sorted(answers.items()):
         if isinstance(answer, BaseException):
             raise WorkersError(f"worker {worker} cannot run kubestow: {_line(answer)}")
         insist_on(versions(), worker, dict(answer))
@@ -180,12 +176,13 @@ def _line(error: BaseException) -> str:
 class DaskWorkers:
     """Workers of a Dask scheduler, one thread each.
 
-    A worker's death is the scheduler's to mend: it gives the task to others, as often as ``distributed.scheduler.allowed-failures`` says.
-    It charges all tasks that wait at a worker which dies (``Scheduler.remove_worker``, https://github.com/dask/distributed): what it gives
-    up is tried once more, one task at a time (:func:`kubestow.solver.executors.run.run`).
+    The scheduler handles the death of a worker: it gives the task to others, as often as
+    ``distributed.scheduler.allowed-failures`` says. It charges all tasks that wait at the dead worker
+    (``Scheduler.remove_worker``, https://github.com/dask/distributed). So tasks that it gives up are tried once more, one
+    at a time (:func:`kubestow.solver.executors.run.run`).
 
     Attributes:
-        sent: Bytes of files that were sent to workers.
+        sent: Bytes of files sent to workers.
     """
 
     shared_fate = False
@@ -196,33 +193,35 @@ class DaskWorkers:
         self._killed = distributed.KilledWorker
         self._executor = client.get_executor(pure=False)
         self._uploads = ThreadPoolExecutor(1, thread_name_prefix="kubestow-files")
-        self._width, self._asked, self._seen = 1, -float(_ASKED), time.monotonic()
+        self._width, self._asked, self._seen = 1, -float(_REFRESH_SECONDS), time.monotonic()
         self._closed = threading.Event()
         self._lock, self._waiting = threading.Lock(), list[_Task]()
-        self._lately: deque[float] = deque(maxlen=_LATELY)
+        self._latest_seconds: deque[float] = deque(maxlen=_LATEST_TASKS)
         self.sent = 0
         self.check()
 
     @property
     def width(self) -> int:
-        """Return the number of workers, as of lately: they may come and go."""
+        """Recent number of workers. Workers may come and go."""
         return max(1, self._width)
 
     def share(self, path: str, digest: str) -> Shared:
-        """Return what stands for a file: workers that see it with this content read it in place, others have it brought to them once."""
+        """Return a reference to a file. Workers that see it with this content read it in place; others receive it once."""
         return Shared(str(Path(path).absolute()), digest)
 
     @property
     def ahead(self) -> int:
-        """Return the tasks that are at the workers for each that runs: enough for parcels that take as long as they should."""
+        """Number of tasks to hand out per running task: enough to fill parcels."""
         return 2 * self._together()
 
     def _together(self) -> int:
-        """How many tasks go to a worker at once: as the longest of the last ones tell."""
-        return max(1, min(_MOST, int(_PARCEL / max(1e-6, *self._lately)))) if len(self._lately) > 1 else 1
+        """Return the number of tasks to send to a worker together, by the longest of the latest ones."""
+        return (
+            max(1, min(_MAX_PARCEL_TASKS, int(_PARCEL_SECONDS / max(1e-6, *self._latest_seconds)))) if len(self._latest_seconds) > 1 else 1
+        )
 
     def submit(self, work: Callable[..., _R], *arguments: Any) -> Future[_R]:
-        """Have it done by a worker that the scheduler chooses; short tasks go together."""
+        """Run it on a worker that the scheduler chooses. Short tasks are sent together."""
         task = _Task(Future(), pickle.dumps((work, arguments), pickle.HIGHEST_PROTOCOL))
         with self._lock:
             self._waiting.append(task)
@@ -242,40 +241,40 @@ class DaskWorkers:
         where = {} if worker is None else {"workers": [worker], "allow_other_workers": True}
         try:
             inner = self._executor.submit(call, versions(), tuple(task.parcel for task in tasks), **where)
-        except Exception:  # noqa: BLE001 as of an executor that was shut down
+        except Exception:  # noqa: BLE001 for example, the executor was shut down
             self._fail(tasks, self._gone())
             return
         for task in tasks:
             task.outer.add_done_callback(lambda _: inner.cancel() if all(each.outer.cancelled() for each in tasks) else None)
         inner.add_done_callback(partial(self._ended, tasks))
 
-    def _ended(self, tasks: list[_Task], inner: Future[list[Told]]) -> None:
-        """Hand on what came of tasks, or bring their worker the file that it misses; called in the client's thread."""
+    def _ended(self, tasks: list[_Task], inner: Future[list[TaskResult]]) -> None:
+        """Pass on the results of tasks, or send a missing file to their worker. Called in the client's thread."""
         error = None if inner.cancelled() else inner.exception()
         if inner.cancelled() or isinstance(error, CancelledError):
             self._fail(tasks, self._gone())
         elif isinstance(error, WorkersError) or (error is not None and len(tasks) == 1):
             self._fail(tasks, error)
-        elif error is not None:  # one of them is why: alone, each tells for itself
+        elif error is not None:  # one task caused it: run each alone to find out which
             for task in tasks:
                 self._send([task])
         else:
             for task, (value, why, seconds) in zip(tasks, inner.result(), strict=True):
-                if isinstance(why, NotHereError) and task.bounces < _BOUNCES and not self._closed.is_set():
+                if isinstance(why, NotHereError) and task.bounces < _MAX_BOUNCES and not self._closed.is_set():
                     self._uploads.submit(self._bring, task, why)
                 elif why is not None:
                     self._fail([task], why)
                 else:
-                    self._lately.append(seconds)
+                    self._latest_seconds.append(seconds)
                     self._succeed(task, value)
 
     def _succeed(self, task: _Task, value: bytes) -> None:
         try:
             found = pickle.loads(value)
-        except Exception as error:  # noqa: BLE001 it is the task's
+        except Exception as error:  # noqa: BLE001 reported as the task's error
             self._fail([task], error)
             return
-        with contextlib.suppress(InvalidStateError):  # it was cancelled meanwhile
+        with contextlib.suppress(InvalidStateError):  # cancelled meanwhile
             task.outer.set_result(found)
 
     @staticmethod
@@ -293,7 +292,7 @@ class DaskWorkers:
                 self._upload(shared, worker)
             task.bounces += 1
             self._send([task], worker)
-        except Exception as error:  # noqa: BLE001 it is the task's
+        except Exception as error:  # noqa: BLE001 reported as the task's error
             self._fail([task], error)
 
     def _upload(self, shared: Shared, worker: str) -> None:
@@ -305,18 +304,18 @@ class DaskWorkers:
             self.sent += len(block)
 
     def _on(self, worker: str, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Call a function on a worker, beside its task.
+        """Call a function on a worker, independently of its task.
 
         Raises:
-            _WorkerGone: it does not answer.
+            _WorkerGone: It does not answer.
         """
         try:
-            told = self._client.sync(
-                self._client._run, function, *arguments, workers=[worker], on_error="return", callback_timeout=_PATIENCE
+            answers = self._client.sync(
+                self._client._run, function, *arguments, workers=[worker], on_error="return", callback_timeout=_NO_WORKER_SECONDS
             )
         except OSError as error:
             raise _WorkerGone from error
-        answer = told.get(worker, _WorkerGone())
+        answer = answers.get(worker, _WorkerGone())
         if not isinstance(answer, BaseException):
             return answer
         if type(answer).__module__.startswith("distributed"):
@@ -324,55 +323,56 @@ class DaskWorkers:
         raise answer
 
     def is_lost(self, error: BaseException) -> bool:
-        """Return whether each worker that was given the task died."""
+        """Return whether every worker that got the task died."""
         return isinstance(error, self._killed)
 
     def mend(self) -> None:
-        """The scheduler, and who runs the workers, do."""
+        """Do nothing: the scheduler and the operator of the workers replace them."""
 
     def check(self) -> None:
-        """Ask the scheduler, at times, how many workers there are.
+        """Refresh the number of workers, at intervals.
 
         Raises:
-            SchedulerGone: it does not answer.
-            WorkersError: there has been no worker for a while.
+            SchedulerGone: The scheduler does not answer.
+            WorkersError: There has been no worker for a while.
         """
         if self._client.status != "running":
             raise self._gone()
         now = time.monotonic()
-        if now - self._asked < _ASKED:
+        if now - self._asked < _REFRESH_SECONDS:
             return
         try:
-            told = self._client.sync(self._client.scheduler.identity, n_workers=0, callback_timeout=_TIMEOUT)
+            identity = self._client.sync(self._client.scheduler.identity, n_workers=0, callback_timeout=_ANSWER_SECONDS)
         except (OSError, CancelledError) as error:
             raise self._gone() from error
-        self._asked, self._width = now, int(told["total_threads"])
+        self._asked, self._width = now, int(identity["total_threads"])
         self._seen = now if self._width else self._seen
-        if now - self._seen > _PATIENCE:
-            raise WorkersError(f"{self._target}: there has been no worker for {_PATIENCE} s")
+        if now - self._seen > _NO_WORKER_SECONDS:
+            raise WorkersError(f"{self._target}: there has been no worker for {_NO_WORKER_SECONDS} s")
 
     def _gone(self) -> SchedulerGone:
         return SchedulerGone(f"{self._target}: the Dask scheduler is gone")
 
     def close(self, *, now: bool) -> None:
-        """Let go of the scheduler, and end it where it was started here. Tasks at work on other machines end by themselves, unheard."""
+        """Disconnect from the scheduler, and end it if it was started here. Running tasks on other machines finish without a
+        receiver."""
         self._closed.set()
         self._uploads.shutdown(wait=False, cancel_futures=True)
-        with _whatever_happens():
+        with _errors_ignored():
             self._executor.shutdown(wait=False)
-        with _whatever_happens():
-            self._client.close(timeout=_TIMEOUT)
+        with _errors_ignored():
+            self._client.close(timeout=_ANSWER_SECONDS)
         if self._cluster is not None:
-            with _whatever_happens():
-                self._cluster.close(timeout=_TIMEOUT)
+            with _errors_ignored():
+                self._cluster.close(timeout=_ANSWER_SECONDS)
 
 
 class _WorkerGone(Exception):
-    """A worker to which a file was to be brought; the task goes to another one."""
+    """The worker that should receive a file is gone. The task goes to another one."""
 
 
 @contextlib.contextmanager
-def _whatever_happens() -> Iterator[None]:
-    """Let go of as much as there still is: of a scheduler that is gone, nothing."""
+def _errors_ignored() -> Iterator[None]:
+    """Ignore all errors, for cleaning up after a scheduler that may be gone."""
     with contextlib.suppress(Exception):
         yield

@@ -1,4 +1,4 @@
-"""Files for workers elsewhere: read in place where they are seen with the same content, else brought there once, by hash."""
+"""Files for remote workers: read in place if they are visible there with the same content, otherwise sent once, by hash."""
 
 from __future__ import annotations
 
@@ -13,22 +13,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-#: Bytes that are read, or sent to a worker, at a time.
-BLOCK: Final = 4 << 20
-#: Bytes of files that were brought to a worker and that it keeps at most, but for those of the task at work.
-_KEPT: Final = 4 << 30
+BLOCK_BYTES: Final = 4 << 20  #: Bytes read or sent at a time.
+#: Bytes of received files that a worker keeps, not counting those of the running task.
+_MAX_KEPT_BYTES: Final = 4 << 30
 
 
 @dataclass(frozen=True)
 class Shared:
-    """What stands for a file or directory: where it lies for who shares it, and its SHA-256."""
+    """Reference to a file or directory: its path on the sender, and its SHA-256."""
 
     path: str
     digest: str
 
 
 class NotHereError(Exception):
-    """This worker neither sees a file nor was it brought here."""
+    """A file is neither visible to this worker nor was sent to it."""
 
     def __init__(self, shared: Shared, worker: str = "") -> None:
         super().__init__(shared, worker)
@@ -37,7 +36,7 @@ class NotHereError(Exception):
 
 @dataclass
 class _Kept:
-    """A file that was brought here, whole; ``used``: last, on the clock."""
+    """A complete received file; ``used``: time of last use."""
 
     path: str
     size: int
@@ -45,7 +44,7 @@ class _Kept:
 
 
 class _Here:
-    """What a worker process knows of files."""
+    """The files known to a worker process."""
 
     def __init__(self) -> None:
         self.folder: str | None = None
@@ -61,23 +60,23 @@ def digest_of(path: str) -> str:
     """Return the SHA-256 of a file, or of all files of a directory with their names.
 
     Raises:
-        OSError: it cannot be read.
+        OSError: It cannot be read.
     """
     total, place = hashlib.sha256(), Path(path)
     is_folder = place.is_dir()
     for file in sorted(p for p in place.rglob("*") if p.is_file()) if is_folder else [place]:
         total.update(file.relative_to(place).as_posix().encode() + b"\0" if is_folder else b"")
         with file.open("rb") as stream:
-            while block := stream.read(BLOCK):
+            while block := stream.read(BLOCK_BYTES):
                 total.update(block)
     return total.hexdigest()
 
 
 def local_path(argument: Shared | str) -> str:
-    """Return the path under which a task reads what was shared.
+    """Return the path under which a task reads a shared file.
 
     Raises:
-        NotHereError: it has to be brought here; the task is then done again.
+        NotHereError: The file must be sent first. The task is then repeated.
     """
     if isinstance(argument, str):
         return argument
@@ -91,7 +90,7 @@ def local_path(argument: Shared | str) -> str:
 
 
 def _sees(shared: Shared) -> bool:
-    """Return whether the path has the same content here; a file is hashed once while its size and time stay the same."""
+    """Return whether the path has the same content here. A file is hashed again only if its size or time changes."""
     try:
         status = os.stat(shared.path)
         if os.path.isdir(shared.path):
@@ -105,20 +104,20 @@ def _sees(shared: Shared) -> bool:
 
 
 def begin() -> None:
-    """A task begins: what it uses from now on stays."""
+    """Record the start of a task: files used from now on are kept."""
     _here.began = time.monotonic()
 
 
 def is_kept(digest: str) -> bool:
-    """Return whether a file was brought here."""
+    """Return whether a file was received."""
     return digest in _here.kept
 
 
 def take(shared: Shared, number: int, block: bytes, *, last: bool, packed: bool, scratch: str | None = None) -> None:
-    """Take a block of a file; ``packed``: it is the archive of a directory; ``scratch``: a directory for it.
+    """Store a block of a file; ``packed``: it is the archive of a directory; ``scratch``: directory for it.
 
     Raises:
-        OSError: there is no room; or the file changed while it was sent.
+        OSError: There is no space, or the file changed while it was sent.
     """
     if _here.folder is None:
         _here.folder = tempfile.mkdtemp(prefix="kubestow-", dir=scratch)
@@ -147,7 +146,7 @@ def take(shared: Shared, number: int, block: bytes, *, last: bool, packed: bool,
 def _make_room(new: str) -> None:
     total = sum(kept.size for kept in _here.kept.values())
     for digest, kept in sorted(_here.kept.items(), key=lambda item: item[1].used):
-        if total <= _KEPT:
+        if total <= _MAX_KEPT_BYTES:
             return
         if digest != new and kept.used < _here.began:
             total -= kept.size
@@ -156,19 +155,19 @@ def _make_room(new: str) -> None:
 
 
 def blocks(path: str) -> Iterator[tuple[int, bytes, bool]]:
-    """Yield the number of each block of a file, the block, and whether it is the last one; a directory as an archive.
+    """Yield the number and content of each block of a file, and whether it is the last. A directory is sent as an archive.
 
     Raises:
-        OSError: it cannot be read.
+        OSError: It cannot be read.
     """
     with tempfile.TemporaryFile() if os.path.isdir(path) else open(path, "rb") as stream:
         if os.path.isdir(path):
             with tarfile.open(fileobj=stream, mode="w") as archive:
                 archive.add(path, arcname="")
             stream.seek(0)
-        number, block = 0, stream.read(BLOCK)
+        number, block = 0, stream.read(BLOCK_BYTES)
         while True:
-            following = stream.read(BLOCK)
+            following = stream.read(BLOCK_BYTES)
             yield number, block, not following
             if not following:
                 return

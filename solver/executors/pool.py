@@ -1,7 +1,6 @@
-"""One question in many parts: workers that learn once what it is about, and then decide parts of it in small batches.
+"""Workers for one question in many parts: they receive its subject once, and then decide parts in small batches.
 
-Those who ask such questions know of executors what is here, and nothing else.
-"""
+Callers use only this module of the executors."""
 
 from __future__ import annotations
 
@@ -23,19 +22,18 @@ _S = TypeVar("_S")
 _P = TypeVar("_P")
 _R = TypeVar("_R")
 
-#: Seconds that a batch of parts should take, and the most parts in one: what was learned meanwhile is known to the next.
-BATCH: Final = 0.25
-MOST: Final = 64
-#: Subjects that a worker keeps in memory.
-_KEPT: Final = 2
+#: Target time of a batch of parts. Results of a batch can make later parts unnecessary, so batches are short.
+BATCH_SECONDS: Final = 0.25
+MAX_BATCH_PARTS: Final = 64  #: Parts in one batch.
+_MAX_SUBJECTS: Final = 2  #: Subjects that a worker keeps in memory.
 
 
 class Pool:
-    """Workers for the parts of questions. Processes are started when the first part is handed out.
+    """Workers for the parts of questions. Processes start with the first part.
 
     Attributes:
-        gone: Why there are no workers any more, in one line; None as long as there are.
-        lost: Parts that nobody decided, since their worker died each time that they were tried.
+        gone: One-line reason why there are no workers any more; None while there are.
+        lost: Number of parts without a result, because their worker died in every attempt.
     """
 
     def __init__(self, opened: Callable[[], Workers], jobs: int) -> None:
@@ -43,7 +41,7 @@ class Pool:
         self._workers: Workers | None = None
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._files = 0
-        self._busy = False  # parts that were handed out are still at work
+        self._busy = False  # handed-out parts are still running
         self.gone: str | None = None
         self.lost = 0
 
@@ -59,20 +57,20 @@ class Pool:
 
     @property
     def width(self) -> int:
-        """Return how many parts are decided at once."""
+        """Number of parts decided at once."""
         return self._jobs if self._workers is None else self._workers.width
 
     @property
     def at_hand(self) -> bool:
-        """Return whether workers take parts."""
+        """True if workers accept parts."""
         return self.gone is None and not self._busy
 
     def share(self, workers: int | None) -> int:
-        """Return the searches in parallel that each part gets: ``workers``, None: its share of the cores."""
+        """Return the number of parallel searches per part: ``workers``, or (None) its part of the cores."""
         return jobs_and_share(self._jobs, workers)[1]
 
     def keep(self, subject: tuple[Callable[..., Any], tuple[Any, ...]]) -> tuple[Shared | str, str]:
-        """Write down what a question is about, and return what stands for it, with its hash."""
+        """Write the subject of a question to a file. Return a reference to it and its hash."""
         if self._folder is None:
             self._folder = tempfile.TemporaryDirectory(prefix="kubestow-")
         self._files += 1
@@ -83,10 +81,10 @@ class Pool:
         return self.open().share(path, digest), digest
 
     def open(self) -> Workers:
-        """Return the workers, which are started if there are none yet.
+        """Return the workers, starting them if necessary.
 
         Raises:
-            WorkersError: there are none.
+            WorkersError: There are none.
         """
         if self._workers is None:
             self._workers = self._open()
@@ -95,25 +93,27 @@ class Pool:
     def run(
         self, work: Callable[..., _R], tasks: Iterable[_P], arguments: Callable[[_P], tuple[Any, ...]], stop: Callable[[], bool]
     ) -> Any:
-        """Yield what comes of tasks, as :func:`kubestow.solver.executors.run.run` does; after ``stop`` those at work are left."""
+        """Yield the results of tasks like :func:`kubestow.solver.executors.run.run`. After ``stop``, running tasks are abandoned."""
         self._busy = True
-        yield from run(self.open(), work, tasks, arguments=arguments, stop=_Asked(stop))
+        yield from run(self.open(), work, tasks, arguments=arguments, stop=_CallableStop(stop))
         self._busy = stop()
 
 
-class _Asked:
-    """What is asked whether it is set."""
+class _CallableStop:
+    """Stop signal that calls a function."""
 
     def __init__(self, asked: Callable[[], bool]) -> None:
         self.is_set = asked
 
 
 def pool_of(jobs: int | None, dask: str | None = None) -> Pool | None:
-    """Return workers as options ask for them: ``jobs`` processes, or those of a Dask scheduler, which have to answer first; None where
-    this process is to do everything by itself.
+    """Return the workers that the options request: ``jobs`` processes, or those of a Dask scheduler, which must answer
+    first.
+
+    Return None if this process is to do all the work.
 
     Raises:
-        WorkersError: none answer, or they have other versions, in one line.
+        WorkersError: None answer, or they have other versions. The message is one line.
     """
     if dask is None:
         number = jobs or 1
@@ -126,11 +126,10 @@ def pool_of(jobs: int | None, dask: str | None = None) -> Pool | None:
 
 
 class Question(Generic[_S]):
-    """A question whose parts have a subject in common: workers make it by ``make(*arguments)``, which are sent to each of them once.
+    """A question whose parts share a subject.
 
-    ``here``: it is made in this process already. Without a pool, or with one that is busy with what nobody waits for any more, this process
-    decides everything.
-    """
+    Workers build the subject by ``make(*arguments)``, which each receives once. ``here``: the subject, if this process
+    has built it already. Without a pool, or with one still busy with abandoned work, this process decides everything."""
 
     def __init__(self, pool: Pool | None, make: Callable[..., _S], arguments: tuple[Any, ...], here: _S | None = None) -> None:
         self._pool, self._here, self._make, self._arguments = pool, here, make, arguments
@@ -138,25 +137,24 @@ class Question(Generic[_S]):
 
     @property
     def width(self) -> int:
-        """Return how many parts are decided at once."""
+        """Number of parts decided at once."""
         return 1 if self._pool is None or not self._pool.at_hand else self._pool.width
 
     def answers(self, work: Callable[[_S, _P], _R], parts: Iterable[_P], stop: Callable[[], bool]) -> Iterator[tuple[_P, _R]]:
-        """Yield parts with ``work(subject, part)``, as they are decided: in any order, and not those that are left after ``stop``.
+        """Yield parts with ``work(subject, part)`` in any order, as they are decided, until ``stop``.
 
-        ``parts`` are read as they are handed out: who has learned that one needs no decision leaves it out. Where the workers are gone,
-        this process goes on by itself.
-        """
+        ``parts`` is read lazily, so a caller can skip parts that need no decision any more. If the workers fail, this
+        process continues alone."""
         left = iter(parts)
         if self._pool is not None and self._pool.at_hand:
-            crew = _Batches(self._pool, left)
+            batches = _Batches(self._pool, left)
             try:
                 if self._kept is None:
                     self._kept = self._pool.keep((self._make, self._arguments))
-                yield from crew.answers(work, self._kept, stop)
+                yield from batches.answers(work, self._kept, stop)
             except WorkersError as error:
                 self._pool.gone = str(error)
-            left = chain(crew.left(), left) if self._pool.gone is not None else iter(())
+            left = chain(batches.left(), left) if self._pool.gone is not None else iter(())
         for part in left:
             if stop():
                 return
@@ -166,7 +164,7 @@ class Question(Generic[_S]):
 
 
 class _Batches(Generic[_P]):
-    """Parts in batches that take as long as a batch should, and those of them that are at the workers."""
+    """Parts grouped into batches of the target time, with those currently at the workers."""
 
     def __init__(self, pool: Pool, parts: Iterator[_P]) -> None:
         self._pool, self._parts = pool, parts
@@ -174,14 +172,14 @@ class _Batches(Generic[_P]):
         self._out: dict[int, tuple[_P, ...]] = {}
 
     def left(self) -> list[_P]:
-        """Return the parts that were handed out and did not come back."""
+        """Return the parts that were handed out without a result."""
         return [part for _, batch in sorted(self._out.items()) for part in batch]
 
     def answers(self, work: Callable[..., _R], kept: tuple[Shared | str, str], stop: Callable[[], bool]) -> Iterator[tuple[_P, _R]]:
-        """Yield parts with what came of them. A batch whose worker died each time is tried once more, part by part.
+        """Yield parts with their results. A batch whose worker died in every attempt is repeated part by part.
 
         Raises:
-            WorkersError: there are no workers any more.
+            WorkersError: There are no workers any more.
         """
         singly: list[tuple[int, tuple[_P, ...]]] = []
         for tasks in (self._batches(), singly):
@@ -195,44 +193,44 @@ class _Batches(Generic[_P]):
                 if done.value is not None:
                     del self._out[number]
                     seconds, found = done.value
-                    self._size = max(1, min(MOST, int(BATCH * len(batch) / max(seconds, 1e-6))))
+                    self._size = max(1, min(MAX_BATCH_PARTS, int(BATCH_SECONDS * len(batch) / max(seconds, 1e-6))))
                     yield from zip(batch, found, strict=True)
                 elif not done.lost:
                     assert done.error is not None
                     raise done.error
                 elif len(batch) > 1:
-                    singly += [(self._given(part), (part,)) for part in batch]
+                    singly += [(self._hand_out(part), (part,)) for part in batch]
                     del self._out[number]
                 else:
                     self._pool.lost += 1
                     del self._out[number]
 
-    def _given(self, *batch: _P) -> int:
+    def _hand_out(self, *batch: _P) -> int:
         self._number += 1
         self._out[self._number] = batch
         return self._number
 
     def _batches(self) -> Iterator[tuple[int, tuple[_P, ...]]]:
         while batch := tuple(islice(self._parts, self._size)):
-            yield self._given(*batch), batch
+            yield self._hand_out(*batch), batch
 
 
-_known: OrderedDict[str, Any] = OrderedDict()
+_subjects: OrderedDict[str, Any] = OrderedDict()
 
 
 def decide(kept: Shared | str, digest: str, work: Callable[[Any, _P], _R], parts: tuple[_P, ...]) -> tuple[float, list[_R]]:
-    """Decide a batch, in a worker; return the seconds that it took and what came of each part.
+    """Decide a batch in a worker. Return its seconds and the result of each part.
 
     Raises:
-        NotHereError: what the question is about has to be brought here first.
+        NotHereError: The subject must be sent to this worker first.
     """
-    if digest not in _known:
-        while len(_known) >= _KEPT:
-            _known.popitem(last=False)
+    if digest not in _subjects:
+        while len(_subjects) >= _MAX_SUBJECTS:
+            _subjects.popitem(last=False)
         with open(local_path(kept), "rb") as file:
             make, arguments = pickle.load(file)
-        _known[digest] = make(*arguments)
-    _known.move_to_end(digest)
+        _subjects[digest] = make(*arguments)
+    _subjects.move_to_end(digest)
     began = time.monotonic()
-    found = [work(_known[digest], part) for part in parts]
+    found = [work(_subjects[digest], part) for part in parts]
     return time.monotonic() - began, found

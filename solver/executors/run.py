@@ -1,4 +1,4 @@
-"""Tasks through workers: a few more at a time than run at once, so that memory does not grow with their number, and lost ones again."""
+"""Execution of tasks on workers: hands out a few more tasks than run at once, so that memory stays bounded, and retries lost ones."""
 
 from __future__ import annotations
 
@@ -15,20 +15,26 @@ from kubestow.solver.executors.workers import Workers, WorkersError
 _T = TypeVar("_T")
 _R = TypeVar("_R")
 
-#: Seconds after which a stop, and workers that are gone, are looked for at the latest.
-_TICK: Final = 0.2
+_POLL_SECONDS: Final = 0.2  #: Interval of checking for a stop and for lost workers.
 
 
 class Stop(Protocol):
-    """What says that nothing new is to begin: a :class:`threading.Event`, or what answers as one does."""
+    """Stop signal: a :class:`threading.Event` or an equivalent."""
 
     def is_set(self) -> bool:
-        """Return whether it is so."""
+        """Return True if no new task may start."""
 
 
 @dataclass(frozen=True)
 class Done(Generic[_T, _R]):
-    """A task and what came of it: ``value``, or the ``error`` that it raised. ``lost``: its worker died each time that it was tried."""
+    """A finished task.
+
+    Attributes:
+        task: The task.
+        value: Its result, if it succeeded.
+        error: The error that it raised, if any.
+        lost: True if its worker died in every attempt.
+    """
 
     task: _T
     value: _R | None = None
@@ -37,8 +43,13 @@ class Done(Generic[_T, _R]):
 
 
 @dataclass(eq=False)
-class _Held(Generic[_T]):
-    """A task that was handed out. ``deaths``: of workers that it is charged with; ``suspect``: it was there when one died."""
+class _HandedOut(Generic[_T]):
+    """A task that was handed out.
+
+    Attributes:
+        deaths: Deaths of workers that it is charged with.
+        suspect: True if it was running when a worker died.
+    """
 
     task: _T
     deaths: int = 0
@@ -54,14 +65,14 @@ def run(
     stop: Stop | None = None,
     on_begin: Callable[[_T], None] = lambda task: None,
 ) -> Iterator[Done[_T, _R]]:
-    """Yield what comes of each task, as it is done.
+    """Yield the result of each task when it is done.
 
-    After ``stop`` nothing new begins, what is done is yielded, what waits is left out, and this ends; ``workers.close(now=True)`` ends
-    tasks that are at work.
+    After ``stop``, no new task starts, finished ones are yielded, waiting ones are dropped, and the iteration ends.
+    ``workers.close(now=True)`` ends running tasks.
 
-    A task whose worker dies is tried again, as often as the workers say. Others are lost with it: in a pool of processes those of all
-    workers, at a scheduler those that waited at the same worker. All of them are then run one at a time, so that only the task that kills
-    its worker is charged with it.
+    A task whose worker dies is tried again, as often as ``workers.tries`` allows. Other tasks are lost with it: in a pool
+    of processes those of all workers, at a scheduler those that waited at the same worker. All of these then run one at a
+    time, so that only the task that kills its worker is charged.
 
     Args:
         work: Called with ``arguments(task)`` by a worker; picklable.
@@ -69,22 +80,22 @@ def run(
         on_begin: Called when a task is handed out for the first time.
 
     Raises:
-        WorkersError: no task can be done any more; what was done has been yielded.
+        WorkersError: No task can run any more. Finished tasks have been yielded.
     """
-    crew = _Crew(workers, work, iter(tasks), arguments, on_begin)
+    runner = _TaskRunner(workers, work, iter(tasks), arguments, on_begin)
     try:
         while True:
-            while not _is_set(stop) and crew.hand_out():
+            while not _is_set(stop) and runner.hand_out():
                 pass
-            yield from crew.saved()
-            if not crew.running:
+            yield from runner.saved()
+            if not runner.running:
                 return
-            yield from crew.ended()
+            yield from runner.ended()
             if _is_set(stop):
-                yield from crew.leave()
+                yield from runner.leave()
                 return
     except WorkersError:
-        yield from crew.leave()
+        yield from runner.leave()
         raise
 
 
@@ -92,8 +103,8 @@ def _is_set(stop: Stop | None) -> bool:
     return stop is not None and stop.is_set()
 
 
-class _Crew(Generic[_T, _R]):
-    """Tasks at the workers, those that were when one died, and those to come."""
+class _TaskRunner(Generic[_T, _R]):
+    """Tasks at the workers, tasks lost when a worker died, and tasks to come."""
 
     def __init__(
         self,
@@ -104,80 +115,82 @@ class _Crew(Generic[_T, _R]):
         on_begin: Callable[[_T], None],
     ) -> None:
         self._workers, self._work, self._waiting, self._arguments, self._on_begin = workers, work, waiting, arguments, on_begin
-        self.running: dict[Future[_R], _Held[_T]] = {}
-        self._again: deque[_Held[_T]] = deque()
+        self.running: dict[Future[_R], _HandedOut[_T]] = {}
+        self._retries: deque[_HandedOut[_T]] = deque()
         self._ended: queue.SimpleQueue[Future[_R]] = queue.SimpleQueue()
-        self._saved: list[Done[_T, _R]] = []  # done by workers that were replaced before that was looked at
-        self._alone = False  # a suspect is at work
+        self._saved: list[Done[_T, _R]] = []  # results of workers that were replaced before the results were read
+        self._alone = False  # a suspect is running
         self._checked = time.monotonic()
 
     def hand_out(self) -> bool:
-        """Give a task to the workers, if they take one and there is one."""
-        alone = self._alone or bool(self._again)
+        """Give one task to the workers. Return False if they take none or none is left."""
+        alone = self._alone or bool(self._retries)
         if len(self.running) >= (1 if alone else self._workers.ahead * self._workers.width):
             return False
-        if self._again:
-            held = self._again.popleft()
+        if self._retries:
+            handed = self._retries.popleft()
         else:
             try:
-                held = _Held(next(self._waiting))
+                handed = _HandedOut(next(self._waiting))
             except StopIteration:
                 return False
-            self._on_begin(held.task)
+            self._on_begin(handed.task)
         try:
-            future = self._workers.submit(self._work, *self._arguments(held.task))
+            future = self._workers.submit(self._work, *self._arguments(handed.task))
         except Exception as error:
             if not self._workers.is_lost(error):
                 raise
-            self._again.appendleft(held)
+            self._retries.appendleft(handed)
             self._mend()
             return True
-        self.running[future] = held
-        self._alone = held.suspect
+        self.running[future] = handed
+        self._alone = handed.suspect
         future.add_done_callback(self._ended.put)
         return True
 
     def ended(self) -> Iterator[Done[_T, _R]]:
-        """Wait for tasks, at most a tick, and yield what came of them.
+        """Wait for tasks for up to one poll interval, and yield their results.
 
         Raises:
-            WorkersError: the workers say so; after what is done.
+            WorkersError: The workers failed. Results are yielded first.
         """
         finished, gone = self._finished(), None
         only = len(self.running) == 1
         lost = False
         for future in finished:
-            held = self.running.pop(future, None)
-            if held is None:
+            handed = self.running.pop(future, None)
+            if handed is None:
                 continue
             self._alone = False
             error = _error(future)
             if error is None:
-                yield Done(held.task, future.result())
+                yield Done(handed.task, future.result())
             elif isinstance(error, WorkersError):
                 gone = error
             elif not self._workers.is_lost(error):
-                yield Done(held.task, error=error)
+                yield Done(handed.task, error=error)
             else:
                 lost = True
-                held.deaths += held.suspect or (only and self._workers.shared_fate)  # a scheduler's may have waited behind another one
-                held.suspect = True
-                if held.deaths < self._workers.tries:
-                    self._again.append(held)
+                handed.deaths += handed.suspect or (
+                    only and self._workers.shared_fate
+                )  # at a scheduler it may have waited behind another task
+                handed.suspect = True
+                if handed.deaths < self._workers.tries:
+                    self._retries.append(handed)
                 else:
-                    yield Done(held.task, error=error, lost=True)
+                    yield Done(handed.task, error=error, lost=True)
         if gone is not None:
             raise gone
         if lost and self._workers.shared_fate:
             self._mend()
             yield from self.saved()
-        if time.monotonic() - self._checked > _TICK:
+        if time.monotonic() - self._checked > _POLL_SECONDS:
             self._checked = time.monotonic()
             self._workers.check()
 
     def _finished(self) -> list[Future[_R]]:
         try:
-            finished = [self._ended.get(timeout=_TICK)]
+            finished = [self._ended.get(timeout=_POLL_SECONDS)]
         except queue.Empty:
             return []
         while not self._ended.empty():
@@ -185,38 +198,38 @@ class _Crew(Generic[_T, _R]):
         return finished
 
     def saved(self) -> list[Done[_T, _R]]:
-        """Return what workers had done that were replaced since this was asked last."""
+        """Return the results of replaced workers since the last call."""
         saved, self._saved = self._saved, []
         return saved
 
     def leave(self) -> Iterator[Done[_T, _R]]:
-        """Take back what has not begun, and yield what came of tasks that were done since that was looked at."""
+        """Cancel tasks that have not begun, and yield the remaining results."""
         yield from self.saved()
         for future in self.running:
             future.cancel()
-        for future, held in self.running.items():
-            done = self._done(future, held)
+        for future, handed in self.running.items():
+            done = self._done(future, handed)
             if done is not None:
                 yield done
 
-    def _done(self, future: Future[_R], held: _Held[_T]) -> Done[_T, _R] | None:
-        """What came of a task, None where nothing did: it is not over, was taken back, or its worker is gone."""
+    def _done(self, future: Future[_R], handed: _HandedOut[_T]) -> Done[_T, _R] | None:
+        """Return the result of a task. None if it is not finished, was cancelled, or lost its worker."""
         if not future.done() or future.cancelled():
             return None
         error = future.exception()
         if error is None:
-            return Done(held.task, future.result())
-        return None if isinstance(error, WorkersError) or self._workers.is_lost(error) else Done(held.task, error=error)
+            return Done(handed.task, future.result())
+        return None if isinstance(error, WorkersError) or self._workers.is_lost(error) else Done(handed.task, error=error)
 
     def _mend(self) -> None:
-        """Replace the workers; keep what was done by the old ones, and try the rest again, one at a time."""
-        for future, held in self.running.items():
-            done = self._done(future, held)
+        """Replace the workers. Keep results of the old ones, and schedule all other tasks again, one at a time."""
+        for future, handed in self.running.items():
+            done = self._done(future, handed)
             if done is not None:
                 self._saved.append(done)
             else:
-                held.suspect = True
-                self._again.append(held)
+                handed.suspect = True
+                self._retries.append(handed)
         self.running.clear()
         self._alone = False
         self._workers.mend()

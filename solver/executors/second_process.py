@@ -1,9 +1,8 @@
-"""A second process for work that goes on beside a search: it hears and tells while it works, and is gone when it is not needed.
+"""A second process for work alongside a search. It exchanges messages while it works, and can be ended at any time.
 
-It is a fresh interpreter that is asked for this module, not one of :mod:`multiprocessing`, which would run a program's script again that
-does not guard against it. Nothing of it is printed, ^C does not reach it, and it ends as soon as the pipe from its starter does, however
-that ends.
-"""
+It is a fresh interpreter that runs this module. :mod:`multiprocessing` would run a program's main script again if the
+script does not guard against it. The process prints nothing, ignores ^C, and ends when the pipe from its starter closes
+for any reason."""
 
 from __future__ import annotations
 
@@ -18,8 +17,7 @@ import threading
 from collections.abc import Callable
 from typing import IO, Any, Final
 
-#: The modules are found where the starter found them, and before anything else is imported.
-#: What the second process runs, with this package and no other of its name.
+#: Program of the second process. It uses the starter's module path and exactly this package, before importing anything.
 _BEGIN: Final = """
 import importlib.util, sys
 sys.path[:] = {paths!r}
@@ -33,21 +31,21 @@ _PACKAGE: Final = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspat
 
 
 class Channel:
-    """What the second process hears and tells."""
+    """The messages of the second process, received and sent."""
 
     def __init__(self, outgoing: IO[bytes]) -> None:
-        self._outgoing, self._heard = outgoing, queue.SimpleQueue[Any]()
+        self._outgoing, self._incoming = outgoing, queue.SimpleQueue[Any]()
 
     def listen(self, incoming: IO[bytes]) -> None:
-        """Take note of what comes until nothing can come any more: then this process ends, whatever it is at."""
+        """Receive messages until the pipe closes, then end this process immediately."""
         with contextlib.suppress(Exception):
             while True:
-                self._heard.put(pickle.load(incoming))
+                self._incoming.put(pickle.load(incoming))
         os._exit(0)
 
     def found(self) -> list[Any]:
-        """Return the messages that have come since this was asked before."""
-        return _all_of(self._heard)
+        """Return the messages that arrived since the last call."""
+        return _all_of(self._incoming)
 
     def tell(self, message: Any) -> None:
         """Send a message."""
@@ -62,28 +60,28 @@ def serve() -> None:
     nowhere = os.open(os.devnull, os.O_RDWR)
     for stream in range(3):
         os.dup2(nowhere, stream)
-    with contextlib.suppress(Exception):  # nobody could read it
+    with contextlib.suppress(Exception):  # errors have no reader
         work, arguments = pickle.load(incoming)
         channel = Channel(outgoing)
         threading.Thread(target=channel.listen, args=(incoming,), daemon=True).start()
         work(channel, *arguments)
-        os._exit(0)  # waits for no thread
+        os._exit(0)  # without waiting for threads
     os._exit(1)
 
 
 class SecondProcess:
-    """Has ``work(channel, *arguments)`` done by a second process, with a :class:`Channel`; all of it can be pickled.
+    """A second process that runs ``work(channel, *arguments)`` with a :class:`Channel`. Everything must be picklable.
 
     Raises:
-        OSError: none can be started.
-        Exception: whatever keeps the arguments from being pickled.
+        OSError: No process can be started.
+        Exception: The arguments cannot be pickled.
     """
 
     def __init__(self, work: Callable[..., None], *arguments: Any) -> None:
-        told = pickle.dumps((work, arguments), pickle.HIGHEST_PROTOCOL)
+        job = pickle.dumps((work, arguments), pickle.HIGHEST_PROTOCOL)
         self._process = _started()
-        self._found, self._outgoing = queue.SimpleQueue[Any](), queue.SimpleQueue[bytes | None]()
-        self._outgoing.put(told)
+        self._incoming, self._outgoing = queue.SimpleQueue[Any](), queue.SimpleQueue[bytes | None]()
+        self._outgoing.put(job)
         self._over = threading.Event()
         self._threads = [threading.Thread(target=each, daemon=True) for each in (self._send, self._receive)]
         for thread in self._threads:
@@ -91,31 +89,31 @@ class SecondProcess:
 
     @property
     def over(self) -> bool:
-        """Whether nothing comes any more, for whatever reason."""
-        return self._over.is_set() and self._found.empty()
+        """True if no more messages will come."""
+        return self._over.is_set() and self._incoming.empty()
 
     @property
     def failed(self) -> bool:
-        """Whether it ended otherwise than it should."""
+        """True if the process ended with an error."""
         return self._process.poll() not in (None, 0)
 
     def tell(self, message: Any) -> None:
-        """Send a message, without waiting until it is taken."""
+        """Send a message without waiting for its delivery."""
         self._outgoing.put(pickle.dumps(message, pickle.HIGHEST_PROTOCOL))
 
     def found(self) -> list[Any]:
-        """Return the messages that have come since this was asked before."""
-        return _all_of(self._found)
+        """Return the messages that arrived since the last call."""
+        return _all_of(self._incoming)
 
     def close(self) -> None:
-        """End the process, at work or not."""
+        """End the process, even if it is working."""
         self._outgoing.put(None)
         self._process.kill()
         self._process.wait()
         for thread in self._threads:
             thread.join()
         for stream in (self._process.stdin, self._process.stdout):
-            with contextlib.suppress(OSError):  # what was not taken
+            with contextlib.suppress(OSError):  # data that was not read
                 assert stream is not None
                 stream.close()
 
@@ -128,9 +126,9 @@ class SecondProcess:
 
     def _receive(self) -> None:
         assert self._process.stdout is not None
-        with contextlib.suppress(Exception):  # the end, or half a message before it
+        with contextlib.suppress(Exception):  # end of the pipe, possibly within a message
             while True:
-                self._found.put(pickle.load(self._process.stdout))
+                self._incoming.put(pickle.load(self._process.stdout))
         self._over.set()
 
 
@@ -142,10 +140,10 @@ def _all_of(messages: queue.SimpleQueue[Any]) -> list[Any]:
 
 
 def _started() -> subprocess.Popen[bytes]:
-    """Start an interpreter in a group of its own, which ^C from a terminal does not reach.
+    """Start an interpreter in its own process group, which ^C from a terminal does not reach.
 
     Raises:
-        OSError: there is none, as in a program that brings its own.
+        OSError: There is no interpreter, as in a frozen program.
     """
     program = sys.executable or ""
     if getattr(sys, "frozen", False) or "py" not in os.path.basename(program).lower():

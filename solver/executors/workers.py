@@ -1,4 +1,4 @@
-"""Where tasks run: what :func:`kubestow.solver.executors.run.run` needs of an executor."""
+"""Workers: the interface that :func:`kubestow.solver.executors.run.run` requires of an executor, and local processes."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ _R = TypeVar("_R")
 
 
 class WorkersError(Exception):
-    """What is wrong with the workers as a whole, in one line: no task can be done."""
+    """A failure of the workers as a whole, as a one-line message: no task can run."""
 
 
 class SchedulerGone(WorkersError):
-    """Who hands tasks to workers elsewhere does not answer any more; tasks that are done stay done."""
+    """The scheduler of remote workers no longer answers. Finished tasks stay finished."""
 
 
 class Workers(Protocol):
-    """An executor and what is special about it.
+    """An executor.
 
     Attributes:
-        shared_fate: Whether a worker that dies takes the tasks of all others with it.
-        tries: How often a task is tried whose worker dies, and nothing else was there.
+        shared_fate: True if a worker that dies takes the tasks of all others with it.
+        tries: Attempts for a task whose worker dies while it runs alone.
     """
 
     shared_fate: bool
@@ -39,37 +39,40 @@ class Workers(Protocol):
 
     @property
     def ahead(self) -> int:
-        """Return how many tasks are to be at the workers for each that runs."""
+        """Number of tasks to hand out per running task."""
 
     @property
     def width(self) -> int:
-        """Return how many tasks run at once."""
+        """Number of tasks that run at once."""
 
     def share(self, path: str, digest: str) -> Shared | str:
-        """Return what stands for a file or directory in the arguments of a task, small; ``digest``: its SHA-256, as ``digest_of`` says.
-        The task gets a path of it by :func:`kubestow.solver.executors.files.local_path`."""
+        """Return a small reference to a file or directory for use in task arguments.
+
+        The task gets a local path from it by :func:`kubestow.solver.executors.files.local_path`. ``digest``: its SHA-256
+        from ``digest_of``."""
 
     def submit(self, work: Callable[..., _R], *arguments: Any) -> Future[_R]:
-        """Have ``work(*arguments)`` done somewhere; both are picklable."""
+        """Run ``work(*arguments)`` on some worker; both must be picklable."""
 
     def is_lost(self, error: BaseException) -> bool:
-        """Return whether an error of a future says that the worker is gone, not that the task failed."""
+        """Return whether a future's error means that the worker died, not that the task failed."""
 
     def mend(self) -> None:
-        """Make new workers in place of lost ones, where nobody else does."""
+        """Replace lost workers, unless something else does."""
 
     def check(self) -> None:
-        """Raise WorkersError where no task can be done any more; called now and then while tasks run."""
+        """Raise WorkersError if no task can run any more. Called repeatedly while tasks run."""
 
     def close(self, *, now: bool) -> None:
-        """Let go of the workers; ``now``: end those at work."""
+        """Release the workers; ``now``: end running tasks."""
 
 
 def jobs_and_share(jobs: int | None, workers: int | None) -> tuple[int, int]:
-    """Return how many tasks run at once, and how many searches each of them runs in parallel, so that together they have the cores.
+    """Return the number of tasks to run at once, and of parallel searches in each, so that together they use the cores.
 
-    ``jobs``: as asked for, None: cores divided by ``workers``; ``workers``: searches in parallel of one task, None: its share of the cores,
-    1 where neither is said.
+    Args:
+        jobs: Requested number of tasks; None divides the cores by ``workers``.
+        workers: Parallel searches per task; None means the task's part of the cores, or 1 if both are None.
     """
     have = cores()
     if jobs is None:
@@ -79,17 +82,17 @@ def jobs_and_share(jobs: int | None, workers: int | None) -> tuple[int, int]:
 
 
 def ignore_interrupts() -> None:
-    """Leave ^C, which the terminal sends to all processes of a command, to the one that was called."""
+    """Ignore ^C, which a terminal sends to all processes of a command. The calling process handles it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 @contextlib.contextmanager
 def interrupts_held() -> Iterator[None]:
-    """Hold ^C and SIGTERM until the end, and have processes that are started meanwhile, and threads, begin deaf to ^C.
+    """Delay ^C and SIGTERM until the end; processes and threads started meanwhile ignore ^C.
 
-    A process is interrupted before it could ignore ^C else; and one whose starter leaves before it has told it what to do ends with a
-    traceback. That the thread here does not hear the signal is not enough: any other one may, and Python has the main thread answer.
-    """
+    Otherwise a process could be interrupted before it ignores ^C, or end with a traceback because its starter leaves
+    early. Blocking the signal in this thread alone is not enough: any other thread may receive it, and Python runs the
+    handler in the main thread."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
@@ -101,9 +104,9 @@ def interrupts_held() -> Iterator[None]:
     try:
         if threading.current_thread() is threading.main_thread():
             for number in (signal.SIGINT, signal.SIGTERM):
-                if callable(signal.getsignal(number)):  # neither the system's answer nor none
+                if callable(signal.getsignal(number)):  # a Python handler, not the default or none
                     answers[number] = signal.signal(number, lambda got, _: received.append(got))
-        resource_tracker.ensure_running()  # it lets interrupts through again when it starts, which it does with the first process
+        resource_tracker.ensure_running()  # it unblocks interrupts when it starts, which it would do with the first process
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         yield
     finally:
@@ -115,7 +118,7 @@ def interrupts_held() -> Iterator[None]:
 
 
 def _begin() -> None:
-    """Begin a process of a pool: it ends with the one that started it, however that ends, also where it is at work."""
+    """Initialise a process of a pool: it ends with its starter, for any reason, even while it works."""
     ignore_interrupts()
     parent = multiprocessing.parent_process()
 
@@ -128,7 +131,7 @@ def _begin() -> None:
 
 
 class Processes:
-    """Processes on this machine, each started anew (spawn), so that none inherits threads or locks."""
+    """Processes on this machine, started by spawn so that none inherits threads or locks."""
 
     shared_fate = True
     tries = 3
@@ -140,14 +143,14 @@ class Processes:
 
     @property
     def width(self) -> int:
-        """Return the number of processes."""
+        """Number of processes."""
         return self._jobs
 
     def _new(self) -> ProcessPoolExecutor:
         return ProcessPoolExecutor(self._jobs, mp_context=multiprocessing.get_context("spawn"), initializer=_begin)
 
     def submit(self, work: Callable[..., _R], *arguments: Any) -> Future[_R]:
-        """Have it done by a process that is idle."""
+        """Run it in an idle process."""
         with interrupts_held():
             return self._pool.submit(work, *arguments)
 
@@ -156,19 +159,19 @@ class Processes:
         return path
 
     def check(self) -> None:
-        """There is nothing between this process and the others that could be gone."""
+        """Do nothing: there is no scheduler that could be gone."""
 
     def is_lost(self, error: BaseException) -> bool:
         """Return whether a process of the pool died."""
         return isinstance(error, BrokenProcessPool)
 
     def mend(self) -> None:
-        """Replace the pool: one that lost a process takes no more tasks."""
+        """Replace the pool: after losing a process it accepts no more tasks."""
         self._pool.shutdown(wait=False, cancel_futures=True)
         self._pool = self._new()
 
     def close(self, *, now: bool) -> None:
-        """End the processes, those at work first where it is to be ``now``."""
+        """End the processes; with ``now``, also those at work."""
         processes = list((self._pool._processes or {}).values()) if now else []
         self._pool.shutdown(wait=not now, cancel_futures=True)
         for process in processes:

@@ -1,4 +1,4 @@
-"""The kubelet of one node whose Topology Manager rejects: its zones, and what it has given out, in the order of arrival."""
+"""Replay of the kubelet of one node whose Topology Manager rejects pods: its zones, and allocations in order of arrival."""
 
 from __future__ import annotations
 
@@ -13,7 +13,11 @@ Asks = tuple[ZoneAsk, ...]
 
 
 class Kubelet:
-    """``placed``: the classes of the pods that arrived, in order."""
+    """The kubelet of one node.
+
+    Attributes:
+        placed: Classes of the pods that arrived, in order.
+    """
 
     def __init__(self, tree: NumaTree) -> None:
         self.tree = tree
@@ -24,23 +28,23 @@ class Kubelet:
         return [dict(zone) for zone in self.tree.available]
 
     def asks(self, cls: ContainerClass) -> Asks:
-        """Return what it aligns of a pod."""
+        """Return the requests of a pod that the kubelet aligns."""
         return zone_pools.asks(cls, self.tree)
 
     def never(self, cls: ContainerClass, allocatable: Mapping[str, int]) -> bool:
-        """Return whether it rejects pods of the class even on the empty node."""
+        """Return whether the kubelet rejects pods of the class even on the empty node."""
         return bool(zone_pools.lacking(cls, self.tree, allocatable)) or zone_pools.items(cls, self.tree, hints=False) is None
 
     def accepts(self, wanted: Asks) -> bool:
         return self.room(wanted, 1) == 1
 
     def why_not(self, wanted: Asks) -> str:
-        """Return what such a pod lacks now, with amounts; empty if it is accepted."""
+        """Return the current shortage of such a pod, with amounts. Empty if it is accepted."""
         lack = zone_pools.shortage(self.tree, self._free, wanted)
         return "" if lack is None else _words(lack, self.tree)
 
     def room(self, wanted: Asks, most: int) -> int:
-        """Return how many such pods it takes one after the other, at most ``most``."""
+        """Return the number of such pods, up to ``most``, that the kubelet accepts one after another."""
         free = [dict(zone) for zone in self._free]
         k = 0
         while k < most and zone_pools.first_fit(self.tree, free, wanted) is not None:
@@ -48,8 +52,7 @@ class Kubelet:
         return k
 
     def most(self, wanted: Asks) -> int | None:
-        """Return no more such pods than this ever, whatever the order: all zones together hold them. None: they ask for nothing that
-        lasts."""
+        """Return an upper bound on such pods in any order, from all zones together. None if they request nothing permanently."""
         per_pod: dict[str, int] = {}
         for ask in wanted:
             if ask.container != INIT:
@@ -59,24 +62,24 @@ class Kubelet:
         return min((zone_pools.total(self.tree, whole, name) // amount for name, amount in per_pod.items()), default=None)
 
     def path(self) -> object:
-        """Return what is left per zone, which depends on the order of arrival."""
+        """Return the residual capacity per zone, which depends on the order of arrival."""
         return tuple(tuple(sorted(zone.items())) for zone in self._free)
 
     def take(self, g: int, wanted: Asks) -> None:
-        """A pod of class g arrives."""
+        """Record the arrival of a pod of class g."""
         zone_pools.first_fit(self.tree, self._free, wanted)
         self.placed.append(g)
 
     def lose(self, g: int, wanted: Mapping[int, Asks]) -> None:
-        """The last pod of class g never came: the others arrive again. ``wanted``: what each class asks here."""
+        """Remove the last pod of class g by replaying the arrival of all others; ``wanted``: aligned requests by class."""
         self.placed.pop(len(self.placed) - 1 - self.placed[::-1].index(g))
         self._free = self._fresh()
         for h in self.placed:
             zone_pools.first_fit(self.tree, self._free, wanted[h])
 
 
-def _words(lack: zone_pools.Shortage, tree: NumaTree) -> str:
-    """Return ``cpu: 2, 2 and 2 free of 6; 5 asked``."""
+def _words(lack: zone_pools.ZoneShortage, tree: NumaTree) -> str:
+    """Return text such as ``cpu: 2, 2 and 2 free of 6; 5 asked``."""
     shown = [z for z in range(len(tree.zones)) if not lack.tied or lack.tied >> z & 1]
     free, total = ([_amount(lack.name, amounts[z]) for z in shown] for amounts in (lack.free, lack.total))
     of = total[0] if len(set(total)) == 1 else _listed(total)

@@ -1,9 +1,9 @@
-"""Containers and NUMA zones of one node in CP-SAT: how many pods of each class get which pools.
+"""CP-SAT encoding of the NUMA zones of one node: number of pods of each class per choice of pools.
 
-For each class, one variable per pattern, that is, per choice of pools for its items; patterns sum up to the pods of the class on the
-node. For every set of zones, what is taken from pools inside it fits what it has (Hall's condition, doi:10.1112/jlms/s1-10.37.26).
-A container that the kubelet would not reject gets a wider pool only where no tighter one has room.
-"""
+Each class has one variable per pattern, that is, per choice of pools for its items. The patterns add up to the pods of
+the class on the node. For every set of zones, the amounts taken from pools inside the set fit its capacity (Hall's
+condition, doi:10.1112/jlms/s1-10.37.26). A container that the kubelet would not reject gets a wider pool only if no
+tighter one has room."""
 
 from __future__ import annotations
 
@@ -18,51 +18,59 @@ from kubestow.models.documents.policy import Closeness
 from kubestow.models.numa.containers import WHOLE, Amounts, ContainerClass
 from kubestow.models.numa.node_topology import NumaTree
 from kubestow.solver.numa import zone_pools
-from kubestow.solver.numa.zone_pools import Item
+from kubestow.solver.numa.zone_pools import PoolItem
 
-#: Patterns of one class on one node; beyond, the containers that hints concern least stay without zones (named in the result).
-MOST_PATTERNS = 2_000
+#: Patterns of one class on one node. If there are more, containers with the weakest hints get no zones (named in the result).
+MAX_PATTERNS = 2_000
 
 
 @dataclass
 class Pattern:
-    """``pools``: one per item. ``pods``: how many pods have it."""
+    """A choice of one pool per item, and the number of pods that have it."""
 
     pools: tuple[int, ...]
     pods: cp_model.IntVar
 
 
 @dataclass
-class Layout:
-    """One class on the node. ``pods``: variable or number; ``upper``: at most."""
+class ZoneLayout:
+    """One class on the node.
+
+    Attributes:
+        containers: The class's containers.
+        items: Items that get a pool.
+        pods: Pods on the node: variable or number.
+        upper: Maximum pods on the node.
+        patterns: Patterns of the class.
+    """
 
     containers: ContainerClass
-    items: list[Item]
+    items: list[PoolItem]
     pods: cp_model.IntVar | int
     upper: int
     patterns: list[Pattern] = field(default_factory=list)
 
     def pool(self, pattern: Pattern, container: int) -> int | None:
-        """Return the pool of a container under a pattern; None where it gets none of its own."""
+        """Return the pool of a container under a pattern. None if it has no pool of its own."""
         for item, pool in zip(self.items, pattern.pools, strict=True):
             if item.container in (container, WHOLE):
                 return pool
         return None
 
 
-def chosen_items(cls: ContainerClass, tree: NumaTree, *, hints: bool) -> tuple[list[Item] | None, list[int]]:
-    """Return the items of a class on a node, and the containers that are left without zones because patterns would be too many."""
+def chosen_items(cls: ContainerClass, tree: NumaTree, *, hints: bool) -> tuple[list[PoolItem] | None, list[int]]:
+    """Return the items of a class on a node, and the containers left without zones because there would be too many patterns."""
     found = zone_pools.items(cls, tree, hints=hints)
     dropped: list[int] = []
     if found is None:
         return None, dropped
-    while prod(len(item.pools) for item in found) > MOST_PATTERNS:
+    while prod(len(item.pools) for item in found) > MAX_PATTERNS:
         soft = [item for item in found if not item.hard]
         if not soft:
             break
-        least = min(soft, key=lambda item: (_weight(cls, item.container), -item.container))
-        found.remove(least)
-        dropped.append(least.container)
+        weakest = min(soft, key=lambda item: (_weight(cls, item.container), -item.container))
+        found.remove(weakest)
+        dropped.append(weakest.container)
     return found, dropped
 
 
@@ -72,21 +80,21 @@ def _weight(cls: ContainerClass, container: int) -> int:
 
 
 class NodeZones:
-    """The zones of one node as part of a CP-SAT model. Add all classes with :meth:`add`, then :meth:`close` it once."""
+    """Zones of one node in a CP-SAT model. Add all classes with :meth:`add`, then call :meth:`close` once."""
 
     def __init__(self, model: cp_model.CpModel, tree: NumaTree) -> None:
         self.model, self.tree = model, tree
-        self.layouts: dict[int, Layout] = {}
+        self.layouts: dict[int, ZoneLayout] = {}
         self._used: dict[tuple[int, str], list[tuple[cp_model.IntVar, int]]] = {}
 
     def add(self, g: int, cls: ContainerClass, pods: cp_model.IntVar | int, upper: int, *, hints: bool) -> None:
-        """A class with items here; classes without any are not the model's concern."""
+        """Add a class. Classes without items on the node are ignored."""
         items, _ = chosen_items(cls, self.tree, hints=hints)
         if items:
-            self.layouts[g] = Layout(cls, items, pods, upper)
+            self.layouts[g] = ZoneLayout(cls, items, pods, upper)
 
     def close(self) -> None:
-        """Make the patterns and add the rows."""
+        """Create the patterns and add the rows."""
         load = self._loads()
         for layout in self.layouts.values():
             choices = [self._pools(item, load) for item in layout.items]
@@ -97,7 +105,7 @@ class NodeZones:
         self._guards()
 
     def _loads(self) -> dict[str, int]:
-        """Return what all items together could take, per resource."""
+        """Return the maximum total demand of all items, per resource."""
         load: dict[str, int] = {}
         for layout in self.layouts.values():
             for item in layout.items:
@@ -105,21 +113,21 @@ class NodeZones:
                     load[name] = load.get(name, 0) + layout.upper * amount
         return load
 
-    def _pools(self, item: Item, load: Mapping[str, int]) -> tuple[int, ...]:
-        """The item's pools; those around tighter ones only if the tighter ones could all be full."""
+    def _pools(self, item: PoolItem, load: Mapping[str, int]) -> tuple[int, ...]:
+        """Return the item's pools, omitting pools around tighter ones that can never all be full."""
         if item.hard:
             return item.pools
         others = {name: load[name] - amount for name, amount in item.amounts}
         found = []
         for pool in item.pools:
             inside = zone_pools.wider(item.pools, pool)
-            least = [p for p in inside if not zone_pools.wider(inside, p)]
-            if not least or self._could_fill(least, item.amounts, others):
+            weakest = [p for p in inside if not zone_pools.wider(inside, p)]
+            if not weakest or self._could_fill(weakest, item.amounts, others):
                 found.append(pool)
         return tuple(found)
 
     def _could_fill(self, tight: Sequence[int], amounts: Amounts, load: Mapping[str, int]) -> bool:
-        """Return whether each pool could lack some resource at once; ``load``: what there is to fill them with."""
+        """Return whether every tight pool can lack some resource at once; ``load``: total demand available to fill them."""
         if len(tight) > 8:
             return True
         for lack in product(amounts, repeat=len(tight)):
@@ -133,8 +141,9 @@ class NodeZones:
     # --- what pools hold -------------------------------------------------------------------------------------------------------
 
     def _inside(self, zones: int, name: str) -> list[tuple[cp_model.IntVar, int]]:
-        """(pattern, amount) of all that is taken from pools inside a set of zones. Containers that were moved out to the whole node for
-        lack of room take nothing from its zones."""
+        """Return (pattern, amount) for all demand on pools inside a set of zones.
+
+        Containers moved to the whole node for lack of room take nothing from its zones."""
         key = (zones, name)
         if key not in self._used:
             whole = (1 << len(self.tree.zones)) - 1
@@ -174,7 +183,7 @@ class NodeZones:
         return cp_model.LinearExpr.weighted_sum([v for v, _ in used], [a for _, a in used])
 
     def _guards(self) -> None:
-        """Wherever an item has a wider pool, every tighter one inside it that could hold it alone is too full."""
+        """Require that an item has a wider pool only if every tighter pool that could hold it alone is too full."""
         users: dict[tuple[Amounts, tuple[int, ...], int], list[cp_model.IntVar]] = {}
         for layout in self.layouts.values():
             for index, item in enumerate(layout.items):
@@ -188,8 +197,8 @@ class NodeZones:
             for variable in patterns:
                 self.model.add(variable == 0).only_enforce_if(~present)
             for tighter in zone_pools.wider(pools, pool):
-                # Full is a set of zones around the tighter pool that has no room for one more, in some resource. Sets that hold the
-                # wider pool hold its container already.
+                # The tighter pool is full if some set of zones around it lacks some resource for one more container. Sets that
+                # contain the wider pool already hold the container.
                 full = []
                 for around in sets:
                     if tighter & around == tighter and (pool == whole or pool & around != pool):
@@ -202,7 +211,10 @@ class NodeZones:
 
 
 def levels(tree: NumaTree, closeness: Closeness) -> list[tuple[int, int]]:
-    """(set of zones, points that two containers gain beyond sameNode when both pools are inside it); nested sets add up."""
+    """Return (set of zones, points) of container pairs.
+
+    Two containers gain the points, in addition to sameNode, if both pools are inside the set. Points of nested sets add
+    up."""
     whole = (1 << len(tree.zones)) - 1
     outer = zone_pools.sockets(tree) if len(set(tree.socket)) > 1 else [whole]
     found = [(s, closeness.sameSocket - closeness.sameNode) for s in outer]

@@ -1,11 +1,10 @@
-"""Which zones of a node the containers of a class may get, and the kubelet's own first choice.
+"""Zone pools that the containers of a class may get on a node, and the kubelet's own choice (first fit).
 
-A pool is a set of zones as a bitmask: one zone, all zones of a socket, or all of the node; under the policy `restricted` any smallest
-set that could hold the request.
+A pool is a set of zones as a bitmask: one zone, all zones of a socket, or the whole node. Under the policy `restricted`,
+it is any smallest set that could hold the request.
 
 Source: specification of container affinity, sections 5 and 6; pkg/kubelet/cm/topologymanager (policy_single_numa_node.go,
-policy_restricted.go); scheduler-plugins pkg/noderesourcetopology/filter.go.
-"""
+policy_restricted.go); scheduler-plugins pkg/noderesourcetopology/filter.go."""
 
 from __future__ import annotations
 
@@ -18,19 +17,22 @@ from kubestow.models.numa.alignment import aligned, missing
 from kubestow.models.numa.containers import INIT, WHOLE, Amounts, ContainerClass, ZoneAsk
 from kubestow.models.numa.node_topology import NumaTree, is_memory
 
-#: A request with more choices of zones than this is not part of the model.
-MOST_POOLS = 1_000
-#: Up to this many zones every union of pools counts; ...
-ALL_UNIONS = 10
-#: ... on nodes with more of them, unions of so many pools.
-FEW = 5
-Free = list[dict[str, int]]  # per zone: what is left
+MAX_POOLS = 1_000  #: Requests with more choices of zones are left out of the model.
+MAX_ZONES_FOR_ALL_UNIONS = 10  #: On nodes with up to this many zones, all unions of pools count.
+MAX_UNION_POOLS = 5  #: On larger nodes, only unions of up to this many pools count.
+Free = list[dict[str, int]]  # residual capacity per zone
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
-    """Something that gets a pool: a container (its index in the class), or all of a pod (WHOLE). ``amounts`` are taken from the pool.
-    ``pools``: those it may get. ``hard``: the kubelet rejects the pod if there is none; otherwise wider pools stand behind tighter ones."""
+class PoolItem:
+    """A container, or a whole pod, that gets a pool.
+
+    Attributes:
+        container: Index of the container in the class, or WHOLE for the pod.
+        amounts: Amounts taken from the pool.
+        pools: Possible pools.
+        hard: If True, the kubelet rejects the pod without a pool. Otherwise wider pools are a fallback for tighter ones.
+    """
 
     container: int
     amounts: Amounts
@@ -51,7 +53,7 @@ def sockets(tree: NumaTree) -> list[int]:
 
 
 def total(tree: NumaTree, pool: int, name: str, *, capacity: bool = False) -> int:
-    """Return what a pool has of a resource, in all (``capacity``) or for the pods to be placed."""
+    """Return the amount of a resource in a pool: its capacity (``capacity``), or the part available to pods to be placed."""
     listed = tree.capacity if capacity else tree.available
     if tree.numa and name != "cpu":  # shared by the caches of a NUMA zone
         return sum({tree.numa[z]: listed[z].get(name, 0) for z in bits(pool)}.values())
@@ -59,7 +61,7 @@ def total(tree: NumaTree, pool: int, name: str, *, capacity: bool = False) -> in
 
 
 def numa_zones(tree: NumaTree) -> list[int]:
-    """Return the pool of each NUMA zone, where the zones are L3 caches."""
+    """Return the pool of each NUMA zone, if the zones of the tree are L3 caches."""
     found: dict[int, int] = {}
     for z, n in enumerate(tree.numa):
         found[n] = found.get(n, 0) | 1 << z
@@ -67,7 +69,7 @@ def numa_zones(tree: NumaTree) -> list[int]:
 
 
 def asks(cls: ContainerClass, tree: NumaTree) -> tuple[ZoneAsk, ...]:
-    """Return what the kubelet of the node aligns for a pod, in its order; resources that no zone lists are left out."""
+    """Return the requests of a pod that the node's kubelet aligns, in its order, without resources that no zone lists."""
     if not tree.rejects:
         return ()
     listed = cls.per_pod if tree.scope == "pod" else cls.per_container
@@ -76,7 +78,7 @@ def asks(cls: ContainerClass, tree: NumaTree) -> tuple[ZoneAsk, ...]:
 
 
 def lacking(cls: ContainerClass, tree: NumaTree, allocatable: Mapping[str, int]) -> list[str]:
-    """Return resources that no zone lists and that make the kubelet's view of the node reject the pod."""
+    """Return the resources that no zone lists and that make the kubelet reject the pod."""
     if not tree.rejects:
         return []
     listed = cls.per_pod if tree.scope == "pod" else cls.per_container
@@ -84,11 +86,11 @@ def lacking(cls: ContainerClass, tree: NumaTree, allocatable: Mapping[str, int])
 
 
 def subsets(zones: Sequence[Mapping[str, int]], amounts: Amounts, k: int) -> Iterator[int]:
-    """The sets of k zones that together have the amounts, in the kubelet's order: lowest as a number first."""
+    """Yield the sets of k zones that together have the amounts, in the kubelet's order: lowest bitmask first."""
     least = [(name, amount) for name, amount in amounts if amount > 0]
 
     def reachable(top: int, chosen: int, left: Sequence[int]) -> bool:
-        """Return whether the best ``chosen`` zones below ``top`` could have what is left, resource by resource."""
+        """Return whether the best ``chosen`` zones below ``top`` could cover the remaining need, resource by resource."""
         return all(
             need <= 0 or sum(sorted((zones[z].get(name, 0) for z in range(top)), reverse=True)[:chosen]) >= need
             for (name, _), need in zip(least, left, strict=True)
@@ -100,9 +102,9 @@ def subsets(zones: Sequence[Mapping[str, int]], amounts: Amounts, k: int) -> Ite
                 yield 0
             return
         for highest in range(chosen - 1, top):
-            rest = [need - zones[highest].get(name, 0) for (name, _), need in zip(least, left, strict=True)]
-            if reachable(highest, chosen - 1, rest):
-                yield from (1 << highest | lower for lower in below(highest, chosen - 1, rest))
+            missing_amounts = [need - zones[highest].get(name, 0) for (name, _), need in zip(least, left, strict=True)]
+            if reachable(highest, chosen - 1, missing_amounts):
+                yield from (1 << highest | lower for lower in below(highest, chosen - 1, missing_amounts))
 
     start = [amount for _, amount in least]
     if reachable(len(zones), k, start):
@@ -110,8 +112,9 @@ def subsets(zones: Sequence[Mapping[str, int]], amounts: Amounts, k: int) -> Ite
 
 
 def width(tree: NumaTree, amounts: Amounts) -> int:
-    """Return the number of zones that a request must get: 1, or under `restricted` the fewest whose total capacity could hold it (0:
-    none)."""
+    """Return the number of zones that a request must get.
+
+    It is 1, or under `restricted` the smallest number whose total capacity could hold the request (0 if there is none)."""
     if tree.policy != "restricted":
         return 1
     if amounts not in tree.widths:
@@ -124,10 +127,15 @@ def _width(tree: NumaTree, amounts: Amounts) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Shortage:
-    """Why a container gets no zones: what is asked of a resource, and per zone what the pod could have and what there is.
+class ZoneShortage:
+    """Reason why a container gets no zones.
 
-    ``tied``: the zones that init containers of the pod bind it to, as a bitmask; 0 if they bind it to none.
+    Attributes:
+        name: The resource.
+        asked: Requested amount.
+        free: Amount available to the pod, per zone.
+        total: Capacity per zone.
+        tied: Zones to which init containers of the pod bind it, as a bitmask; 0 for none.
     """
 
     name: str
@@ -137,12 +145,12 @@ class Shortage:
     tied: int
 
 
-class _Admission:
-    """What one pod has taken so far on a node, container by container.
+class _PodAdmission:
+    """Allocations of one pod on a node, container by container.
 
-    CPUs and devices of ordinary init containers are reusable: the hints for later containers of the pod leave out all sets of zones
-    without them, and these containers take them first. Memory of init containers is reusable as well, but ties nothing.
-    """
+    CPUs and devices of ordinary init containers are reusable. Hints for later containers of the pod exclude all sets of
+    zones without them, and these containers take them first. Memory of init containers is reusable as well, but does not
+    bind the pod to zones."""
 
     def __init__(self, tree: NumaTree, free: Free) -> None:
         self._tree, self._free = tree, free
@@ -150,7 +158,7 @@ class _Admission:
         self._taken: list[tuple[int, str, int]] = []
 
     def admit(self, ask: ZoneAsk) -> int | None:
-        """Return the zones that a container gets, None if the kubelet rejects it."""
+        """Return the zones that a container gets. None if the kubelet rejects it."""
         k = width(self._tree, ask.amounts)
         pool = next(self._pools(ask, k), None) if k else None
         if pool is not None:
@@ -159,62 +167,67 @@ class _Admission:
                     self._take(pool, name, amount, init=ask.container == INIT)
         return pool
 
-    def shortage(self, ask: ZoneAsk) -> Shortage:
-        """Return the resource that a rejected container lacks: the first that no set of zones has, else its first one."""
+    def shortage(self, ask: ZoneAsk) -> ZoneShortage:
+        """Return the resource that a rejected container lacks: the first that no set of zones has, or its first resource."""
         k = width(self._tree, ask.amounts)
         short = (each for each in ask.amounts if not k or next(self._pools(ZoneAsk(ask.container, (each,)), k), None) is None)
         name, asked = next(short, ask.amounts[0])
-        held = self._reusable.get(name, {})
-        free = (max(0, zone.get(name, 0)) + held.get(z, 0) for z, zone in enumerate(self._free))
-        return Shortage(name, asked, tuple(free), tuple(zone.get(name, 0) for zone in self._tree.capacity), sum(1 << z for z in held))
+        reusable = self._reusable.get(name, {})
+        free = (max(0, zone.get(name, 0)) + reusable.get(z, 0) for z, zone in enumerate(self._free))
+        return ZoneShortage(
+            name, asked, tuple(free), tuple(zone.get(name, 0) for zone in self._tree.capacity), sum(1 << z for z in reusable)
+        )
 
     def _pools(self, ask: ZoneAsk, k: int) -> Iterator[int]:
-        held = {name: self._reusable[name] for name, _ in ask.amounts if self._reusable.get(name)}
-        if not held:
+        reusable = {name: self._reusable[name] for name, _ in ask.amounts if self._reusable.get(name)}
+        if not reusable:
             return subsets(self._free, ask.amounts, k)
-        needed = sum({1 << z for zones in held.values() for z in zones})
-        zones = [{name: zone.get(name, 0) + held.get(name, {}).get(z, 0) for name, _ in ask.amounts} for z, zone in enumerate(self._free)]
+        needed = sum({1 << z for zones in reusable.values() for z in zones})
+        zones = [
+            {name: zone.get(name, 0) + reusable.get(name, {}).get(z, 0) for name, _ in ask.amounts} for z, zone in enumerate(self._free)
+        ]
         return (pool for pool in subsets(zones, ask.amounts, k) if pool & needed == needed)
 
     def _take(self, pool: int, name: str, amount: int, *, init: bool) -> None:
-        held = self._reusable.setdefault(name, {})
+        reusable = self._reusable.setdefault(name, {})
         zones = bits(pool)
-        # CPUs are taken zone by zone, devices from those that are reusable first.
+        # CPUs are taken zone by zone, devices from the reusable ones first.
         steps = [(z, again) for z in zones for again in (True, False)] if name == "cpu" else [(z, a) for a in (True, False) for z in zones]
         fresh: dict[int, int] = {}
         for z, again in steps:
-            part = min(amount, held.get(z, 0) if again else max(0, self._free[z].get(name, 0)))
+            part = min(amount, reusable.get(z, 0) if again else max(0, self._free[z].get(name, 0)))
             amount -= part
             if part and again and not init:
-                held[z] -= part
+                reusable[z] -= part
             elif part and not again:
                 self._free[z][name] -= part
                 self._taken.append((z, name, part))
                 fresh[z] = part
         for z, part in fresh.items() if init else ():
-            held[z] = held.get(z, 0) + part
-        self._reusable[name] = {z: part for z, part in held.items() if part}
+            reusable[z] = reusable.get(z, 0) + part
+        self._reusable[name] = {z: part for z, part in reusable.items() if part}
 
     def end(self) -> None:
-        """Give back what only init containers had."""
-        for name, held in self._reusable.items():
-            for z, part in held.items():
+        """Release the amounts that only init containers used."""
+        for name, reusable in self._reusable.items():
+            for z, part in reusable.items():
                 self._free[z][name] += part
 
     def undo(self) -> None:
-        """Give back everything."""
+        """Release everything."""
         for z, name, part in self._taken:
             self._free[z][name] += part
 
 
 def first_fit(tree: NumaTree, free: Free, wanted: Sequence[ZoneAsk]) -> list[int] | None:
-    """Return the pools the kubelet gives, per ask, taking them from ``free``; None if it rejects the pod, and ``free`` is as before.
+    """Return the pools that the kubelet gives, per request, and take them from ``free``.
 
-    Source: pkg/kubelet/cm, generateCPUTopologyHints and updateCPUsToReuse of cpumanager/policy_static.go, generateDeviceTopologyHints
-    and devicesToAllocate of devicemanager.
-    """
+    Return None, with ``free`` unchanged, if the kubelet rejects the pod.
+
+    Source: pkg/kubelet/cm, generateCPUTopologyHints and updateCPUsToReuse of cpumanager/policy_static.go,
+    generateDeviceTopologyHints and devicesToAllocate of devicemanager."""
     got: list[int] = []
-    admission = _Admission(tree, free)
+    admission = _PodAdmission(tree, free)
     for ask in wanted:
         pool = admission.admit(ask)
         if pool is None:
@@ -225,23 +238,26 @@ def first_fit(tree: NumaTree, free: Free, wanted: Sequence[ZoneAsk]) -> list[int
     return got
 
 
-def shortage(tree: NumaTree, free: Free, wanted: Sequence[ZoneAsk]) -> Shortage | None:
-    """Return why the kubelet rejects a pod, None if it does not. ``free`` stays as it is."""
-    admission = _Admission(tree, [dict(zone) for zone in free])
+def shortage(tree: NumaTree, free: Free, wanted: Sequence[ZoneAsk]) -> ZoneShortage | None:
+    """Return why the kubelet rejects a pod. None if it does not. ``free`` is unchanged."""
+    admission = _PodAdmission(tree, [dict(zone) for zone in free])
     return next((admission.shortage(ask) for ask in wanted if admission.admit(ask) is None), None)
 
 
-def items(cls: ContainerClass, tree: NumaTree, *, hints: bool) -> list[Item] | None:
-    """Return what of a pod gets pools on a node; None if the kubelet would reject the pod even on the empty node. ``hints``: also the
-    containers that hints concern."""
-    found: list[Item] = []
+def items(cls: ContainerClass, tree: NumaTree, *, hints: bool) -> list[PoolItem] | None:
+    """Return the items of a pod that get pools on a node. None if the kubelet would reject the pod even on the empty node.
+
+    Args:
+        hints: Include the containers that hints concern.
+    """
+    found: list[PoolItem] = []
     for ask in asks(cls, tree):
         k = width(tree, ask.amounts)
-        pools = tuple(islice(subsets(tree.available, ask.amounts, k), MOST_POOLS + 1)) if k else ()
+        pools = tuple(islice(subsets(tree.available, ask.amounts, k), MAX_POOLS + 1)) if k else ()
         if not pools:
             return None
-        if ask.container != INIT and len(pools) <= MOST_POOLS:  # with more, only the replay of the kubelet decides
-            found.append(Item(ask.container, ask.amounts, pools, True))
+        if ask.container != INIT and len(pools) <= MAX_POOLS:  # with more pools, only the replay of the kubelet decides
+            found.append(PoolItem(ask.container, ask.amounts, pools, True))
     if hints and len(tree.zones) > 1 and not any(item.container == WHOLE for item in found):
         have = {item.container for item in found}
         for i in cls.involved():
@@ -249,12 +265,12 @@ def items(cls: ContainerClass, tree: NumaTree, *, hints: bool) -> list[Item] | N
                 amounts = tuple(
                     (name, amount) for name, amount in cls.requests[i] if name in ("cpu", "memory") and aligned(tree, ((name, 1),))
                 )
-                found.append(Item(i, amounts, soft_pools(tree, amounts), False))
+                found.append(PoolItem(i, amounts, soft_pools(tree, amounts), False))
     return found
 
 
 def soft_pools(tree: NumaTree, amounts: Amounts) -> tuple[int, ...]:
-    """Return pools of a container that is never rejected, tightest first: caches, NUMA zones, sockets, then the node."""
+    """Return the pools of a container that is never rejected, tightest first: caches, NUMA zones, sockets, then the node."""
     whole = (1 << len(tree.zones)) - 1
     listed = [1 << z for z in range(len(tree.zones))] + [s for s in (*numa_zones(tree), *sockets(tree)) if s != whole]
     fitting = [p for p in dict.fromkeys(listed) if all(total(tree, p, name) >= amount for name, amount in amounts)]
@@ -262,12 +278,14 @@ def soft_pools(tree: NumaTree, amounts: Amounts) -> tuple[int, ...]:
 
 
 def unions(tree: NumaTree, pools: Iterable[int]) -> list[int]:
-    """Return unions of pools that overlap: the sets of zones that can be short although none of their parts is (a union of separate sets is
-    short only if one of them is). Beyond ALL_UNIONS zones only unions of a few pools."""
+    """Return the unions of overlapping pools: the sets of zones that can be short although no part is.
+
+    A union of disjoint sets is short only if one set is. On nodes with more than MAX_ZONES_FOR_ALL_UNIONS zones, only
+    unions of a few pools are returned."""
     used = {*pools, *numa_zones(tree)}  # caches share the memory of their NUMA zone
     found = new = set(used)
     steps = 1
-    while new and (len(tree.zones) <= ALL_UNIONS or steps < FEW):
+    while new and (len(tree.zones) <= MAX_ZONES_FOR_ALL_UNIONS or steps < MAX_UNION_POOLS):
         new = {union | pool for union in new for pool in used if union & pool} - found
         found = found | new
         steps += 1
@@ -275,12 +293,12 @@ def unions(tree: NumaTree, pools: Iterable[int]) -> list[int]:
 
 
 def wider(pools: Iterable[int], pool: int) -> list[int]:
-    """Return the tighter pools inside a pool, which must have no room left where a container gets the wider one."""
+    """Return the tighter pools inside a pool. They must be full before a container gets the wider pool."""
     return [p for p in pools if p != pool and p & pool == p]
 
 
 def closeness(tree: NumaTree, levels: Closeness, a: int | None, b: int | None) -> int:
-    """Return points per unit of affinity of two containers with these pools (None: somewhere on the node)."""
+    """Return the points per unit of affinity for two containers with these pools (None: anywhere on the node)."""
     if a is None or b is None:
         return levels.sameNode
     return (levels.sameNode, levels.sameSocket, levels.sameZone, levels.cache)[tree.lowest(a, b)]

@@ -1,3 +1,5 @@
-"""Preferences and the tie-break: points, gains, linear expressions, NUMA zones, reports. Enter at
-:class:`kubestow.solver.objective.preferences.Objective` and :func:`kubestow.solver.objective.tie_break.choose`. It imports ``models``,
-:mod:`kubestow.solver.rules` and what lies below."""
+"""Objective of a placement: preferences, evenness of domains and the tie-break, with points, gains, linear expressions and
+reports.
+
+Enter at :class:`kubestow.solver.objective.preferences.Objective` and :func:`kubestow.solver.objective.tie_break.choose`.
+The package imports ``models``, :mod:`kubestow.solver.rules` and the layers below."""

@@ -1,8 +1,7 @@
-"""The NUMA zones of a finished placement: node by node, since zones of different nodes have nothing to do with each other.
+"""NUMA zones of a finished placement, node by node, because zones of different nodes are independent.
 
-Where hints concern containers on the node, the best choice under the same model that the search used; where only the kubelet's Topology
-Manager has a say, what it will take itself, in bind order.
-"""
+If hints concern containers on a node, choose the best zones under the model that the search used. If only the kubelet's
+Topology Manager decides, replay its choice in bind order."""
 
 from __future__ import annotations
 
@@ -17,26 +16,24 @@ from kubestow.solver.cpsat.linear_sum import Points
 from kubestow.solver.cpsat.solver import new_solver
 from kubestow.solver.numa import zone_pools
 from kubestow.solver.numa.zone_patterns import NodeZones, chosen_items
-from kubestow.solver.numa.zone_pools import Free, Item
-from kubestow.solver.objective.container_affinity import ContainerPoints, Pools, Zones
+from kubestow.solver.numa.zone_pools import Free, PoolItem
+from kubestow.solver.objective.container_affinity import AssignedZones, ContainerPoints, Pools
 from kubestow.solver.objective.encoding import node_points
 from kubestow.solver.objective.preferences import CONTAINER_AFFINITY, Objective
 
-#: Deterministic seconds of CP-SAT for the NUMA zones of all nodes together.
-EFFORT = 0.5
-#: Deterministic seconds for one node at least.
-LEAST = 0.01
+TOTAL_ZONE_SECONDS = 0.5  #: Deterministic seconds of CP-SAT for the NUMA zones of all nodes together.
+MIN_NODE_SECONDS = 0.01  #: Least deterministic seconds for one node.
 
 
-def assign(cluster: Cluster, found: ContainerPoints, sequence: Sequence[tuple[int, int, int]]) -> Zones:
+def assign(cluster: Cluster, found: ContainerPoints, sequence: Sequence[tuple[int, int, int]]) -> AssignedZones:
     """Choose zones for the pods of a placement, given as (class, node, pods) in bind order."""
-    zones = Zones()
+    zones = AssignedZones()
     involved = set(found.involved)
     per_node: dict[int, list[int]] = {}
     for g, n, k in sequence:
         if cluster.classes[g].containers is not None:
             per_node.setdefault(n, []).extend([g] * k)
-    effort = max(LEAST, EFFORT / max(1, len(found.zoned & per_node.keys())))
+    effort = max(MIN_NODE_SECONDS, TOTAL_ZONE_SECONDS / max(1, len(found.zoned & per_node.keys())))
     for n, pods in sorted(per_node.items()):
         tree = cluster.trees.get(n)
         if tree is not None:
@@ -71,8 +68,10 @@ def _class(cluster: Cluster, g: int) -> ContainerClass:
 
 
 def _first(cluster: Cluster, tree: NumaTree, pods: Sequence[int]) -> list[Pools]:
-    """Zones without a search: aligned pods as the kubelet takes them, in bind order; then each other container that hints concern in the
-    tightest pool with room."""
+    """Return zones without a search.
+
+    Aligned pods get zones as the kubelet assigns them, in bind order. Every other container with hints gets the tightest
+    pool with room."""
     hints = bool(cluster.policy.multipliers.containerAffinity)
     free: Free = [dict(zone) for zone in tree.available]
     listed = [chosen_items(_class(cluster, g), tree, hints=hints)[0] or [] for g in pods]
@@ -81,7 +80,7 @@ def _first(cluster: Cluster, tree: NumaTree, pods: Sequence[int]) -> list[Pools]
         wanted = zone_pools.asks(_class(cluster, g), tree)
         got = zone_pools.first_fit(tree, free, wanted) or []
         chosen.append({ask.container: pool for ask, pool in zip(wanted, got, strict=False) if ask.container != INIT})
-    room = _Room(tree)
+    room = _PoolRoom(tree)
     for items, pools in zip(listed, chosen, strict=True):
         for item in items:
             if item.hard and item.container in pools:
@@ -97,10 +96,11 @@ def _first(cluster: Cluster, tree: NumaTree, pods: Sequence[int]) -> list[Pools]
 
 
 def _rest(cluster: Cluster, found: ContainerPoints, n: int, tree: NumaTree, pods: Sequence[int], chosen: Sequence[Pools]) -> list[Pools]:
-    """Zones one by one for the containers that the model leaves out because patterns would be too many: each where it gains most, twice."""
+    """Choose zones for containers that the model omits because of too many patterns, one by one, each at its best pool, in
+    two rounds."""
     chosen = list(chosen)
-    todo: list[tuple[int, Item]] = []
-    room = _Room(tree)
+    todo: list[tuple[int, PoolItem]] = []
+    room = _PoolRoom(tree)
     for k, g in enumerate(pods):
         kept, dropped = chosen_items(_class(cluster, g), tree, hints=True)
         for item in kept or ():
@@ -111,7 +111,7 @@ def _rest(cluster: Cluster, found: ContainerPoints, n: int, tree: NumaTree, pods
         todo += [(k, item) for item in every if item.container in dropped and not item.hard]
     involved = set(found.involved)
 
-    def points(k: int, item: Item, pool: int) -> int:
+    def points(k: int, item: PoolItem, pool: int) -> int:
         pools = list(chosen[k])
         pools[item.container] = pool
         trial = [(g, tuple(pools) if j == k else chosen[j]) for j, g in enumerate(pods) if g in involved]
@@ -119,7 +119,7 @@ def _rest(cluster: Cluster, found: ContainerPoints, n: int, tree: NumaTree, pods
 
     for again in (False, True):
         if again and any(pool is not None and pool.bit_count() > 1 for pools in chosen for pool in pools):
-            break  # a container that moved would leave room that a wider pool of another then must not ignore
+            break  # a moved container would free room that containers in wider pools would then have to use
         for k, item in todo:
             if again:
                 room.put(item, chosen[k][item.container] or 0, sign=-1)
@@ -132,35 +132,36 @@ def _rest(cluster: Cluster, found: ContainerPoints, n: int, tree: NumaTree, pods
     return chosen
 
 
-class _Room:
-    """What pools hold, for containers that the kubelet does not align: they get the tightest pool that leaves no set of zones short."""
+class _PoolRoom:
+    """Used amounts of pools, for containers that the kubelet does not align. They get the tightest pool that leaves no set
+    of zones short."""
 
     def __init__(self, tree: NumaTree) -> None:
         self.tree = tree
         self.whole = (1 << len(tree.zones)) - 1
         self.used: dict[int, dict[str, int]] = {}
 
-    def put(self, item: Item, pool: int, *, sign: int = 1) -> None:
-        held = self.used.setdefault(pool, {})
+    def put(self, item: PoolItem, pool: int, *, sign: int = 1) -> None:
+        used = self.used.setdefault(pool, {})
         for name, amount in item.amounts:
-            held[name] = held.get(name, 0) + sign * amount
+            used[name] = used.get(name, 0) + sign * amount
 
-    def open(self, item: Item) -> list[int]:
-        """Return the pools that a container may have now: those with room and none tighter inside that has; else the whole node."""
+    def open(self, item: PoolItem) -> list[int]:
+        """Return the pools that a container may have now: the tightest ones with room, or else the whole node."""
         fitting = [p for p in item.pools if p != self.whole and self._fits(p, item)]
         return [p for p in fitting if not zone_pools.wider(fitting, p)] or [self.whole]
 
-    def take(self, item: Item) -> int:
+    def take(self, item: PoolItem) -> int:
         pool = self.open(item)[0]
         if pool != self.whole:
             self.put(item, pool)
         return pool
 
-    def _fits(self, pool: int, item: Item) -> bool:
+    def _fits(self, pool: int, item: PoolItem) -> bool:
         for zones in zone_pools.unions(self.tree, {*self.used, pool}):
             if pool & zones == pool:
                 for name, amount in item.amounts:
-                    inside = sum(held.get(name, 0) for p, held in self.used.items() if p & zones == p)
+                    inside = sum(used.get(name, 0) for p, used in self.used.items() if p & zones == p)
                     if inside + amount > zone_pools.total(self.tree, zones, name):
                         return False
         return True
@@ -169,7 +170,7 @@ class _Room:
 def _best(
     cluster: Cluster, found: ContainerPoints, n: int, tree: NumaTree, pods: Sequence[int], start: Sequence[Pools], effort: float
 ) -> list[Pools]:
-    """The zones with the most points, or the start if nothing better is found in time."""
+    """Return the zones with most points, or ``start`` if nothing better is found in time."""
     model = cp_model.CpModel()
     node = NodeZones(model, tree)
     upper: dict[int, int] = {}
@@ -183,7 +184,7 @@ def _best(
     points = Points()
     numbers = {g: model.new_constant(k) for g, k in upper.items() if g in found.involved}
     node_points(model, found, node, n, numbers, upper, 1, points)
-    # Among the best, the one nearest to the start, which is what the kubelet takes itself.
+    # Among the best zones, prefer those nearest to the start, which the kubelet would choose.
     same = _kept(model, cluster, node, pods, start)
     weights = [*((len(pods) + 1) * w for w in points.weights), *(1 for _ in same)]
     model.maximize(cp_model.LinearExpr.weighted_sum([*points.variables, *same], weights))
@@ -210,7 +211,7 @@ def _best(
 
 
 def _kept(model: cp_model.CpModel, cluster: Cluster, node: NodeZones, pods: Sequence[int], start: Sequence[Pools]) -> list[cp_model.IntVar]:
-    """Return how many pods of each pattern are as in the start."""
+    """Return variables for the number of pods with the same pattern as in ``start``."""
     kept = []
     for g, layout in node.layouts.items():
         width = len(_class(cluster, g).requests)
@@ -223,8 +224,8 @@ def _kept(model: cp_model.CpModel, cluster: Cluster, node: NodeZones, pods: Sequ
     return kept
 
 
-def value_of(objective: Objective, counts: Ints, sequence: Sequence[tuple[int, int, int]]) -> tuple[int, Zones]:
-    """Return weighted points of a placement with the best zones for it."""
+def value_of(objective: Objective, counts: Ints, sequence: Sequence[tuple[int, int, int]]) -> tuple[int, AssignedZones]:
+    """Return the weighted points of a placement with the best zones for it."""
     zones = assign(objective.cluster, objective.containers, sequence)
     families = objective.families(counts)
     families[CONTAINER_AFFINITY] = zones.points

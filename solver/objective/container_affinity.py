@@ -1,10 +1,9 @@
-"""Container affinity in points: Σ over ordered pairs of containers on one node of A(C1, C2) · closeness.
+"""Points of container affinity: Σ over ordered pairs of containers on one node of A(C1, C2) · closeness.
 
-On a node whose zones are not known (or that has one only) all containers are as close as can be, so pairs score by their node alone.
-Containers of fixed pods on a node with several zones are somewhere on it.
+On a node with one zone, or with unknown zones, all containers are as close as possible, so pairs score by their node
+alone. Containers of fixed pods on a node with several zones have no known zone.
 
-Source: specification of container affinity, sections 4 and 5.
-"""
+Source: specification of container affinity, sections 4 and 5."""
 
 from __future__ import annotations
 
@@ -21,14 +20,19 @@ from kubestow.models.numa.containers import ContainerClass
 if TYPE_CHECKING:
     from kubestow.models.numa.node_topology import NumaTree
 
-Pools = tuple[int | None, ...]  # per container; None: somewhere on the node
+Pools = tuple[int | None, ...]  # one per container; None: anywhere on the node
 
 
 @dataclass
-class Zones:
-    """``pools``: per (class, node), for each pod there in bind order the pool of each container. ``points``: raw points of container
-    affinity. ``elsewhere``: nodes where the kubelet's own order takes other zones than those chosen. ``zoneless``: (class, container)
-    that hints concern and that got none, the patterns being too many."""
+class AssignedZones:
+    """NUMA zones of a placement.
+
+    Attributes:
+        pools: Per (class, node), for each pod there in bind order, the pool of each container.
+        points: Raw points of container affinity.
+        elsewhere: Nodes where the kubelet would take other zones than those chosen.
+        zoneless: (class, container) with hints but without zones, because there were too many patterns.
+    """
 
     pools: dict[tuple[int, int], list[Pools]] = field(default_factory=dict)
     points: int = 0
@@ -37,7 +41,15 @@ class Zones:
 
 
 class ContainerPoints:
-    """``involved``: the classes that some hint concerns; ``zoned``: the nodes with more than one zone."""
+    """Points of hints between containers.
+
+    Attributes:
+        involved: Classes that some hint concerns.
+        zoned: Nodes with more than one zone.
+        most: Maximum points of closeness of two containers.
+        stop: Event that ends choosing zones; unsolved nodes then keep the first choice.
+        solved: Zones found by (node, pods in bind order, first choice), so that no node is solved twice.
+    """
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
@@ -45,18 +57,17 @@ class ContainerPoints:
         on = bool(cluster.policy.multipliers.containerAffinity)
         self.involved = [g for g, c in enumerate(cluster.classes) if on and c.containers is not None and c.containers.involved()]
         self.zoned = {n for n, tree in cluster.trees.items() if len(tree.zones) > 1}
-        #: The most that two containers can count.
         self.most = self.levels.cache if any(tree.numa for tree in cluster.trees.values()) else self.levels.sameZone
         self._rows: dict[int, Ints] = {}
-        #: Set to stop choosing zones: nodes not yet solved keep the first choice.
         self.stop: threading.Event | None = None
-        #: Zones found for (node, pods in bind order, the choice to start from), so that no node is solved twice.
         self.solved: dict[tuple[int, tuple[int, ...], tuple[Pools, ...]], list[Pools]] = {}
 
     @property
     def repels(self) -> bool:
-        """Return whether hints keep containers apart on nodes with zones. One that finds no room in zones, as other pods are there, costs
-        less than in the zone that it would have to take: there may be more to gain beside others than alone."""
+        """True if hints keep containers apart on nodes with zones.
+
+        A container that finds no room in zones because of other pods costs less than in the zone it would have to take.
+        So a group may score more with other pods present than alone."""
         classes = map(self.class_of, self.involved if self.zoned else ())
         return any(w < 0 for cls in classes for w in (*(w for *_, w in cls.inner), *(w for own in cls.entries for _, w in own)))
 
@@ -76,15 +87,15 @@ class ContainerPoints:
         return sorted(owned & hit)
 
     def owners(self, predicate: int, classes: Iterable[int]) -> list[tuple[int, int, int]]:
-        """Return (class, container, weight) of those that own a predicate."""
+        """Return (class, container, weight) of the owners of a predicate."""
         return [(g, i, w) for g in classes for i, own in enumerate(self.class_of(g).entries) for p, w in own if p == predicate]
 
     def satisfying(self, predicate: int, classes: Iterable[int]) -> list[tuple[int, int]]:
-        """Return (class, container) of those that satisfy a predicate."""
+        """Return (class, container) of the containers that satisfy a predicate."""
         return [(g, i) for g in classes for i, own in enumerate(self.class_of(g).hits) if predicate in own]
 
     def static(self, g: int) -> Ints:
-        """Return int64[N]: points of one pod of the class against fixed pods, and between its own containers where zones do not matter."""
+        """Return int64[N]: points of one pod of the class against fixed pods, and within the pod where zones do not matter."""
         if g not in self._rows:
             cls, fixed = self.class_of(g), self.cluster.fixed_containers
             met = np.zeros(self.cluster.n_nodes, dtype=np.int64)
@@ -101,17 +112,17 @@ class ContainerPoints:
         return self._rows[g]
 
     def inside(self, g: int, tree: NumaTree, pools: Sequence[int | None]) -> int:
-        """Return points of the default-scope hints inside one pod on a node with zones."""
+        """Return the points of the default-scope hints within one pod on a node with zones."""
         from kubestow.solver.numa.zone_pools import closeness
 
         return sum(w * closeness(tree, self.levels, pools[i], pools[j]) for i, j, w in self.class_of(g).inner)
 
     def on_node(self, n: int, pods: Sequence[tuple[int, Pools]]) -> int:
-        """Return raw points of the pending pods (class, pools of its containers) on one node, against fixed pods there included."""
+        """Return the raw points of the pending pods (class, pools of its containers) on one node, including pairs with fixed pods."""
         return sum(self.per_pod(n, pods))
 
     def per_pod(self, n: int, pods: Sequence[tuple[int, Pools]]) -> list[int]:
-        """Return the same by pod: a pair counts for the one that owns the hint."""
+        """Return the same by pod. A pair counts for the owner of the hint."""
         from kubestow.solver.numa.zone_pools import closeness
 
         tree = self.cluster.trees[n] if n in self.zoned else None

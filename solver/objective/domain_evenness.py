@@ -1,10 +1,12 @@
-"""The tier `topologySpread`: within maxSkew, too, a domain with fewer of the pods that a ScheduleAnyway constraint counts is better.
+"""The tier `topologySpread`: even within maxSkew, a domain with fewer of the pods counted by a ScheduleAnyway constraint is
+better.
 
-Each constraint costs Σ over its domains (c² - b²), with c the pods counted there and b those of them that stay: the pod that comes
-next costs 2c + 1, the less the emptier the domain. What it allows and what lies beyond maxSkew is scored in the soft tier, above this one.
+Each constraint costs Σ over its domains (c² - b²), where c is the number of counted pods in a domain and b the number of
+those that are fixed. The next pod costs 2c + 1, so emptier domains are cheaper. Pods beyond maxSkew are scored in the
+soft tier, above this one.
 
-Source: pkg/scheduler/framework/plugins/podtopologyspread/scoring.go, where a node scores the more the fewer pods its domains have.
-"""
+Source: pkg/scheduler/framework/plugins/podtopologyspread/scoring.go, where a node scores the more the fewer pods its
+domains have."""
 
 from __future__ import annotations
 
@@ -15,35 +17,38 @@ import numpy as np
 
 from kubestow.models.cluster.cluster import Ints
 from kubestow.solver.objective.preferences import TOPOLOGY_SPREAD, Objective, SoftTally
-from kubestow.solver.objective.sparse_placement import Placed
+from kubestow.solver.objective.sparse_placement import SparsePlacement
 from kubestow.solver.objective.tie_break import Strategy
 from kubestow.solver.rules.eligibility import fits
 
 if TYPE_CHECKING:
     from kubestow.solver.cpsat.linear_sum import Encodes, Points
 
-#: The name of the tier.
+#: Name of the tier.
 DOMAINS: Final = "topologySpread"
-#: Sums stay below this, so that CP-SAT can hold them.
-_LARGEST = 2**58
-#: Up to so many pods in a domain every whole number gets its tangent; then ever fewer do, which only loosens the bound.
-_EACH = 64
+#: Sums stay below this, so that CP-SAT can represent them.
+_MAX_SUM = 2**58
+#: Pods. Up to here every integer gets a tangent, beyond it fewer and fewer. This only loosens the bound.
+_MAX_EXACT_PODS = 64
 
 
 class DomainEvenness(Strategy):
-    """``limits``: int64[G, N], pods of each class that a node can take at most."""
+    """Evenness of the domains of soft spread constraints; ``limits``: maximum pods of each class per node, int64[G, N]."""
 
     def __init__(self, objective: Objective, limits: Ints) -> None:
         self.objective, self.limits, self.cluster = objective, limits, objective.cluster
         self.tallies = counting(objective)
 
     def value(self, counts: Ints) -> int:
-        placed = Placed(counts)
+        placed = SparsePlacement(counts)
         return -sum(_cost(t.base, placed.per_domain(t.matches.tolist(), t.codes, t.size)) for t in self.tallies)
 
     def bound(self, counts: Ints, *, complete: bool) -> int:
-        """Return the value with the pods of each constraint poured over its domains evenly, as if it had the cluster to itself. Pods that
-        can go where they are not counted are left out, and so are as many as are left unplaced, whichever they are."""
+        """Return the value with the pods of each constraint spread evenly over its domains, as if each had the cluster to
+        itself.
+
+        Pods that can go to nodes where they are not counted are left out, and so is any subset as large as the unplaced
+        pods."""
         could = fits(self.cluster, self.limits)
         left = 0 if complete else int(could.sum() - counts.sum())
         return -sum(self._poured(tally, could, left) for tally in self.tallies)
@@ -54,11 +59,11 @@ class DomainEvenness(Strategy):
         for g in tally.matches.tolist():
             here = np.bincount(tally.codes + 1, weights=np.minimum(self.limits[g], could[g]), minlength=tally.size + 1)
             pods += 0 if here[0] else int(could[g])
-            room += here.astype(np.int64)  # sums of far less than 2**53
+            room += here.astype(np.int64)  # exact: sums are far below 2**53
         return _least(tally.base, room[1:], pods)
 
     def encode(self, encoding: Encodes) -> Points:
-        """Return the value as a linear expression: the cost of each domain lies above its tangents."""
+        """Return the value as a linear expression, with the cost of each domain above its tangents."""
         from kubestow.solver.cpsat.linear_sum import Points
 
         points, model = Points(), encoding.model
@@ -76,7 +81,7 @@ class DomainEvenness(Strategy):
                 base, variables = int(tally.base[d]), [encoding.x[cell] for cell in cells]
                 high = min(most, sum(int(variable.proto.domain[1]) for variable in variables))
                 worst = high * (high + 2 * base)
-                if points.least - worst < -_LARGEST:
+                if points.least - worst < -_MAX_SUM:
                     raise OverflowError("pods of one domain beyond what CP-SAT can sum")
                 more = model.new_int_var(0, high, "")
                 model.add(encoding.weighted_sum(variables, [1] * len(variables)) == more)
@@ -88,8 +93,9 @@ class DomainEvenness(Strategy):
 
 
 def counting(objective: Objective) -> list[SoftTally]:
-    """Return the constraints that count a pending pod, where the policy counts them at all. The strategy `pack`, which is for few nodes,
-    leaves them what they are beyond maxSkew."""
+    """Return the constraints that count a pending pod, unless the policy gives them no weight.
+
+    The strategy `pack`, which minimises nodes, uses none: pods within maxSkew do not matter then."""
     policy = objective.cluster.policy
     if not objective.multipliers[TOPOLOGY_SPREAD] or policy.strategy == "pack":
         return []
@@ -101,7 +107,7 @@ def _cost(base: Ints, more: Ints) -> int:
 
 
 def _least(base: Ints, room: Ints, pods: int) -> int:
-    """Return the least cost of so many pods; ``room``: int64[D], how many each domain can take."""
+    """Return the least cost of ``pods`` pods; ``room``: maximum pods of each domain, int64[D]."""
     pods = min(pods, int(room.sum()))
     if pods <= 0:
         return 0
@@ -116,7 +122,7 @@ def _least(base: Ints, room: Ints, pods: int) -> int:
 
 
 def _level(base: Ints, room: Ints, upto: int) -> Ints:
-    """int64[D]: pods that bring each domain to a level, as far as it has room."""
+    """Return int64[D]: pods that fill each domain up to a level, as far as it has room."""
     return np.minimum(np.maximum(upto - base, 0), room)
 
 
@@ -124,4 +130,4 @@ def _tangents(high: int) -> Iterator[int]:
     k = 0
     while k < high:
         yield k
-        k += max(1, k // _EACH)
+        k += max(1, k // _MAX_EXACT_PODS)

@@ -1,9 +1,8 @@
 """The soft objective as a linear expression of a CP-SAT model, with a relaxation as tight as each shape allows.
 
-Pods of one class repelling each other cost a convex function of their number per domain: its tangents are exact and tight. Pairs of
-different classes are products: where one side is 0 or 1 the product is linear, else the side with the smaller range is written in
-unary (McCormick's envelope on each unit, doi:10.1007/BF01580665).
-"""
+Pods of one class that repel each other cost a convex function of their number per domain; its tangents are exact and
+tight. Pairs of different classes are products. If one side is 0 or 1, the product is linear. Otherwise the side with the
+smaller range is written in unary (McCormick's envelope on each unit, doi:10.1007/BF01580665)."""
 
 from __future__ import annotations
 
@@ -23,12 +22,11 @@ from kubestow.solver.objective.incremental_score import SoftState
 from kubestow.solver.objective.preferences import CONTAINER_AFFINITY, SKEW_COST, TOPOLOGY_SPREAD, Objective, PreferenceTerm, SoftTally
 from kubestow.solver.objective.star_cuts import SCALE, Leaf, Plane, planes
 
-#: Products whose smaller side can exceed this are left to CP-SAT's own multiplication.
-UNARY = 12
+UNARY_LIMIT = 12  #: Products whose smaller side can be larger use CP-SAT's own multiplication.
 
 
 class DomainSum:
-    """Σ of variables with factors in one domain, as one variable; ``high``: its largest value. ``classes``: what it is a sum over."""
+    """A weighted sum of variables in one domain, as one variable; ``high``: its largest value; ``classes``: classes summed."""
 
     def __init__(self, model: cp_model.CpModel, classes: frozenset[int], parts: Sequence[tuple[cp_model.IntVar, int]], high: int) -> None:
         self.classes = classes
@@ -43,7 +41,7 @@ class DomainSum:
         self.steps: list[cp_model.IntVar] = []
 
     def units(self, model: cp_model.CpModel) -> list[cp_model.IntVar]:
-        """Return the sum in unary, made once: the k-th says whether it is k at least."""
+        """Return the sum in unary, created once: the k-th literal is true if the sum is at least k."""
         if not self.steps and self.high <= 1:
             self.steps = [self.variable]
         elif not self.steps:
@@ -55,7 +53,7 @@ class DomainSum:
 
 
 def _pods(encoding: PlacementModel, classes: Sequence[int], cells: Sequence[tuple[int, int]]) -> DomainSum:
-    """Pods of some classes on some nodes."""
+    """Return the sum of pods of some classes on some nodes."""
     per_class: dict[int, int] = {}
     for g, n in cells:
         per_class[g] = per_class.get(g, 0) + encoding.upper(g, n)
@@ -64,7 +62,7 @@ def _pods(encoding: PlacementModel, classes: Sequence[int], cells: Sequence[tupl
 
 
 class _Sums:
-    """Sums by (classes, domain), made once."""
+    """Sums by (classes, domain), each created once."""
 
     def __init__(self, encoding: PlacementModel) -> None:
         self.encoding = encoding
@@ -81,9 +79,10 @@ class _Sums:
 def encode(
     encoding: PlacementModel, objective: Objective, state: SoftState | None = None, graphs: dict[str, list[DomainGraph]] | None = None
 ) -> Points:
-    """Add the soft families to the model; gives their weighted sum, to be maximised. ``state``: of the pods that stay where they are,
-    if the model is a part of the instance; pods whose containers have hints are not among those that it places. ``graphs``: takes what
-    pulls and repels, per topologyKey and domain."""
+    """Add the soft families to the model and return their weighted sum, to be maximised.
+
+    ``state``: counters of the fixed pods, if the model is a part of the instance; the model must then place no pods whose
+    containers have hints. ``graphs``: receives attractions and repulsions, per topologyKey and domain."""
     points = Points()
     classes = sorted({g for g, _ in encoding.x})
     for g in classes:
@@ -115,7 +114,7 @@ def encode(
 
 
 def _skew(encoding: PlacementModel, sums: _Sums, tally: SoftTally, base: Ints, points: Points, objective: Objective) -> None:
-    """Pods above min + maxSkew of one constraint; ``base``: int64[D], pods that are there."""
+    """Add the pods above min + maxSkew of one constraint; ``base``: present pods, int64[D]."""
     cost = -SKEW_COST * objective.multipliers[TOPOLOGY_SPREAD]
     where = encoding.domains(tally.matches.tolist(), tally.codes)
     members = _members(tally.codes, tally.size)
@@ -143,7 +142,7 @@ def _skew(encoding: PlacementModel, sums: _Sums, tally: SoftTally, base: Ints, p
 
 
 def _containers(encoding: PlacementModel, objective: Objective, points: Points) -> None:
-    """Container affinity on every node."""
+    """Add container affinity on every node."""
     multiplier = objective.multipliers[CONTAINER_AFFINITY]
     for n in range(encoding.cluster.n_nodes):
         pods = {g: encoding.x[g, n] for g in objective.containers.involved if (g, n) in encoding.x}
@@ -162,14 +161,14 @@ def node_points(
     multiplier: int,
     points: Points,
 ) -> None:
-    """Container affinity on one node: inside a pod a pattern of zones has its points; across pods, the containers in each set of zones
-    that own a predicate multiply with those that satisfy it."""
+    """Add container affinity on one node. Within a pod, each zone pattern has its points. Across pods, the containers in
+    each set of zones that own a predicate are multiplied with those that satisfy it."""
     levels_of = found.levels
     zones = zones if n in found.zoned else None
     here = [g for g in pods if g in found.involved]
 
     def meeting(containers: Sequence[tuple[int, int]], spot: int | None) -> DomainSum:
-        """Return how many of the (class, container) are inside a set of zones (None: anywhere on the node)."""
+        """Return the number of the (class, container) inside a set of zones (None: anywhere on the node)."""
         parts: dict[int, tuple[cp_model.IntVar, int]] = {}
         high = 0
         for g, i in containers:
@@ -192,7 +191,7 @@ def node_points(
             assert zones is not None
             pools = [layout.pool(pattern, i) for i in range(len(layout.containers.requests))]
             points.add(pattern.pods, multiplier * found.inside(g, zones.tree, pools), 0, layout.upper)
-        if layout is None and n in found.zoned:  # no zones to choose: somewhere on the node
+        if layout is None and n in found.zoned:  # no zones to choose: anywhere on the node
             points.add(pods[g], multiplier * levels_of.sameNode * sum(w for _, _, w in found.class_of(g).inner), 0, upper[g])
     base = levels_of.sameNode if n in found.zoned else levels_of.sameZone
     spots: list[tuple[int | None, int]] = [(None, base)] if base else []
@@ -220,8 +219,8 @@ _Pair = frozenset[frozenset[int]]
 
 @dataclass
 class DomainGraph:
-    """What pulls and repels in one domain, by the class sets that it is between. ``pulls``: products with their weights;
-    ``weights``: what one pair of pods can gain at most from them."""
+    """Attractions and repulsions in one domain, by the class sets involved. ``pulls``: weights and variables of products;
+    ``weights``: maximum points of one pair of pods."""
 
     sums: dict[frozenset[int], DomainSum] = field(default_factory=dict)
     pulls: dict[_Pair, list[tuple[int, cp_model.IntVar]]] = field(default_factory=dict)
@@ -234,7 +233,7 @@ class DomainGraph:
 
 
 def _inherit(encoding: PlacementModel, sums: _Sums, key: str, coarse: list[DomainGraph], finer: str, fine: list[DomainGraph]) -> None:
-    """Pods that meet in a finer domain meet in the coarser one around it: its pulls are bounded there too."""
+    """Bound the pulls of a finer domain in the coarser one around it, where the same pods meet."""
     codes = encoding.cluster.domains(key)[0]
     members, inner = encoding.cluster.members(key), encoding.cluster.members(finer)
     around = [set(codes[nodes].tolist()) for nodes in inner]
@@ -256,7 +255,7 @@ def _inherit(encoding: PlacementModel, sums: _Sums, key: str, coarse: list[Domai
 
 
 def _cut(encoding: PlacementModel, domains: list[DomainGraph]) -> None:
-    """Add the cuts of :mod:`kubestow.solver.objective.star_cuts`: each pull belongs to one star, each repulsion too."""
+    """Add the cuts of :mod:`kubestow.solver.objective.star_cuts`. Each pull and each repulsion belongs to one star."""
     pulls: dict[_Pair, int] = {}
     repels: dict[frozenset[int], int] = {}
     high: dict[frozenset[int], int] = {}
@@ -309,7 +308,7 @@ def _bound(
         weights.append(weight)
 
     def repel(own: frozenset[int], weight: int) -> None:
-        """-weight · (k² - k)."""
+        """Add -weight · (k² - k)."""
         if own in graph.repels:
             add(graph.repels[own][1], -SCALE * weight)
             add(graph.sums[own].variable, SCALE * weight)
@@ -333,7 +332,7 @@ def _bound(
 def _term(
     encoding: PlacementModel, sums: _Sums, term: PreferenceTerm, nodes: Ids, multiplier: int, points: Points, graph: DomainGraph
 ) -> None:
-    """One term in one domain: owners of each weight against what the term matches."""
+    """Add one term in one domain: owners of each weight times matched pods."""
     matched = sums.get(sorted(term.matches), nodes)
     if not matched.variables:
         return
@@ -349,7 +348,7 @@ def _term(
 
 
 def _product(model: cp_model.CpModel, a: DomainSum, b: DomainSum, weight: int, points: Points, graph: DomainGraph | None = None) -> None:
-    """weight · a · b (a·a for equal sums). ``graph`` takes note of what is between pods."""
+    """Add weight · a · b (a² for equal sums), and record it in ``graph``."""
     graph = graph or DomainGraph()
     graph.sums[a.classes] = a
     graph.sums[b.classes] = b
@@ -368,7 +367,8 @@ def _product(model: cp_model.CpModel, a: DomainSum, b: DomainSum, weight: int, p
 
 
 def _square(model: cp_model.CpModel, a: DomainSum, weight: int, points: Points) -> cp_model.IntVar | None:
-    """weight · a²: convex, so for a cost its tangents between neighbouring integers are exact. Gives the square (None: it is a)."""
+    """Add weight · a² and return the square (None: it is a). It is convex, so for costs its tangents at neighbouring
+    integers are exact."""
     high = a.high
     if high == 1:
         points.add(a.variable, weight, 0, 1)
@@ -384,8 +384,8 @@ def _square(model: cp_model.CpModel, a: DomainSum, weight: int, points: Points) 
 
 
 def _attract(model: cp_model.CpModel, small: DomainSum, large: DomainSum, weight: int, points: Points) -> list[cp_model.IntVar]:
-    """weight · small · large for a reward, with ``small`` in unary: unit k pays at most ``large``, and only where it is there."""
-    if small.high > UNARY:
+    """Add the reward weight · small · large, with ``small`` in unary: unit k pays ``large`` if it is set, otherwise 0."""
+    if small.high > UNARY_LIMIT:
         product = model.new_int_var(0, small.high * large.high, "")
         model.add_multiplication_equality(product, [small.variable, large.variable])
         points.add(product, weight, 0, small.high * large.high)

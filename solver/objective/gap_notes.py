@@ -1,4 +1,4 @@
-"""Notes on tiers that nobody asked for and that keep a large gap: the status does not count them, so a sentence has to."""
+"""Notes on tiers with a large gap that the status does not count, because they were not requested."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Final
 from kubestow.models.documents.placement import TierResult
 from kubestow.solver.objective.domain_evenness import DOMAINS
 
-#: Per cent. Smaller gaps are left to the status line and the table: bounds pour pods in fractions, so small clusters rarely close them.
-_LARGE_GAP: Final = 10
+#: Smaller gaps get no note. The bounds place fractions of pods, so small clusters rarely close them.
+_LARGE_GAP_PERCENT: Final = 10
 
 
 def gap_notes(tiers: Sequence[TierResult], left_out: set[str], *, complete: bool) -> Iterator[str]:
@@ -18,10 +18,10 @@ def gap_notes(tiers: Sequence[TierResult], left_out: set[str], *, complete: bool
     Args:
         tiers: The tiers of the result.
         left_out: Names of the tiers that the status leaves out.
-        complete: Whether every pod is placed. Otherwise the bound counts only the pods that run.
+        complete: True if every pod is placed. Otherwise the bound counts only the running pods.
     """
     for tier in tiers:
-        if tier.tier not in left_out or 100 * (tier.bound - tier.value) <= _LARGE_GAP * abs(tier.value):
+        if tier.tier not in left_out or 100 * (tier.bound - tier.value) <= _LARGE_GAP_PERCENT * abs(tier.value):
             continue
         if tier.tier == DOMAINS:
             yield f"evenness of the domains is not proved: unevenness {-tier.value:,}, no placement is below {-tier.bound:,}"
@@ -29,4 +29,4 @@ def gap_notes(tiers: Sequence[TierResult], left_out: set[str], *, complete: bool
             reached = f"unevenness {-tier.value:,}, no placement is below {-tier.bound:,}"
             yield f"evenness of the nodes is not proved: {reached}; --strategy spread searches longer"
         else:
-            yield "evenness of the nodes is not proved: there is no close bound while pods are left without a node"
+            yield "evenness of the nodes is not proved: there is no close bound while pods stay unplaced"

@@ -1,4 +1,4 @@
-"""The soft objective of a placement that changes pod by pod: what one more pod would gain on each node."""
+"""The soft objective of a placement that changes pod by pod: the gain of one more pod on each node."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from kubestow.solver.objective.preferences import SKEW_COST, TOPOLOGY_SPREAD, Ob
 from kubestow.solver.rules.base import on_nodes
 from kubestow.solver.rules.batch_quota import Level, single
 
-#: Up to so many nodes are counted one by one: sums over all domains take as long.
-FEW = 3
+MAX_SINGLE_UPDATES = 3  #: Up to this many nodes are updated one by one; sums over all domains are as fast for more.
 
 
 class _Layer:
-    """All pair terms over one topologyKey. ``matched``, ``owned``: int64[T, D + 1] of pending pods; the last column stays 0, so that
-    nodes without the key (code -1) read it."""
+    """All pair terms over one topologyKey.
+
+    ``matched`` and ``owned``, int64[T, D + 1], count pending pods. The last column stays 0 for nodes without the key
+    (code -1)."""
 
     def __init__(self, objective: Objective, key: str) -> None:
         self.key = key
@@ -38,7 +39,7 @@ class _Layer:
                 np.array([objective.multipliers[objective.terms[t].family] * objective.terms[t].own[g] for t in own], dtype=np.int64)
             )
             self.matching.append(np.array([at[t] for t in objective.matching[g] if t in at], dtype=np.int32))
-        #: Per class, points of a pair of its pods in one domain.
+        # points of a pair of pods of a class in one domain
         self.itself = [
             2 * int(weights[np.isin(own, matching)].sum())
             for own, weights, matching in zip(self.own, self.weights, self.matching, strict=True)
@@ -49,11 +50,11 @@ class _Layer:
         return bool(len(self.own[g]) or len(self.matching[g]))
 
     def met(self, g: int, nodes: Ints) -> bool:
-        """Return whether some pod that terms of the class match is in the domain of one of these nodes."""
+        """Return whether a pod matched by terms of the class is in the domain of any of these nodes."""
         return bool(self.matched[self.own[g]][:, self.codes[nodes]].any())
 
     def gain(self, g: int) -> Ints:
-        """Return int64[N]."""
+        """Return int64[N]: points of one more pod of the class."""
         points = np.zeros(self.matched.shape[1], dtype=np.int64)
         for t, weight in zip(self.own[g].tolist(), self.weights[g].tolist(), strict=True):
             points += weight * self.matched[t]
@@ -74,7 +75,11 @@ class _Layer:
 
 
 class SoftState:
-    """Counters of every soft family over a growing or shrinking placement; starts empty."""
+    """Counters of all soft families over a changing placement, initially empty.
+
+    Attributes:
+        room_charge: Maps a class to the points charged per node, int64[N], for the room of a pod. None for no charge.
+    """
 
     def __init__(self, objective: Objective) -> None:
         self.objective = objective
@@ -84,12 +89,11 @@ class SoftState:
         self._tallies: dict[int, Ints] = {}
         self._skew_cost = SKEW_COST * objective.multipliers[TOPOLOGY_SPREAD]
         self.crowds = bool(counting(objective))
-        #: int64[N] by class: points that a pod is charged on each node for its room, while a search is guided by that.
+
         self.room_charge: Callable[[int], Ints] | None = None
 
     def steady(self, g: int) -> Ints:
-        """Return int64[N]: weighted points of a pod of class g on each node with the pods of the state, soft constraints of spread
-        apart."""
+        """Return int64[N]: weighted points of a pod of class g on each node, without soft spread constraints."""
         points = self._alone(g)
         for layer in self._layers[g]:
             points = points + layer.gain(g)
@@ -104,7 +108,7 @@ class SoftState:
         return points
 
     def away(self, g: int, home: int) -> Ints:
-        """Return int64[N]: weighted points of a pod of class g on each node, once it is taken from its home."""
+        """Return int64[N]: weighted points of a pod of class g on each node, after removing it from ``home``."""
         points = self._alone(g)
         for layer in self._layers[g]:
             points = points + layer.gain(g)
@@ -121,28 +125,27 @@ class SoftState:
         return points
 
     def _alone(self, g: int) -> Ints:
-        """int64[N]: points of a pod of class g on each node if nobody else is there, less what it is charged."""
+        """Return int64[N]: points of a pod of class g on each node without other pending pods, minus its charge."""
         points = self.objective.node_points(g)
         return points if self.room_charge is None else points - self.room_charge(g)
 
     def _skew_gain(self, i: int) -> Ints | None:
-        """int64[N], None where no domain is full yet."""
+        """Return int64[N]: the gain from constraint i. None while no domain is full."""
         tally, counts = self.objective.tallies[i], self.counted(i)
         if (highest := int(counts.max())) < tally.spread.max_skew:
-            return None  # the minimum is not below zero
+            return None  # the minimum is at least 0
         floor = tally.floor(counts)
         most = floor + tally.spread.max_skew
         if highest < most:
             return None
         gain = -self._skew_cost * (counts >= most)
         lowest = np.flatnonzero(tally.usable & (counts == floor))
-        if len(lowest) == 1:  # raising the only emptiest domain lifts the limit of all
+        if len(lowest) == 1:  # filling the only emptiest domain raises the limit of all domains
             gain[lowest[0]] = self._skew_cost * int(np.count_nonzero(tally.counted & (counts > most)))
         return on_nodes(gain, tally.codes)
 
     def crowding(self, g: int, home: int | None = None) -> Ints:
-        """Return int64[N]: what one more pod of class g costs on each node in the tier `topologySpread`; ``home``: were a pod of the class
-        taken from there first."""
+        """Return int64[N]: cost of one more pod of class g in the tier `topologySpread`; ``home``: node that the pod leaves first."""
         cost = np.zeros(self.objective.cluster.n_nodes, dtype=np.int64)
         for i in self.objective.feeds[g] if self.crowds else ():
             codes = self.objective.tallies[i].codes
@@ -152,7 +155,7 @@ class SoftState:
         return cost
 
     def crowding_at(self, g: int, n: int) -> int:
-        """Return :meth:`crowding` of one node, nothing taken away first."""
+        """Return :meth:`crowding` of one node, with no pod removed first."""
         cost = 0
         for i in self.objective.feeds[g] if self.crowds else ():
             d = self.objective.tallies[i].codes[n]
@@ -161,7 +164,7 @@ class SoftState:
         return cost
 
     def place(self, g: int, n: int, k: int = 1) -> None:
-        """Put k pods of class g on node n (k < 0: take them away)."""
+        """Put k pods of class g on node n (remove them if k < 0)."""
         for layer in self._layers[g]:
             layer.place(g, n, k)
         for i in self.objective.feeds[g]:
@@ -171,7 +174,7 @@ class SoftState:
 
     def place_many(self, g: int, nodes: Ints, pods: Ints) -> None:
         """Put pods[i] pods of class g on nodes[i]."""
-        if len(nodes) <= FEW:
+        if len(nodes) <= MAX_SINGLE_UPDATES:
             for n, k in zip(nodes.tolist(), pods.tolist(), strict=True):
                 self.place(g, n, k)
             return
@@ -182,20 +185,20 @@ class SoftState:
             self.counted(i)[:] += domain_sum(tally.codes[nodes], tally.size, pods)
 
     def counted(self, i: int) -> Ints:
-        """Return int64[D]: pods that a tally counts; made when first asked for, since a cluster has tens of thousands."""
+        """Return int64[D]: pods that tally i counts. Created on first use, because a cluster has tens of thousands of tallies."""
         found = self._tallies.get(i)
         if found is None:
             found = self._tallies[i] = self.objective.tallies[i].base.copy()
         return found
 
-    # --- what construction asks -----------------------------------------------------------------------------------------------
+    # --- for construction -----------------------------------------------------------------------------------------------------
 
     def touches(self, g: int) -> bool:
-        """Return whether points of the class depend on what is placed."""
+        """Return whether the points of the class depend on the placement."""
         return bool(self._layers[g] or self.objective.feeds[g])
 
     def levels(self, g: int) -> list[Level]:
-        """Soft constraints that count the class."""
+        """Return the levels of the soft constraints that count the class."""
         found = []
         for i in self.objective.feeds[g]:
             tally = self.objective.tallies[i]
@@ -203,11 +206,11 @@ class SoftState:
         return found
 
     def shy(self, g: int) -> list[tuple[Ids, int]]:
-        """Return (codes, domains) of the keys over which pods of the class repel each other."""
+        """Return (codes, size) of the keys over which pods of the class repel each other."""
         return [(t.codes, t.size) for t in self._own(g) if t.own[g] < 0]
 
     def flocking(self, g: int, nodes: Ints) -> list[str]:
-        """Return keys over which pods of the class attract each other and none of these nodes has one near."""
+        """Return the keys over which pods of the class attract each other, if none of these nodes has such a pod in its domain."""
         placed = {layer.key: layer for layer in self._layers[g]}
         return list(dict.fromkeys(t.key for t in self._own(g) if t.own[g] > 0 and not placed[t.key].met(g, nodes)))
 
@@ -216,10 +219,10 @@ class SoftState:
         return any(t.own[g] > 0 for t in self._own(g))
 
     def gregarious(self, g: int) -> bool:
-        """Return whether pods of the class attract each other to one node."""
+        """Return whether pods of the class attract each other on one node."""
         return any(t.own[g] > 0 and single(t.codes, t.size) for t in self._own(g))
 
     def _own(self, g: int) -> list[PreferenceTerm]:
-        """Terms of the class that match itself."""
+        """Return the terms of the class that match the class itself."""
         terms = (self.objective.terms[t] for t in self.objective.owned[g])
         return [t for t in terms if g in t.matches]

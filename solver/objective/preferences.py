@@ -1,12 +1,11 @@
-"""The soft tier: what preferences a placement honours, by family, in whole points.
+"""The soft tier: points for preferences that a placement honours, by family, in integers.
 
-Container affinity needs zones and stands apart (:mod:`kubestow.solver.objective.container_affinity`). A weighted term scores
-Σ over domains (Σ owners' weights) · (matched pods) less each pod with itself, so a term costs two counters per domain, not a matrix
-over pairs of classes. Only what a placement decides counts: pairs of two fixed pods are left out.
+Container affinity needs zones and is separate (:mod:`kubestow.solver.objective.container_affinity`). A weighted term
+scores Σ over domains (Σ owners' weights) · (matched pods), minus each pod with itself. So a term needs two counters per
+domain instead of a matrix over pairs of classes. Pairs of two fixed pods are left out, because no placement changes them.
 
-Source: pkg/scheduler/framework/plugins/{nodeaffinity,tainttoleration,interpodaffinity,podtopologyspread}/scoring.go for what matches;
-the sum over all ordered pairs is this project's own objective (docs/preferences.md).
-"""
+Source: pkg/scheduler/framework/plugins/{nodeaffinity,tainttoleration,interpodaffinity,podtopologyspread}/scoring.go for
+matching; the sum over all ordered pairs is this project's own objective (docs/preferences.md)."""
 
 from __future__ import annotations
 
@@ -20,7 +19,7 @@ import numpy as np
 from kubestow.models.cluster.cluster import Cluster, Ids, Ints, Pull, SoftSpread, domain_sum
 from kubestow.models.kube.selectors import Bools
 from kubestow.solver.objective.container_affinity import ContainerPoints
-from kubestow.solver.objective.sparse_placement import Placed
+from kubestow.solver.objective.sparse_placement import SparsePlacement
 from kubestow.solver.rules.base import Rule, kinds
 from kubestow.solver.rules.batch_quota import single
 from kubestow.solver.rules.node_resources_fit import NodeResourcesFit
@@ -37,7 +36,7 @@ FAMILIES: Final = (NODE_AFFINITY, TAINTS, IMAGE_LOCALITY, POD_AFFINITY, REQUIRED
 #: Points lost per untolerated PreferNoSchedule taint of a pod, and per pod above maxSkew of a ScheduleAnyway constraint.
 TAINT_COST: Final = 100
 SKEW_COST: Final = 100
-#: The rules that say whether a pending pod could ever use a node, for the minimum of a soft spread constraint.
+#: Rules that decide whether a pending pod could ever use a node, for the minimum of a soft spread constraint.
 USABLE: Final[tuple[type[Rule], ...]] = (
     NodeUnschedulable, NodeName, TaintToleration, NodeAffinity, NodeDeclaredFeatures, PodOS, NodeResourcesFit,
 )  # fmt: skip
@@ -45,28 +44,39 @@ USABLE: Final[tuple[type[Rule], ...]] = (
 
 @dataclass
 class PreferenceTerm:
-    """One distinct (matched pods, topologyKey) with all that own it. ``own``: weight per pod of each owning class, in raw points."""
+    """A distinct (matched pods, topologyKey) with all its owners.
+
+    Attributes:
+        family: Family of the preference.
+        key: Topology key.
+        codes: Domain of each node, [N].
+        size: Number of domains, D.
+        own: Raw points per pod, by owning class.
+        matches: Matched classes.
+        fixed_matched: Matched fixed pods per domain, [D].
+        fixed_owned: Weights of owning fixed pods per domain, [D].
+    """
 
     family: str
     key: str
-    codes: Ids  # [N]
+    codes: Ids
     size: int
     own: dict[int, int]
-    matches: frozenset[int]  # classes
-    fixed_matched: Ints  # [D]: fixed pods it matches
-    fixed_owned: Ints  # [D]: weights of fixed pods that own it
+    matches: frozenset[int]
+    fixed_matched: Ints
+    fixed_owned: Ints
 
     @property
     def fixed(self) -> bool:
-        """Whether fixed pods take part."""
+        """True if fixed pods take part."""
         return bool(self.fixed_matched.any() or self.fixed_owned.any())
 
     def static(self, g: int) -> Ints:
-        """Return int64[D]: points of one pod of class g against the fixed pods, both ways."""
+        """Return int64[D]: points of one pod of class g with the fixed pods, in both directions."""
         return np.asarray(self.own.get(g, 0) * self.fixed_matched + int(g in self.matches) * self.fixed_owned, dtype=np.int64)
 
-    def value(self, placed: Placed) -> int:
-        """Return points between pending pods."""
+    def value(self, placed: SparsePlacement) -> int:
+        """Return the points between pending pods."""
         matched = placed.per_domain(sorted(self.matches), self.codes, self.size)
         total = 0
         for g, weight in self.own.items():
@@ -77,20 +87,31 @@ class PreferenceTerm:
 
 @dataclass
 class SoftTally:
-    """One distinct ScheduleAnyway constraint."""
+    """A distinct ScheduleAnyway constraint.
+
+    Attributes:
+        spread: The constraint.
+        codes: Domain of each node, [N]; -1 if the node is not eligible.
+        size: Number of domains, D.
+        base: Counted fixed pods per domain, [D].
+        counted: Eligible domains, [D].
+        usable: Domains that set the minimum, [D].
+        matches: Counted classes.
+        owners: Classes that carry the constraint.
+    """
 
     spread: SoftSpread
-    codes: Ids  # [N], -1 for nodes that are not eligible
+    codes: Ids
     size: int
-    base: Ints  # [D]: fixed pods counted
-    counted: Bools  # [D]: eligible domains
-    usable: Bools  # [D]: those that set the minimum
-    matches: Ids  # classes
-    owners: list[int]  # classes
+    base: Ints
+    counted: Bools
+    usable: Bools
+    matches: Ids
+    owners: list[int]
 
     @cached_property
     def single(self) -> bool:
-        """Whether every domain is one node."""
+        """True if every domain is one node."""
         return single(self.codes, self.size)
 
     @cached_property
@@ -98,7 +119,7 @@ class SoftTally:
         return bool(self.usable.all())
 
     def floor(self, counts: Ints) -> int:
-        """Return the minimum of int64[D] over the domains that set it."""
+        """Return the minimum of ``counts``, int64[D], over the domains that set it."""
         return int((counts if self._all_usable else counts[self.usable]).min())
 
     @cached_property
@@ -106,17 +127,17 @@ class SoftTally:
         return bool(self.counted.all())
 
     def excess(self, counts: Ints) -> int:
-        """Return pods above min + maxSkew; ``counts``: int64[D]."""
+        """Return the pods above min + maxSkew; ``counts``: int64[D]."""
         most = self.floor(counts) + self.spread.max_skew
         return int(np.maximum((counts if self._all_counted else counts[self.counted]) - most, 0).sum())
 
-    def arriving(self, placed: Placed) -> Ints:
-        """Return int64[D]: counts of a placement."""
+    def arriving(self, placed: SparsePlacement) -> Ints:
+        """Return int64[D]: the counts of a placement."""
         return self.base + placed.per_domain(self.matches.tolist(), self.codes, self.size)
 
 
 class Objective:
-    """The soft families of a compiled cluster, but for container affinity. ``rules``: in the state of the fixed pods."""
+    """The soft families of a compiled cluster, except container affinity; ``rules``: in the state of the fixed pods."""
 
     def __init__(self, cluster: Cluster, rules: Sequence[Rule]) -> None:
         self.cluster = cluster
@@ -149,7 +170,7 @@ class Objective:
         for i, tally in enumerate(self.tallies):
             for g in tally.matches.tolist():
                 self.feeds[g].append(i)
-        self.carried: list[list[int]] = [[] for _ in cluster.classes]  # tallies by the first class that carries them
+        self.carried: list[list[int]] = [[] for _ in cluster.classes]  # tallies by their first owner
         for i, tally in enumerate(self.tallies):
             self.carried[tally.owners[0]].append(i)
         self._paired = set(self.pairs)
@@ -180,7 +201,7 @@ class Objective:
             for spread in dict.fromkeys(cls.soft_spread):
                 owners.setdefault(spread, []).append(g)
         eligible: dict[tuple[str, int], tuple[Ids, Bools]] = {}
-        known: dict[bytes, Bools] = {}  # most constraints can use the same domains
+        known: dict[bytes, Bools] = {}  # shared arrays: most constraints have the same usable domains
         reached: dict[Hashable, Bools] = {}
         found = []
         for spread, own in owners.items():
@@ -209,7 +230,7 @@ class Objective:
         return found
 
     def _taint_rows(self) -> dict[int, Ints]:
-        """Per toleration set, int64[N]: points lost to PreferNoSchedule taints."""
+        """Return int64[N] per toleration set: points lost to PreferNoSchedule taints."""
         cluster = self.cluster
         listed = [[t for t in cluster.nodes.taints(n) if t.effect == "PreferNoSchedule"] for n in range(cluster.n_nodes)]
         soft = [n for n, taints in enumerate(listed) if taints]
@@ -226,19 +247,19 @@ class Objective:
 
     @property
     def taints(self) -> bool:
-        """Whether some PreferNoSchedule taint is not tolerated."""
+        """True if some PreferNoSchedule taint is not tolerated."""
         return bool(self._taints)
 
     @property
     def empty(self) -> bool:
-        """Whether no preference concerns the pods to be placed."""
+        """True if no preference concerns the pods to be placed."""
         listed = self.terms or self.tallies or self._taints or self.containers.involved
         return not (listed or any(c.prefers or c.images is not None for c in self.cluster.classes))
 
     # --- points that depend on one pod and one node --------------------------------------------------------------------------
 
     def static(self, g: int, family: str) -> Ints:
-        """Return int64[N]: raw points of one pod of class g on each node, without regard to other pending pods."""
+        """Return int64[N]: raw points of one pod of class g on each node, without other pending pods."""
         cluster, cls = self.cluster, self.cluster.classes[g]
         row = np.zeros(cluster.n_nodes, dtype=np.int64)
         if family == NODE_AFFINITY:
@@ -271,11 +292,15 @@ class Objective:
     # --- the value of a placement --------------------------------------------------------------------------------------------
 
     def families(
-        self, counts: Ints | Placed, classes: Sequence[int] | None = None, excesses: Sequence[int] | None = None
+        self, counts: Ints | SparsePlacement, classes: Sequence[int] | None = None, excesses: Sequence[int] | None = None
     ) -> dict[str, int]:
-        """Return raw points per family of a placement (int64[G, N]); ``classes``: of these only, which nothing ties to others;
-        ``excesses``: what :meth:`excesses` says of all tallies, if that is known."""
-        placed = counts if isinstance(counts, Placed) else Placed(counts)
+        """Return the raw points per family of a placement (int64[G, N]).
+
+        Args:
+            classes: Only these classes, which nothing ties to others.
+            excesses: Result of :meth:`excesses` for all tallies, if known.
+        """
+        placed = counts if isinstance(counts, SparsePlacement) else SparsePlacement(counts)
         found = dict.fromkeys(FAMILIES, 0)
         for g in placed.classes if classes is None else classes:
             nodes, pods = placed.of(g)
@@ -290,13 +315,13 @@ class Objective:
         found[TOPOLOGY_SPREAD] -= SKEW_COST * sum(excesses)
         return found
 
-    def excesses(self, placed: Placed, tallies: Sequence[int] | None = None) -> list[int]:
-        """Return pods above maxSkew of all tallies, or of some."""
+    def excesses(self, placed: SparsePlacement, tallies: Sequence[int] | None = None) -> list[int]:
+        """Return the pods above maxSkew of all tallies, or of the given ones."""
         chosen = self.tallies if tallies is None else [self.tallies[i] for i in tallies]
         return [tally.excess(tally.arriving(placed)) for tally in chosen]
 
     def static_families(self, g: int) -> list[str]:
-        """Return the families in which single nodes can be worth something to the class."""
+        """Return the families in which single nodes can give points to the class."""
         cls = self.cluster.classes[g]
         found = [NODE_AFFINITY] if cls.prefers else []
         if cls.tolerations in self._taints:

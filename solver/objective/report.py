@@ -1,4 +1,4 @@
-"""What became of the preferences: points by family and by workload, and which were not met."""
+"""Report on preferences: points by family and by workload, and unmet preferences."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kubestow.models.cluster.cluster import Cluster, Ints, PodClass, Pull
 from kubestow.models.documents import placement as doc
 from kubestow.models.kube.objects import Pod, controller_of, pod_key
 from kubestow.solver.numa.zone_pools import closeness
-from kubestow.solver.objective.container_affinity import Zones
+from kubestow.solver.objective.container_affinity import AssignedZones
 from kubestow.solver.objective.preferences import (
     CONTAINER_AFFINITY,
     FAMILIES,
@@ -24,11 +24,10 @@ from kubestow.solver.objective.preferences import (
     TOPOLOGY_SPREAD,
     Objective,
 )
-from kubestow.solver.objective.sparse_placement import Placed
+from kubestow.solver.objective.sparse_placement import SparsePlacement
 
-#: So many unmet preferences are listed.
-LISTED = 50
-#: Per class and workload: its pods on each node.
+MAX_LISTED = 50  #: Unmet preferences listed in a document.
+#: Pods on each node, per class and workload.
 _Pods = list[dict[str, dict[int, int]]]
 
 
@@ -41,22 +40,30 @@ def workload(pod: Pod) -> str:
 
 
 @dataclass(frozen=True)
-class _Outcome:
-    """What is reported on: int64[G, N] and the same sparse, bind order and zones; ``excesses``: of all tallies; ``pods``: by class and
-    workload."""
+class _Reported:
+    """The placement reported on.
+
+    Attributes:
+        counts: int64[G, N].
+        sequence: Bind order.
+        zones: NUMA zones.
+        placed: The same placement, sparse.
+        excesses: Pods above maxSkew of all tallies.
+        pods: Pods by class and workload.
+    """
 
     counts: Ints
     sequence: Sequence[tuple[int, int, int]]
-    zones: Zones
-    placed: Placed
+    zones: AssignedZones
+    placed: SparsePlacement
     excesses: list[int]
     pods: _Pods
 
 
-def report(objective: Objective, counts: Ints, sequence: Sequence[tuple[int, int, int]], zones: Zones) -> doc.Preferences:
-    """Return the preference part of a result. ``counts``: int64[G, N]."""
-    placed = Placed(counts)
-    outcome = _Outcome(counts, sequence, zones, placed, objective.excesses(placed), _pods_of(objective.cluster, sequence))
+def report(objective: Objective, counts: Ints, sequence: Sequence[tuple[int, int, int]], zones: AssignedZones) -> doc.Preferences:
+    """Return the preference part of a result; ``counts``: int64[G, N]."""
+    placed = SparsePlacement(counts)
+    outcome = _Reported(counts, sequence, zones, placed, objective.excesses(placed), _pods_of(objective.cluster, sequence))
     families = objective.families(placed, excesses=outcome.excesses)
     families[CONTAINER_AFFINITY] = zones.points
     best = _best(objective, counts)
@@ -73,7 +80,7 @@ def report(objective: Objective, counts: Ints, sequence: Sequence[tuple[int, int
     gained = _gained(objective, outcome)
     names = sorted(gained.keys() | lost.keys(), key=lambda name: (-lost.get(name, 0), name))
     rows = [doc.WorkloadResult(name, gained.get(name, 0), lost.get(name, 0)) for name in names if gained.get(name) or lost.get(name)]
-    return doc.Preferences(listed, rows, found[:LISTED])
+    return doc.Preferences(listed, rows, found[:MAX_LISTED])
 
 
 def _present(objective: Objective, family: str) -> bool:
@@ -91,8 +98,7 @@ def _present(objective: Objective, family: str) -> bool:
 
 
 def _best(objective: Objective, counts: Ints) -> dict[str, int]:
-    """Per family, points that the placed pods could have if nothing else mattered: every pull met in full, no repulsion felt beyond what
-    the number of domains forces."""
+    """Return, per family, an upper bound on the points of the placed pods: all pulls met, only unavoidable repulsion."""
     cluster = objective.cluster
     placed = counts.sum(axis=1)
     found = dict.fromkeys(FAMILIES, 0)
@@ -130,9 +136,11 @@ def _best(objective: Objective, counts: Ints) -> dict[str, int]:
     return found
 
 
-def _gained(objective: Objective, outcome: _Outcome) -> dict[str, int]:
-    """Weighted points by workload: pairs count for the owner of the preference, or for the pending pod if a fixed one owns it.
-    Constraints of topology spread belong to many pods and are left to ``lost``."""
+def _gained(objective: Objective, outcome: _Reported) -> dict[str, int]:
+    """Return the weighted points by workload.
+
+    Pairs count for the owner of the preference, or for the pending pod if a fixed one owns it. Topology spread
+    constraints concern many pods and only count as ``lost``."""
     placed, pairs = outcome.placed, set(objective.pairs)
     gained: dict[str, int] = {}
     for g in placed.classes:
@@ -151,8 +159,10 @@ def _gained(objective: Objective, outcome: _Outcome) -> dict[str, int]:
     return gained
 
 
-def _add_container_shares(objective: Objective, sequence: Sequence[tuple[int, int, int]], zones: Zones, gained: dict[str, int]) -> None:
-    """Add the points of container affinity to those of each pod's workload."""
+def _add_container_shares(
+    objective: Objective, sequence: Sequence[tuple[int, int, int]], zones: AssignedZones, gained: dict[str, int]
+) -> None:
+    """Add the points of container affinity to each pod's workload."""
     cluster, shared = objective.cluster, _container_shares(objective, sequence, zones)
     dealt, at = [0] * cluster.n_classes, dict.fromkeys(shared, 0)
     for g, n, k in sequence:
@@ -164,9 +174,9 @@ def _add_container_shares(objective: Objective, sequence: Sequence[tuple[int, in
 
 
 def _pods_of(cluster: Cluster, sequence: Sequence[tuple[int, int, int]]) -> _Pods:
-    """Per class and workload: its pods on each node."""
+    """Return the pods on each node, per class and workload."""
     found: _Pods = [{} for _ in cluster.classes]
-    names: dict[tuple[str | None, int], str] = {}  # of controllers, whose references pods of one share
+    names: dict[tuple[str | None, int], str] = {}  # by owner references, which pods of a controller share
     dealt = [0] * cluster.n_classes
     for g, n, k in sequence:
         for i in cluster.classes[g].pods[dealt[g] : dealt[g] + k]:
@@ -175,7 +185,7 @@ def _pods_of(cluster: Cluster, sequence: Sequence[tuple[int, int, int]]) -> _Pod
             name = names.get(key)
             if name is None:
                 name = workload(pod)
-                if controller_of(pod) is not None:  # other pods have names of their own
+                if controller_of(pod) is not None:  # other pods are named individually
                     names[key] = name
             nodes = found[g].setdefault(name, {})
             nodes[n] = nodes.get(n, 0) + 1
@@ -183,8 +193,10 @@ def _pods_of(cluster: Cluster, sequence: Sequence[tuple[int, int, int]]) -> _Pod
     return found
 
 
-def _container_shares(objective: Objective, sequence: Sequence[tuple[int, int, int]], zones: Zones) -> dict[tuple[int, int], list[int]]:
-    """Weighted container points of each pod, per (class, node) in bind order."""
+def _container_shares(
+    objective: Objective, sequence: Sequence[tuple[int, int, int]], zones: AssignedZones
+) -> dict[tuple[int, int], list[int]]:
+    """Return the weighted container points of each pod, per (class, node) in bind order."""
     found = objective.containers
     per_node: dict[int, list[int]] = {}
     for g, n, k in sequence:
@@ -205,9 +217,9 @@ def _container_shares(objective: Objective, sequence: Sequence[tuple[int, int, i
 
 
 class _Unmet:
-    """Collects what each workload lost, one entry per preference."""
+    """Collector of the points that each workload lost, with one entry per preference."""
 
-    def __init__(self, objective: Objective, outcome: _Outcome) -> None:
+    def __init__(self, objective: Objective, outcome: _Reported) -> None:
         self.objective, self.counts = objective, outcome.counts
         self._book: dict[tuple[str, str, str], tuple[int, int]] = {}
         cluster = objective.cluster
@@ -230,7 +242,7 @@ class _Unmet:
             self._book[owner, family, text] = (before[0] + pods, before[1] + lost)
 
     def _add(self, g: int, family: str, text: str, lost: Ints) -> None:
-        """``lost``: raw points that the class's pods lost together on each node that holds some; they are shared out by pods."""
+        """Share out the raw points that the class's pods lost on each of their nodes (``lost``), by number of pods."""
         if not lost.any():
             return
         nodes, here = self._placed.of(g)
@@ -261,11 +273,11 @@ class _Unmet:
             codes, size = cluster.domains(pull.key)
             matching = cluster.matching(pull.matcher)
             fixed = cluster.fixed_count(pull.matcher)
-            standing = self._placed.per_domain(matching.tolist(), codes, size) + cluster.fixed_per_domain(pull.matcher, pull.key)
+            present = self._placed.per_domain(matching.tolist(), codes, size) + cluster.fixed_per_domain(pull.matcher, pull.key)
             itself = int(g in matching)
-            met = np.append(standing - itself, 0)[codes[nodes]]
-            all_of_them = int(self._total[matching].sum()) + int(fixed.sum()) - itself
-            per_pod = pull.weight * (all_of_them - met) if pull.weight > 0 else -pull.weight * met
+            met = np.append(present - itself, 0)[codes[nodes]]
+            matching_pods = int(self._total[matching].sum()) + int(fixed.sum()) - itself
+            per_pod = pull.weight * (matching_pods - met) if pull.weight > 0 else -pull.weight * met
             family = REQUIRED_AFFINITY if pull.required else POD_AFFINITY
             self._add(g, family, _text(pull), np.asarray(per_pod * pods, dtype=np.int64))
 
@@ -277,7 +289,7 @@ class _Unmet:
             text = f"ScheduleAnyway maxSkew {tally.spread.max_skew} over {tally.spread.key}"
             self._enter(workload(cluster.snapshot.pods[owner.pods[0]]), TOPOLOGY_SPREAD, text, over, SKEW_COST * over)
 
-    def _containers(self, cluster: Cluster, zones: Zones) -> None:
+    def _containers(self, cluster: Cluster, zones: AssignedZones) -> None:
         found = self.objective.containers
         for g in found.involved:
             cls = found.class_of(g)
@@ -296,8 +308,8 @@ class _Unmet:
                     part = sum(pods.values())
                     self._enter(owner, CONTAINER_AFFINITY, "hints towards containers of other pods", part, outer * part // placed)
 
-    def _outer(self, cluster: Cluster, g: int, zones: Zones) -> int:
-        """Points that the scoped hints of a class lost: all that could be near for a pull, what is near for a push."""
+    def _outer(self, cluster: Cluster, g: int, zones: AssignedZones) -> int:
+        """Return the points lost by the scoped hints of a class: unmet pulls, and pushes from nearby containers."""
         found = self.objective.containers
         cls = found.class_of(g)
         placed = self.counts.sum(axis=1)
@@ -315,8 +327,8 @@ class _Unmet:
                     lost -= weight * near
         return lost
 
-    def _near(self, cluster: Cluster, g: int, i: int, predicate: int, zones: Zones) -> int:
-        """Σ of closeness between container i of the class's pods and the containers that satisfy a predicate."""
+    def _near(self, cluster: Cluster, g: int, i: int, predicate: int, zones: AssignedZones) -> int:
+        """Return Σ of closeness between container i of the class's pods and the containers that satisfy a predicate."""
         found = self.objective.containers
         total = 0
         for n in np.flatnonzero(self.counts[g]).tolist():

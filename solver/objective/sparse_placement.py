@@ -1,4 +1,4 @@
-"""A placement read class by class: only the few (class, node) pairs that hold pods."""
+"""Sparse view of a placement: only the (class, node) pairs that hold pods."""
 
 from __future__ import annotations
 
@@ -12,17 +12,21 @@ _NOTHING = (np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
 
 
 def cells(counts: Ints) -> tuple[Ints, Ints]:
-    """Return the classes and nodes of the pairs of int64[G, N] that hold pods, class by class: a sixth of numpy.nonzero's time."""
+    """Return the classes and nodes of the nonzero pairs of int64[G, N], class by class, in a sixth of numpy.nonzero's time."""
     flat = np.flatnonzero(counts != 0)
     width = max(1, counts.shape[1])
     return flat // width, flat % width
 
 
-class Placed:
-    """The pods of a placement int64[G, N], sparse. ``classes``: those with pods, ascending."""
+class SparsePlacement:
+    """The pods of a placement int64[G, N], sparse.
+
+    Attributes:
+        classes: Classes with pods, ascending.
+    """
 
     def __init__(self, counts: Ints, classes: Sequence[int] | None = None) -> None:
-        """``classes``: what the rows of ``counts`` are, if not all classes in order."""
+        """Read a placement; ``classes``: classes of the rows of ``counts``, if these are not all classes in order."""
         rows, nodes = cells(counts)
         pods = counts[rows, nodes].astype(np.int64)
         start = np.searchsorted(rows, np.arange(counts.shape[0] + 1)).tolist()
@@ -31,11 +35,13 @@ class Placed:
         self.classes = sorted(self._of)
 
     def of(self, g: int) -> tuple[Ints, Ints]:
-        """Return nodes that hold pods of a class, and how many each."""
+        """Return the nodes that hold pods of a class, and the number on each."""
         return self._of.get(g, _NOTHING)
 
     def in_domains(self, g: int, codes: Ids) -> tuple[Ids, Ints]:
-        """Return domains (with repetitions) of the pods of a class, and how many pods each time; nodes without the key are left out."""
+        """Return the domains (with repetitions) that hold pods of a class, and the number of pods each time.
+
+        Nodes without the key are left out."""
         nodes, pods = self.of(g)
         domains = codes[nodes]
         inside = domains >= 0

@@ -1,10 +1,10 @@
 """Cuts for classes that attract each other and repel themselves in the same domains.
 
-Relaxed one by one, a product and the convex cost beside it let fractions of pods meet everywhere at no cost. Taken together they are
-bounded: for a centre with a pods in a domain and leaves with b_i, the points w_i·a·b_i - s·a(a-1) - s_i·b_i(b_i-1) never exceed a plane
-α·a + Σ β_i·b_i + γ that lies above every integer point. The plane that is lowest at the classes' totals over all domains is found by a
-small linear program; summed over the domains it bounds the whole star at once. Its coefficients are rounded up, so the cut is exact.
-"""
+If a product and a convex cost are relaxed separately, fractions of pods can meet everywhere at no cost. A joint bound
+prevents this. For a centre with a pods in a domain and leaves with b_i, the points w_i·a·b_i - s·a(a-1) - s_i·b_i(b_i-1)
+never exceed a plane α·a + Σ β_i·b_i + γ that lies above every integer point. A small linear program finds the plane that
+is lowest at the classes' totals over all domains. Summed over the domains, the plane bounds the whole star. Its
+coefficients are rounded up, so the cut is exact."""
 
 from __future__ import annotations
 
@@ -14,20 +14,22 @@ from math import ceil
 
 from ortools.linear_solver import pywraplp
 
-#: Fractions of a point that coefficients are rounded up to.
-SCALE = 16
-#: Larger centres are left to the separate relaxations.
-MOST = 400
-#: And stars with more whole points than this.
-POINTS = 40_000
-#: The linear program looks at about so many values a class; the exact step looks at all.
-SAMPLE = 24
+SCALE = 16  #: Coefficients are rounded up to multiples of 1 / SCALE points.
+MAX_PODS = 400  #: Stars with more pods of a class in a domain keep the separate relaxations.
+MAX_INTEGER_POINTS = 40_000  #: Stars with more integer points keep them as well.
+SAMPLED_VALUES = 24  #: Approximate number of values per class in the linear program. The exact step uses all values.
 
 
 @dataclass(frozen=True)
 class Leaf:
-    """``weight`` > 0: points per pair with the centre; ``repulsion`` ≥ 0: points lost per ordered pair among themselves;
-    ``high``: the most in one domain; ``total``: over all domains."""
+    """A class attracted by the centre.
+
+    Attributes:
+        weight: Points per pair with the centre, > 0.
+        repulsion: Points lost per ordered pair of its own pods, ≥ 0.
+        high: Maximum pods in one domain.
+        total: Pods over all domains.
+    """
 
     weight: int
     repulsion: int
@@ -37,7 +39,7 @@ class Leaf:
 
 @dataclass(frozen=True)
 class Plane:
-    """SCALE · points ≤ alpha · a + Σ beta · b + gamma in every domain."""
+    """The cut SCALE · points ≤ alpha · a + Σ beta · b + gamma, valid in every domain."""
 
     alpha: int
     beta: tuple[int, ...]
@@ -45,8 +47,12 @@ class Plane:
 
 
 def planes(repulsion: int, high: int, total: int, leaves: Sequence[Leaf], domains: int) -> list[Plane]:
-    """Planes that are lowest at the totals, and where only a part of the centre or of the leaves takes part."""
-    if high > MOST or any(leaf.high > MOST for leaf in leaves) or (high + 1) * sum(leaf.high + 1 for leaf in leaves) > POINTS:
+    """Return planes that are lowest at the totals, or at half the centre's or half the leaves' totals."""
+    if (
+        high > MAX_PODS
+        or any(leaf.high > MAX_PODS for leaf in leaves)
+        or (high + 1) * sum(leaf.high + 1 for leaf in leaves) > MAX_INTEGER_POINTS
+    ):
         return []
     found = []
     for share, shares in ((1.0, 1.0), (0.5, 1.0), (1.0, 0.5)):
@@ -63,7 +69,7 @@ def _plane(repulsion: int, high: int, total: float, leaves: Sequence[Leaf], tota
     gamma = solver.NumVar(-infinity, infinity, "")
     betas = [solver.NumVar(-infinity, infinity, "") for _ in leaves]
     for a in _sample(high):
-        # best[i] ≥ max over b of (w·a - β)·b - s·b(b-1): its points at the whole numbers that can be the maximum
+        # best[i] ≥ max over b of (w·a - β)·b - s·b(b-1), at the integers that can be the maximum
         best = [solver.NumVar(-infinity, infinity, "") for _ in leaves]
         for leaf, beta, points in zip(leaves, betas, best, strict=True):
             for b in _sample(leaf.high) if leaf.repulsion else (0, leaf.high):
@@ -78,13 +84,14 @@ def _plane(repulsion: int, high: int, total: float, leaves: Sequence[Leaf], tota
 
 
 def _sample(high: int) -> list[int]:
-    """0 to high, at most SAMPLE + 1 of them: small numbers all, large ones thinned out."""
-    step = max(1, high // SAMPLE)
-    return sorted({*range(0, high + 1, step), *range(min(high, SAMPLE // 2) + 1), high})
+    """Return up to about SAMPLED_VALUES values from 0 to high: all small ones, and fewer large ones."""
+    step = max(1, high // SAMPLED_VALUES)
+    return sorted({*range(0, high + 1, step), *range(min(high, SAMPLED_VALUES // 2) + 1), high})
 
 
 def _exact(repulsion: int, high: int, leaves: Sequence[Leaf], alpha: int, betas: Sequence[int]) -> Plane:
-    """The least whole gamma that makes the plane valid, by integers alone: the linear program is only asked for a direction."""
+    """Return the plane with the least integer gamma that makes it valid, computed in integers. The linear program only gave
+    a direction."""
     gamma = max(
         -SCALE * repulsion * a * (a - 1)
         - alpha * a

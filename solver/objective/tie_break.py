@@ -1,12 +1,14 @@
-"""The tie-break: what breaks ties once every preference has its due.
+"""The tie-break among placements with equal preferences.
 
-`spread` minimises Σ over nodes and {cpu, memory} of f(u), u the utilisation in thousandths of allocatable, rounded up. f is u² up to 10,
-at multiples of 10 up to 100 and at multiples of 100 beyond, linearly interpolated between: convex, whole numbers, also where nodes are all
-but idle, and a node at 90 % costs as much as nine at 30 %. u counts up to a thousand times allocatable, which only nodes with less than
-they run with reach.
-`pack` minimises the nodes that run anything but DaemonSet and static pods, or the sum of their prices, in thousandths.
-Values are negative costs, so that every tier is maximised.
-"""
+`spread` minimises Σ over nodes and {cpu, memory} of f(u), where u is the utilisation in thousandths of allocatable,
+rounded up. f equals u² up to 10, at multiples of 10 up to 100 and at multiples of 100 beyond, with linear interpolation.
+So f is convex and integral, even for almost idle nodes, and a node at 90 % costs as much as nine at 30 %. u is capped at
+a thousand times allocatable, which only overcommitted nodes reach.
+
+`pack` minimises the number of nodes that run pods other than DaemonSet and static pods, or the sum of their prices in
+thousandths.
+
+Values are negative costs, so that every tier is maximised."""
 
 from __future__ import annotations
 
@@ -28,21 +30,18 @@ from kubestow.solver.objective.sparse_placement import cells
 if TYPE_CHECKING:
     from kubestow.solver.cpsat.linear_sum import Encodes, Points
 
-#: Where linear pieces of f become wider, in thousandths: from here on, the width. Each is a multiple of the one before.
+#: (start, width) of the linear pieces of f, in thousandths. Each width is a multiple of the previous one.
 PIECES = ((0, 1), (10, 10), (100, 100))
-#: Beyond a thousand times what is allocatable, in thousandths, more does not cost more: sums of squares stay within 64 bits.
-CAP = 1_000_000
-#: A node with less memory, in bytes, counts as one without: its utilisation may be beyond what 64 bits hold.
-LEAST_MEMORY = 16 * 2**20
-#: Dearest node, in thousandths: sums over millions of nodes stay within 64 bits.
-_DEAREST = 10**12
+#: Thousandths. Utilisation is capped here, a thousand times allocatable, so that sums of squares fit into 64 bits.
+MAX_UTILISATION = 1_000_000
+#: Nodes with less memory count as nodes without memory: their utilisation could exceed 64 bits.
+MIN_MEMORY_BYTES = 16 * 2**20
+#: Thousandths. Sums of prices over millions of nodes fit into 64 bits.
+_MAX_PRICE = 10**12
 #: Rows stay below this, so that CP-SAT can sum them.
-_LARGEST = 2**58
-_COLUMNS = 2  # cpu and memory lead the resources
-
-
-#: Beyond this sums no longer fit into 64 bits.
-_MOST = 2**63 - 1
+_MAX_ROW_SUM = 2**58
+_COLUMNS = 2  # cpu and memory are the first resources
+_MAX_INT64 = 2**63 - 1
 
 
 def bend(u: Ints) -> Ints:
@@ -53,7 +52,7 @@ def bend(u: Ints) -> Ints:
 
 
 def kinks(first: int, end: int) -> Iterator[tuple[int, int]]:
-    """Yield the linear pieces (from, to) of f that lie between two utilisations, whole or in part."""
+    """Yield the linear pieces (from, to) of f that overlap the range between two utilisations."""
     low = first
     while low < end:
         width = next(width for start, width in reversed(PIECES) if low >= start)
@@ -63,7 +62,7 @@ def kinks(first: int, end: int) -> Iterator[tuple[int, int]]:
 
 
 class Strategy(ABC):
-    """What breaks ties: the tier that the document calls `strategy`."""
+    """A tie-break: the tier that the document calls `strategy`."""
 
     @abstractmethod
     def value(self, counts: Ints) -> int:
@@ -71,60 +70,68 @@ class Strategy(ABC):
 
     @abstractmethod
     def bound(self, counts: Ints, *, complete: bool) -> int:
-        """Return what no placement of the same pods exceeds (``complete``: of all pods; otherwise of any pods)."""
+        """Return an upper bound over placements of the same pods (``complete``: all pods; otherwise any pods)."""
 
     @abstractmethod
     def encode(self, encoding: Encodes) -> Points:
         """Return the value as a linear expression over a model.
 
         Raises:
-            OverflowError: sums beyond what CP-SAT can sum.
+            OverflowError: Sums exceed what CP-SAT can represent.
         """
 
     def pod_costs(self, counts: Ints) -> PodCosts | None:
-        """Return what one more pod costs in a placement, int64[G, N]; None where moving pods one by one leads nowhere."""
+        """Return the costs of one more pod in a placement, int64[G, N]. None if moving single pods cannot improve the value."""
         return None
 
 
 class Spread(Strategy):
-    """Even utilisation. ``used``: int64[N, 2], what fixed pods count for; ``demand``: int64[G, 2], what a pod of each class does: its
-    request, and what is supposed of containers that have none."""
+    """Even utilisation.
+
+    Attributes:
+        used: Usage by fixed pods, int64[N, 2].
+        demand: Usage by a pod of each class, int64[G, 2]: its request, or an assumed value for containers without
+            requests.
+    """
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
         width = min(_COLUMNS, len(cluster.resources))
         whole = cluster.allocatable[:, :width]
-        self.total = np.where(whole < np.array([1, LEAST_MEMORY])[:width], 0, whole)
+        self.total = np.where(whole < np.array([1, MIN_MEMORY_BYTES])[:width], 0, whole)
         more = cluster.fixed_supposed[:, :width]
-        self.used = np.minimum(np.maximum(whole - cluster.free[:, :width], 0), _MOST - more) + more
+        self.used = np.minimum(np.maximum(whole - cluster.free[:, :width], 0), _MAX_INT64 - more) + more
         self.demand = cluster.demand[:, :width] + cluster.supposed[:, :width]
 
     def _load(self, used: Ints, total: Ints | None = None) -> Ints:
-        """int64[N, 2]: utilisation in thousandths, rounded up; nodes without the resource have none. ``total``: of other nodes."""
+        """Return int64[N, 2]: utilisation in thousandths, rounded up; 0 on nodes without the resource. ``total``: capacity
+        of other nodes."""
         total = self.total if total is None else total
         safe = np.maximum(total, 1)
-        if int(safe.max(initial=1)) >= 2**53 or int(used.max(initial=0)) >= 2**62:  # beyond what 64 bits multiply
+        if int(safe.max(initial=1)) >= 2**53 or int(used.max(initial=0)) >= 2**62:  # products could exceed 64 bits
             safe, used = safe.astype(object), used.astype(object)
-        found = np.minimum(used // safe, CAP) * 1000 - (-(used % safe) * 1000) // safe
-        return np.asarray(np.where(total > 0, np.minimum(found, CAP), 0), dtype=np.int64)
+        found = np.minimum(used // safe, MAX_UTILISATION) * 1000 - (-(used % safe) * 1000) // safe
+        return np.asarray(np.where(total > 0, np.minimum(found, MAX_UTILISATION), 0), dtype=np.int64)
 
     def value(self, counts: Ints) -> int:
         return -int(bend(self._load(self.taken(counts))).sum())
 
     def taken(self, counts: Ints) -> Ints:
-        """Return int64[N, 2]: what the pods of each node count for in a placement int64[G, N]."""
+        """Return int64[N, 2]: the usage of each node in a placement int64[G, N]."""
         found: Ints = self.used.copy()
-        rows, nodes = cells(counts)  # hardly any of the pairs: a product of the matrices takes far longer
+        rows, nodes = cells(counts)  # few pairs hold pods: a matrix product takes far longer
         more = counts[rows, nodes][:, None] * self.demand[rows]
         for r in range(found.shape[1]):
             np.add.at(found[:, r], nodes, more[:, r])
         return found
 
     def bound(self, counts: Ints, *, complete: bool) -> int:
-        """Return the value of the demand poured over the nodes in fractions. By Lagrangian duality any price
-        per unit gives a bound; the one used is where pouring would end."""
+        """Return the value with the demand spread over the nodes in fractions.
+
+        By Lagrangian duality, any price per unit gives a bound. The price used is the one at which fractional spreading
+        ends."""
         best = -int(bend(self._load(self.used)).sum())
-        if not complete or (self._load(self.taken(counts)) >= CAP).any():
+        if not complete or (self._load(self.taken(counts)) >= MAX_UTILISATION).any():
             return best
         total = 0
         for r in range(self.demand.shape[1]):
@@ -132,13 +139,13 @@ class Spread(Strategy):
         return min(best, -total)
 
     def _poured(self, used: Ints, total: Ints, demand: int) -> int:
-        """Least Σ f in fractions, rounded up. Equal nodes are poured together."""
+        """Return the least Σ f with fractional demand, rounded up. Equal nodes are treated together."""
         here = total > 0
         if not here.any():
             return 0
         kinds, number = np.unique(np.stack([used[here], total[here]], axis=1), axis=0, return_counts=True)
         nodes = [(int(u), int(t), int(k)) for (u, t), k in zip(kinds, number, strict=True)]
-        segments: list[tuple[float, float, Fraction]] = []  # (slope, room, slope exactly); floats only find the price
+        segments: list[tuple[float, float, Fraction]] = []  # (slope, room, exact slope); floats only find the price
         for u, t, k in nodes:
             at = Fraction(1000 * u, t)
             for low, high in kinks(int(at), 1000):
@@ -157,7 +164,7 @@ class Spread(Strategy):
 
     @staticmethod
     def _least(used: int, total: int, price: Fraction) -> Fraction:
-        """min over added y ≥ 0 of f(utilisation) - price · y: at the start, or at a kink."""
+        """Return min over y ≥ 0 of f(utilisation) - price · y, for added demand y. It is at the start or at a kink."""
         at = Fraction(1000 * used, total)
         best = None
         for low, high in kinks(int(at), max(1000, int(at) + 1)):
@@ -170,23 +177,29 @@ class Spread(Strategy):
         return PodCosts(self, counts)
 
     def cost(self, used: Ints) -> Ints:
-        """Return int64[N]: what each node costs that uses so much (int64[N, 2])."""
+        """Return int64[N]: the cost of each node at a given usage (int64[N, 2])."""
         return np.asarray(bend(self._load(np.maximum(used, 0))).sum(axis=1), dtype=np.int64)
 
     def cost_on(self, n: int, used: Ints) -> Ints:
-        """Return int64[K]: what node n costs with each of several uses (int64[K, 2])."""
+        """Return int64[K]: the cost of node n at each of several usages (int64[K, 2])."""
         return np.asarray(bend(self._load(used, self.total[n])).sum(axis=1), dtype=np.int64)
 
     def _supposed(self, n: int, r: int, classes: Sequence[int]) -> int:
-        """Return what pods of some classes may count for on a node, at most, beyond their requests, for which alone it has to have room."""
+        """Return the maximum assumed usage of pods of some classes on a node beyond their requests.
+
+        The node needs room for the requests only."""
         chosen, cluster = list(classes), self.cluster
         pods = min(int(cluster.count[chosen].sum()), max(0, int(cluster.slots[n])))
         return pods * int(cluster.supposed[chosen, r].max(initial=0))
 
     def encode(self, encoding: Encodes, rest: Ints | None = None, fullest: Ints | None = None) -> Points:
-        """Return the value as a linear expression: utilisation above its row, cost above the tangents of f. ``rest``: int64[G, N], pods
-        that stay where the model does not move any; ``fullest``: [N, 2], integers, what each node can come to count for, without what is
-        supposed of pods that come, where pods may ask for more than nodes have room for."""
+        """Return the value as a linear expression, with utilisation above its row and cost above the tangents of f.
+
+        Args:
+            rest: Pods that the model does not move, int64[G, N].
+            fullest: Maximum usage of each node, integers [N, 2], without assumed usage of arriving pods. Given if pods
+                may request more than nodes have room for.
+        """
         from kubestow.solver.cpsat.linear_sum import Points
 
         points, model = Points(), encoding.model
@@ -195,20 +208,20 @@ class Spread(Strategy):
         supposed = self.cluster.fixed_supposed if rest is None else self.cluster.fixed_supposed + rest.T @ self.cluster.supposed
         for n, r in np.argwhere(self.total > 0).tolist():
             total, used = int(self.total[n, r]), int(held[n, r])
-            now = min(-(-1000 * used // total), CAP)
+            now = min(-(-1000 * used // total), MAX_UTILISATION)
             lowest = int(bend(np.array([now]))[0])
             asking = [g for g in encoding.classes_on(n) if self.demand[g, r]]
-            if not asking or (now == CAP and fullest is None):  # nothing comes to such a node that asks for more
+            if not asking or (now == MAX_UTILISATION and fullest is None):  # no pod with demand can arrive at such a node
                 points.constant -= lowest
                 continue
             more = -(-1000 * (self._supposed(n, r, asking) + int(supposed[n, r])) // total)
             most = max(now, 1000, -(-1000 * int(before[n, r]) // total)) + more
-            if more and most > CAP:
+            if more and most > MAX_UTILISATION:
                 raise OverflowError("utilisation beyond what CP-SAT can sum")
             load = model.new_int_var(now, most, "")
-            # Divided by what demands and total have in common; what is used is rounded up, which changes nothing in whole numbers.
+            # Divide by the common factor of demands and total. Usage is rounded up, which changes nothing for integers.
             unit = gcd(total, *(1000 * int(self.demand[g, r]) for g in asking))
-            if total // unit * most > _LARGEST:
+            if total // unit * most > _MAX_ROW_SUM:
                 raise OverflowError("utilisation beyond what CP-SAT can sum")
             weights = [1000 * int(self.demand[g, r]) // unit for g in asking]
             asked = encoding.weighted_sum([encoding.x[g, n] for g in asking], weights)
@@ -222,23 +235,23 @@ class Spread(Strategy):
 
 
 class PodCosts:
-    """What one more pod costs in a placement that changes. ``used``: int64[N, 2], what its pods count for on each node."""
+    """Costs of one more pod in a changing placement; ``used``: usage of each node, int64[N, 2]."""
 
     def __init__(self, balance: Spread, counts: Ints) -> None:
         self.balance = balance
         self.used = balance.taken(counts)
 
     def put(self, g: int, n: int, k: int) -> None:
-        """Put k pods of class g more on node n."""
+        """Add k pods of class g to node n."""
         self.used[n] += k * self.balance.demand[g]
 
     def of(self, g: int) -> Ints:
-        """Return int64[N]: what one more pod of class g costs on each node."""
+        """Return int64[N]: the cost of one more pod of class g on each node."""
         return self.balance.cost(self.used + self.balance.demand[g]) - self.balance.cost(self.used)
 
 
 def _tangents(first: int, end: int) -> Iterator[tuple[int, int]]:
-    """Yield the pieces of the cost that get a tangent: all up to 1000, then ever fewer, which only loosens the bound."""
+    """Yield the pieces of the cost that get a tangent: all up to 1000, then fewer and fewer, which only loosens the bound."""
     yield from kinks(first, min(end, 1000))
     width = PIECES[-1][1]
     low = begin = max(1000, first) // width * width
@@ -248,7 +261,7 @@ def _tangents(first: int, end: int) -> Iterator[tuple[int, int]]:
 
 
 class Pack(Strategy):
-    """Fewest nodes, or the cheapest set of them."""
+    """Fewest nodes, or cheapest set of nodes."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
@@ -265,7 +278,7 @@ class Pack(Strategy):
         return -int(self.price[self.used | counts.any(axis=0)].sum())
 
     def bound(self, counts: Ints, *, complete: bool) -> int:
-        """Return the value of the nodes in use, which stay, with demand beyond their room covered by fractions of the cheapest others."""
+        """Return the value with the used nodes kept, and demand beyond their room covered by fractions of the cheapest others."""
         base = int(self.price[self.used].sum())
         if not complete:
             return -base
@@ -297,7 +310,7 @@ class Pack(Strategy):
 
 
 def cheapest(price: Ints, room: Ints, need: int) -> int:
-    """Return what nodes cost at least that have so much room together: fractions of the cheapest per unit, rounded up."""
+    """Return a lower bound on the cost of nodes with the needed room: fractions of the cheapest per unit, rounded up."""
     kinds, number = np.unique(np.stack([price, room], axis=1)[room > 0], axis=0, return_counts=True)
     cost = Fraction(0)
     for (each, space), k in sorted(zip(kinds.tolist(), number.tolist(), strict=True), key=lambda kind: Fraction(*kind[0])):
@@ -309,7 +322,7 @@ def cheapest(price: Ints, room: Ints, need: int) -> int:
 
 
 def occupies(pod: Pod) -> bool:
-    """Return whether a pod keeps its node in use: DaemonSet and static pods do not."""
+    """Return whether a pod keeps its node in use. DaemonSet and static pods do not."""
     owner = controller_of(pod)
     return not (is_mirror(pod) or (owner is not None and owner.kind == "DaemonSet"))
 
@@ -322,7 +335,7 @@ def _prices(cluster: Cluster, label: str) -> Ints:
             price = quantity.ceil(quantity.parse(raw) * 1000) if raw is not None else None
         except quantity.QuantityError:
             price = None
-        if price is None or not 0 <= price <= _DEAREST:
+        if price is None or not 0 <= price <= _MAX_PRICE:
             problems.append(
                 f"Node {name}: metadata.labels[{label}]: got {raw!r}, expected a price from 0 to a billion (policy: priceLabel)"
             )
@@ -337,7 +350,7 @@ def choose(cluster: Cluster, name: str) -> Strategy | None:
     """Return the strategy of that name; None for `none`.
 
     Raises:
-        InputError: a node without a readable price, where prices are asked for.
+        InputError: A node has no readable price, and the policy uses prices.
     """
     kinds: dict[str, Callable[[Cluster], Strategy]] = {"spread": Spread, "pack": Pack}
     return kinds[name](cluster) if name in kinds and cluster.n_nodes else None

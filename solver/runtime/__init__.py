@@ -1,2 +1,4 @@
-"""What every search shares: options, the deadline, progress and the context that carries them. Enter at
-:class:`kubestow.solver.runtime.run_context.RunContext`. It imports nothing of the solver, and of ``models`` the documents only."""
+"""State that all searches of a run share: options, deadline, progress, and the context that carries them.
+
+Enter at :class:`kubestow.solver.runtime.run_context.RunContext`. The package imports no other solver package, and only
+documents of ``models``."""

@@ -1,4 +1,4 @@
-"""What the caller of a solve may choose, and what a solve reports while it runs."""
+"""Options of a solve, and the progress that it reports."""
 
 from __future__ import annotations
 
@@ -15,16 +15,25 @@ Engine = Literal["auto", "exact", "greedy", "lns"]
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Choices of one solve; the command line's defaults.
+    """Options of one solve. The defaults are those of the command line.
 
-    ``time_limit``: seconds for the whole run (None: until proved or stopped). ``workers``: CP-SAT workers (None: one per core).
-    ``deterministic``: interleaved search under deterministic time, so that two runs give the same bytes; the time limit is
-    then in CP-SAT's deterministic seconds. ``from_scratch``: movable bound pods are placed again. ``include_gated``: pods with
-    scheduling gates are placed too. ``daemon_namespaces``: their pods are exempt from hard anti-affinity, in both directions.
-    ``policy``: what preferences weigh. ``search_strategy``: the tie-break gets what time is left; without it only a little.
-    ``workloads``, ``edits``, ``unmodelled``: the manifests and what-if edits that are in the snapshot already, and what they ask for in
-    vain: for the document only. ``causes``: say why what is left cannot be placed. ``catalogue``: nodes that can be had, for the ways out
-    of causes.
+    Attributes:
+        engine: Search engine.
+        time_limit: Seconds for the whole run. None runs until proved or stopped.
+        workers: CP-SAT workers. None uses one per core.
+        seed: Seed of all random choices.
+        deterministic: Use interleaved search and deterministic time, so that two runs give the same bytes. The time limit
+            then counts CP-SAT's deterministic seconds.
+        from_scratch: Place movable bound pods again.
+        include_gated: Place pods with scheduling gates too.
+        daemon_namespaces: Namespaces whose pods are exempt from hard anti-affinity, in both directions.
+        policy: Weights of preferences.
+        search_strategy: Use all remaining time for the tie-break, instead of a little.
+        workloads: Manifests that are already in the snapshot; recorded in the document.
+        edits: What-if edits that are already in the snapshot; recorded in the document.
+        unmodelled: Requests of these that are not honoured; recorded in the document.
+        causes: Explain why unplaced pods cannot be placed.
+        catalogue: Available node shapes, for remedies.
     """
 
     engine: Engine = "auto"
@@ -45,7 +54,7 @@ class Options:
 
     @property
     def exempt(self) -> tuple[str, ...]:
-        """Namespaces exempt from hard anti-affinity: those named here, else the policy's."""
+        """Namespaces exempt from hard anti-affinity: those of the options, or else those of the policy."""
         return self.daemon_namespaces or self.policy.daemonNamespaces
 
     def __post_init__(self) -> None:
@@ -61,8 +70,17 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """A sign of life: the phase (compile, greedy, repair, bound, exact, lns, search, verify), for a tier its incumbent and bound, or a
-    word on the size."""
+    """A progress report.
+
+    Attributes:
+        phase: One of compile, greedy, repair, bound, exact, lns, search, verify.
+        tier: Tier that it is about, or None.
+        priority: Priority of a placed tier, or None.
+        value: Incumbent of the tier.
+        bound: Bound of the tier.
+        seconds: Seconds since the start.
+        detail: A note on the size of the problem.
+    """
 
     phase: str
     tier: str | None

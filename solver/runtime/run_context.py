@@ -1,4 +1,4 @@
-"""What everything that works for one run shares: the options, the deadline, the request to stop, and who hears of progress."""
+"""Context of a run: the options, deadline, stop event and progress reporter that all its parts share."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from kubestow.solver.runtime.progress_trace import ProgressReporter
 
 @dataclass(frozen=True)
 class RunContext:
-    """The context of a run, or of a part of it that has a deadline of its own.
+    """The context of a run, or of a part with a deadline of its own.
 
     Attributes:
-        options: Choices of the caller.
-        deadline: Time that is left; every part of the run draws on it.
-        stop: Set from another thread or a signal handler to end the run with the best answer so far.
+        options: Options of the caller.
+        deadline: Remaining time, shared by all parts of the run.
+        stop: Event that ends the run with the best result so far. Set from another thread or a signal handler.
         report: Called with a phase, and for a tier with its incumbent and bound.
     """
 
@@ -33,7 +33,8 @@ class RunContext:
         return cls(options, Deadline(options, time.monotonic()), stop or threading.Event(), report or ProgressReporter())
 
     def part(self, seconds: float | None, report: ProgressReporter | None = None) -> RunContext:
-        """Return the context of a part that begins now and may take so many seconds; who hears of the whole does not hear of it."""
+        """Return the context of a part that begins now with its own time limit. Its progress goes to ``report``, not to the
+        whole run."""
         return RunContext.start(replace(self.options, time_limit=seconds), self.stop, report)
 
     def until(self, deadline: Deadline) -> RunContext:
@@ -42,9 +43,9 @@ class RunContext:
 
     @property
     def phase(self) -> str:
-        """The phase of a search that several engines take turns in."""
+        """Phase to report for a search in which several engines take turns."""
         return "search" if self.options.engine == "auto" else self.options.engine
 
     def over(self) -> bool:
-        """Return whether time is up or a stop was asked for."""
+        """Return whether time is up or a stop was requested."""
         return self.stop.is_set() or self.deadline.left() <= 0

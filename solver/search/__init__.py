@@ -1,3 +1,5 @@
-"""CP-SAT over everything or over neighbourhoods, and annealing. Enter at :class:`kubestow.solver.search.exact.Exact` and
-:class:`kubestow.solver.search.preference_search.PreferenceSearch`. It imports ``models``, :mod:`kubestow.solver.bounds`,
-:mod:`kubestow.solver.construction` and what lies below."""
+"""Search for better placements: CP-SAT on whole models or neighbourhoods, and annealing.
+
+Enter at :class:`kubestow.solver.search.exact.ExactEngine` and
+:class:`kubestow.solver.search.preference_search.PreferenceSearch`. The package imports ``models``,
+:mod:`kubestow.solver.bounds`, :mod:`kubestow.solver.construction` and the layers below."""

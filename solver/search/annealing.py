@@ -1,12 +1,13 @@
-"""Improve the soft objective of a complete placement: simulated annealing, mostly pod by pod, with heat-bath moves.
+"""Simulated annealing of the soft objective of a complete placement, mostly pod by pod, with heat-bath moves.
 
-Each move takes one pod out and puts it back on a node drawn with probability ∝ exp(gain / temperature), so no move is refused.
-Drawing is by the Gumbel-max trick. Between them pods that are tied to each other move together (:mod:`kubestow.solver.search.unit_moves`),
-and where nodes are full some make others give way (:mod:`kubestow.solver.search.ejections`).
-Who is placed never changes, and every state obeys all hard rules; whether the result has a bind order is for the caller to find out.
+A move takes one pod out and puts it back on a node drawn with probability ∝ exp(gain / temperature), so no move is
+rejected. Nodes are drawn by the Gumbel-max trick. In between, tied pods move together
+(:mod:`kubestow.solver.search.unit_moves`), and on full nodes some pods eject others
+(:mod:`kubestow.solver.search.ejections`). The set of placed pods never changes, and every state obeys all hard rules. The
+caller must check that the result has a bind order.
 
-Source: Geman and Geman, Gibbs sampling, doi:10.1109/TPAMI.1984.4767596; Kirkpatrick et al., doi:10.1126/science.220.4598.671.
-"""
+Source: Geman and Geman, Gibbs sampling, doi:10.1109/TPAMI.1984.4767596; Kirkpatrick et al.,
+doi:10.1126/science.220.4598.671."""
 
 from __future__ import annotations
 
@@ -21,12 +22,12 @@ from kubestow.solver.search.ejections import Ejections
 from kubestow.solver.search.local_search import TINY, LocalSearch
 from kubestow.solver.search.unit_moves import UnitMoves
 
-#: Temperature at the start, as a share of the largest weight of the objective.
+#: Start temperature, as a fraction of the largest weight of the objective.
 HOT = 0.5
-#: Temperature at the end, as such a share.
+#: End temperature, as a fraction of the same weight.
 COLD = 0.003
-#: Temperature below which pods make others give way, as such a share: chains that are drawn by their gains cool a hotter search too early.
-WARM = 0.05
+#: Highest temperature for ejections, as a fraction of the same weight. Ejections would cool a hotter search too early.
+MAX_EJECTION_TEMPERATURE = 0.05
 
 
 def anneal(
@@ -38,18 +39,18 @@ def anneal(
     only: Collection[int] | None = None,
     on_better: Callable[[int], None] | None = None,
 ) -> int:
-    """Anneal until ``progress`` (0 to 1) says 1, from temperature ``hot`` to ``cold``, and stay at the best placement met.
+    """Anneal from temperature ``hot`` to ``cold`` until ``progress`` returns 1, and end at the best placement found.
 
     Args:
         search: The state, which is changed.
-        progress: Asked once for as many moves as ``search.block``.
-        hot: The temperature to begin with, as a share of :meth:`LocalSearch.scale`.
-        cold: The temperature to end with, as such a share.
-        only: Classes whose pods move, of those that can; None: all.
-        on_better: Told the points gained so far when they are more.
+        progress: Returns the progress from 0 to 1. Called once per ``search.block`` moves.
+        hot: Start temperature, as a fraction of :meth:`LocalSearch.scale`.
+        cold: End temperature, as a fraction of the same scale.
+        only: Classes whose pods may move; None for all.
+        on_better: Called with the points gained so far when they increase.
 
     Returns:
-        The weighted points gained over the start.
+        The weighted points gained.
     """
     pods = [pod for pod, (g, _) in enumerate(search.pairs) if only is None or g in only]
     if not pods:
@@ -58,7 +59,7 @@ def anneal(
     ejections = Ejections(search, only) if search.ejecting else None
     best, gained = 0, 0
     scale, order, position = search.scale(), np.array(pods), len(pods)
-    warm = scale * WARM
+    warm = scale * MAX_EJECTION_TEMPERATURE
     while (share := progress()) < 1:
         temperature = scale * hot * (cold / hot) ** share
         exponential = search.rng.standard_exponential((search.block, search.cluster.n_nodes), dtype=np.float32)
@@ -75,7 +76,7 @@ def anneal(
             if not together:
                 gain = search.move(pod, noise)
             gained += gain
-            next(islice(moves, together, together), None)  # they count as so many moves
+            next(islice(moves, together, together), None)  # a joint move counts as several
         if gained > best:
             best = gained
             search.mark()
@@ -87,7 +88,7 @@ def anneal(
 
 @contextmanager
 def charged(search: LocalSearch, charge: Callable[[int], Ints]) -> Iterator[None]:
-    """Have pods charged in here for the room that they take: ``charge`` gives int64[N], points by node, for a class."""
+    """Charge pods for the room that they take while in this context; ``charge`` maps a class to points by node, int64[N]."""
     search.soft.room_charge = charge
     try:
         yield

@@ -1,4 +1,4 @@
-"""How much of an annealing is over: by the clock, or by moves alone in a deterministic run."""
+"""Progress of an annealing run, from 0 to 1: by the clock, or by moves alone in a deterministic run."""
 
 from __future__ import annotations
 
@@ -10,13 +10,18 @@ from kubestow.solver.search.local_search import LocalSearch
 
 
 class SearchClock:
-    """``nodes``: of the cluster; ``move``: deterministic seconds that one move counts, on few nodes."""
+    """Source of progress functions.
+
+    Args:
+        nodes: Number of nodes of the cluster.
+        move: Deterministic seconds charged for one move on a small cluster.
+    """
 
     def __init__(self, context: RunContext, nodes: int, move: float) -> None:
         self.context, self._move = context, move * (1 + nodes / 500)
 
     def of(self, search: LocalSearch, seconds: float, sweeps: float) -> Callable[[], float]:
-        """Return what says the share of a search that is over, given its seconds and its sweeps over the pods."""
+        """Return a function that yields the progress of a search, given its limits in seconds and in sweeps over the pods."""
         started, blocks = time.monotonic(), 0
         most = max(1.0, sweeps * len(search.pairs) / search.block)
         cost = search.block * self._move

@@ -1,4 +1,4 @@
-"""Where a group of classes displaces the least: of nodes that are alike for it, those whose other pods have to give way for little."""
+"""Nodes where a group of classes displaces other pods at the least loss, among nodes that are alike for the group."""
 
 from __future__ import annotations
 
@@ -10,26 +10,29 @@ from kubestow.models.cluster.cluster import Ints
 from kubestow.models.kube.selectors import Bools
 from kubestow.solver.search.local_search import LocalSearch
 
-#: What it costs that someone would have no place at all.
-NOWHERE = 1 << 40
+HOMELESS_COST = 1 << 40  #: Points. Cost of a pod that would have no node at all.
 
 
 class Displacement:
-    """``classes``: those of the group, tied to no others by anything but room; ``pools``: int64[N], the same number where nodes differ
-    in limits and room only."""
+    """Displacement by one group.
+
+    Args:
+        classes: Classes of the group, which only room ties to others.
+        pools: int64[N], equal numbers for nodes that differ only in limits and room.
+    """
 
     def __init__(self, search: LocalSearch, classes: Sequence[int], pools: Ints) -> None:
         self._search, self._classes, self._pools = search, list(classes), pools
         own = search.counts[self._classes]
         demand = search.cluster.demand[self._classes]
         self._own, self._demand = own, demand
-        self._free: Ints = search.fit.free + own.T @ demand  # int64[N, R]: were the group not there
+        self._free: Ints = search.fit.free + own.T @ demand  # int64[N, R], without the group
         self._slots: Ints = search.fit.slots + own.sum(axis=0)
         self._others = [g for g in sorted(search.mobile.difference(self._classes)) if search.counts[g].any()]
         self._losses: dict[tuple[int, int], int] = {}
 
     def tied(self) -> tuple[Ints, Ints]:
-        """Return int64[N, R] and int64[N]: room and slots of pods that lose something if they leave their nodes."""
+        """Return the room (int64[N, R]) and slots (int64[N]) of pods that lose points if they leave their nodes."""
         search = self._search
         counts = search.counts.copy()
         counts[self._classes] = 0
@@ -40,7 +43,7 @@ class Displacement:
         return counts.T @ search.cluster.demand, counts.sum(axis=0)
 
     def least(self, target: Ints) -> Ints:
-        """Return int64[len(classes), N]: what ``target`` puts on one node each, on nodes of the same pools, the largest first."""
+        """Return int64[len(classes), N]: the pods of each ``target`` node moved to the best node of the same pool, largest first."""
         found = np.zeros_like(target)
         need = target.T @ self._demand
         size = (need / np.maximum(self._search.cluster.allocatable.max(axis=0), 1)).max(axis=1)
@@ -55,7 +58,7 @@ class Displacement:
         return found
 
     def _cheapest(self, pods: Ints, need: Ints, nodes: Bools) -> int | None:
-        """Return the node, of some, where others lose least: bool[N]; None if none can hold so many."""
+        """Return the candidate node (mask bool[N]) where others lose least. None if no node can hold the pods."""
         search, total = self._search, int(pods.sum())
         cluster = search.cluster
         fits = nodes & (search.limits[self._classes] >= pods[:, None]).all(axis=0) & (cluster.slots >= total)
@@ -66,13 +69,13 @@ class Displacement:
         over = total - self._slots
         roomy = fits & (short <= 0).all(axis=1) & (over <= 0)
         stays = np.minimum(self._own, pods[:, None]).sum(axis=0)
-        if roomy.any():  # where most of the group is, then where little is left
-            rest = (self._free / np.maximum(cluster.allocatable.max(axis=0), 1)).sum(axis=1)
-            return min(np.flatnonzero(roomy).tolist(), key=lambda n: (-int(stays[n]), float(rest[n]), n))
+        if roomy.any():  # prefer nodes with most of the group already, then with least residual capacity
+            residual = (self._free / np.maximum(cluster.allocatable.max(axis=0), 1)).sum(axis=1)
+            return min(np.flatnonzero(roomy).tolist(), key=lambda n: (-int(stays[n]), float(residual[n]), n))
         return min(np.flatnonzero(fits).tolist(), key=lambda n: (self._cost(n, short[n], int(over[n])), -int(stays[n]), n))
 
     def _cost(self, n: int, short: Ints, over: int) -> int:
-        """Return what others lose that leave a node until so much room (int64[R]) and so many slots are there."""
+        """Return the points lost by pods that leave a node until the room (int64[R]) and slots suffice."""
         cluster, cost = self._search.cluster, 0
         weight = np.where(short > 0, short, 0) / np.maximum(cluster.allocatable.max(axis=0), 1)
         order = []
@@ -85,17 +88,17 @@ class Displacement:
             for _ in range(int(self._search.counts[g, n])):
                 if (short <= 0).all() and over <= 0:
                     return cost
-                cost += self._loss(g, n) + 1  # of equal ones, that which moves fewer pods
+                cost += self._loss(g, n) + 1  # ties: move fewer pods
                 short = short - cluster.demand[g]
                 over -= 1
-        return cost if (short <= 0).all() and over <= 0 else NOWHERE
+        return cost if (short <= 0).all() and over <= 0 else HOMELESS_COST
 
     def _loss(self, g: int, n: int) -> int:
-        """Return the points that a pod of a class loses if it has to leave a node, at least as things are."""
+        """Return a lower bound on the points that a pod of a class loses if it leaves a node now."""
         if (g, n) not in self._losses:
             search = self._search
             points = search.soft.away(g, n)
             open_ = (search.limits[g] > 0) & ~search.fit.rejects(g)
             open_[n] = False
-            self._losses[g, n] = max(0, int(points[n] - points[open_].max())) if open_.any() else NOWHERE
+            self._losses[g, n] = max(0, int(points[n] - points[open_].max())) if open_.any() else HOMELESS_COST
         return self._losses[g, n]

@@ -1,8 +1,9 @@
-"""A pod goes to a node that has no room for it, and one that is there gives way: of two pods that should change places, neither can move
-alone where the nodes that both want are full.
+"""Ejection moves: a pod goes to a node without room for it, and a pod there leaves for another node.
 
-Source: Glover, Ejection chains, reference structures and alternating path methods, doi:10.1016/0166-218X(94)00037-E; chains of two here.
-"""
+Two pods that should change places cannot move one by one if both nodes are full.
+
+Source: Glover, Ejection chains, reference structures and alternating path methods, doi:10.1016/0166-218X(94)00037-E;
+chains of two here."""
 
 from __future__ import annotations
 
@@ -18,25 +19,31 @@ from kubestow.solver.search.local_search import LocalSearch
 
 @dataclass(frozen=True)
 class EjectionParameters:
-    """How often a pod is tried so.
+    """Frequency of ejection moves.
 
     Attributes:
-        share: Share of the turns of a pod.
-        cost: Moves that such a turn counts as.
-        asked: Classes at most that are asked what a pod of them loses by giving way; how many is drawn.
+        probability: Probability that a pod's turn is an ejection move.
+        cost: Ordinary moves that such a turn counts as.
+        max_sampled_classes: Classes of possible victims compared; the number is drawn up to this.
     """
 
-    share: float = 0.2
+    probability: float = 0.2
     cost: int = 5
-    asked: int = 6
+    max_sampled_classes: int = 6
 
 
 PARAMETERS = EjectionParameters()
 
 
 class Ejections:
-    """``search``: the state, whose list of pods stays as long as this is used; ``only``: classes whose pods may move, None: all. Pods that
-    hard rules beside room tie to others are left alone."""
+    """Ejection moves of one search.
+
+    Pods that hard rules other than room tie to others do not take part.
+
+    Args:
+        search: The state. Its list of pods must not change while this is in use.
+        only: Classes whose pods may move; None for all.
+    """
 
     def __init__(self, search: LocalSearch, only: Collection[int] | None) -> None:
         self._search = search
@@ -45,10 +52,12 @@ class Ejections:
         self._moves[[g for g in self._listed if (only is None or g in only) and search.free_of_rules(g)]] = True
 
     def draw(self, pod: int, temperature: float) -> tuple[int, int]:
-        """Move a pod so if it is its turn; (moves that it counts as, points gained). No moves: the pod may move alone."""
+        """Make an ejection move if it is the pod's turn. Return (moves that it counts as, points gained).
+
+        0 moves means that none was made and the pod may move alone."""
         search, rng = self._search, self._search.rng
         g, home = search.pairs[pod]
-        if not self._moves[g] or rng.random() >= PARAMETERS.share:
+        if not self._moves[g] or rng.random() >= PARAMETERS.probability:
             return 0, 0
         points = search.soft.away(g, home)
         draws = np.where(search.possible(g), points + search.noise(temperature), -np.inf)
@@ -61,12 +70,12 @@ class Ejections:
         search, rng = self._search, self._search.rng
         g, home = search.pairs[pod]
         lack = search.cluster.demand[g] - search.fit.free[target]
-        giving = np.flatnonzero((search.counts[:, target] > 0) & self._moves)
-        giving = giving[((search.cluster.demand[giving] >= lack) | (lack <= 0)).all(axis=1) & (giving != g)]
-        if not len(giving):
+        victims = np.flatnonzero((search.counts[:, target] > 0) & self._moves)
+        victims = victims[((search.cluster.demand[victims] >= lack) | (lack <= 0)).all(axis=1) & (victims != g)]
+        if not len(victims):
             return 0
         gain = -search.take_out({(g, home): 1})
-        h, n = self._giving_way(rng.permutation(giving)[: 1 + rng.integers(PARAMETERS.asked)], target, temperature)
+        h, n = self._victim(rng.permutation(victims)[: 1 + rng.integers(PARAMETERS.max_sampled_classes)], target, temperature)
         if n != target:
             gain += search.put_back({(g, target): 1}) - search.take_out({(h, target): 1})
             gain += search.put_back({(h, n): 1})
@@ -79,9 +88,8 @@ class Ejections:
         search.put_back({(g, home): 1})
         return 0
 
-    def _giving_way(self, classes: Ints, target: int, temperature: float) -> tuple[int, int]:
-        """Draw one of some classes, a pod of which leaves a node, and the node that it goes to, where it can gain
-        most, or lose least. The node that it leaves: none can go anywhere."""
+    def _victim(self, classes: Ints, target: int, temperature: float) -> tuple[int, int]:
+        """Draw a victim class on node ``target`` and its best other node. Return ``target`` as the node if none can leave."""
         search, drawn = self._search, (-np.inf, -1, target)
         for h in classes.tolist():
             points = search.soft.away(h, target)

@@ -1,4 +1,4 @@
-"""One CP-SAT model, priority tier after priority tier, each proved before the next: wiring only. And the one of the tiers below."""
+"""Exact engine: one CP-SAT model solved priority tier by priority tier, and the exact model of the soft tiers."""
 
 from __future__ import annotations
 
@@ -19,19 +19,26 @@ from kubestow.solver.objective.tie_break import Strategy
 from kubestow.solver.rules.placement_model import build_model
 from kubestow.solver.runtime.run_context import RunContext
 
-#: Up to this many variables the feasibility problem is solved with the full linear relaxation: perfect packings need it, large models
-#: are found faster without.
-TIGHT_LIMIT = 2_000
-#: A tier is first searched among placements that leave at most this share of its pods (and at least a few): a narrow search without a
-#: hint finds near-perfect placements sooner than improving on a greedy one.
-NEARLY = 50
-A_FEW = 3
+#: Variables. Smaller feasibility problems use the full linear relaxation, which perfect packings need. Larger ones are solved faster
+#: without it.
+MAX_TIGHT_VARIABLES = 2_000
+#: A tier is first searched among placements that leave at most 1 / this of its pods unplaced: a narrow search without a hint finds
+#: near-perfect placements sooner than improving on a greedy one.
+NARROW_SEARCH_DIVISOR = 50
+MIN_NARROW_PODS = 3  #: Least number of unplaced pods that the narrow search allows.
 
 
 @dataclass
-class Outcome:
-    """The best placement found that has a bind order. ``bounds``: per priority, pods that no placement can exceed, given the value of
-    the higher tiers. ``counts``: int64[G, N]."""
+class ExactOutcome:
+    """The best placement with a bind order.
+
+    Attributes:
+        counts: int64[G, N].
+        sequence: Bind order.
+        bounds: Per priority, upper bound on placed pods, given the values of the higher tiers.
+        notes: Notes for the result.
+        interrupted: True if the search was stopped.
+    """
 
     counts: Ints
     sequence: Sequence_
@@ -40,8 +47,8 @@ class Outcome:
     interrupted: bool = False
 
 
-class Exact:
-    """The exact engine over one compiled cluster."""
+class ExactEngine:
+    """The exact engine for one compiled cluster."""
 
     def __init__(self, cluster: Cluster, context: RunContext) -> None:
         self.cluster, self.context, self.deadline = cluster, context, context.deadline
@@ -50,11 +57,11 @@ class Exact:
         self.tiers = sorted({int(p) for p in cluster.priority}, reverse=True)
         self.members = {p: np.flatnonzero(cluster.priority == p).tolist() for p in self.tiers}
         self.fits = {p: sum(self.encoding.fits[g] for g in self.members[p]) for p in self.tiers}
-        self.sound = True  # every assignment that was cut off is proved to have no bind order
+        self.sound = True  # every assignment cut off so far provably has no bind order
 
-    def solve(self, counts: Ints, sequence: Sequence_, bounds: dict[int, int] | None = None) -> Outcome:
-        """Improve a valid placement until every tier is proved, time is up, or ``stop`` is set. ``bounds``: known beforehand."""
-        best = Outcome(counts, sequence, {p: min(fits, (bounds or self.fits)[p]) for p, fits in self.fits.items()})
+    def solve(self, counts: Ints, sequence: Sequence_, bounds: dict[int, int] | None = None) -> ExactOutcome:
+        """Improve a valid placement until every tier is proved, time is up, or ``stop`` is set; ``bounds``: known bounds."""
+        best = ExactOutcome(counts, sequence, {p: min(fits, (bounds or self.fits)[p]) for p, fits in self.fits.items()})
         self._all_at_once(best)
         for i, p in enumerate(self.tiers):
             self._tier(best, p, len(self.tiers) - i)
@@ -68,32 +75,32 @@ class Exact:
         return int(counts[self.members[priority]].sum())
 
     def _missing(self, model: cp_model.CpModel, priority: int) -> cp_model.LinearExprT:
-        """Pods of a tier that fit somewhere and are left."""
+        """Return the expression for the unplaced pods of a tier that fit somewhere."""
         return cp_model.LinearExpr.sum([model.get_int_var_from_proto_index(self.encoding.left[g].index) for g in self.members[priority]])
 
     # --- tiers ----------------------------------------------------------------------------------------------------------
 
-    def _all_at_once(self, best: Outcome) -> None:
-        """Pose "every pod that fits somewhere is placed" as plain feasibility, which is far easier than maximising."""
+    def _all_at_once(self, best: ExactOutcome) -> None:
+        """Solve "every pod that fits somewhere is placed" as a feasibility problem, which is far easier than maximising."""
         while not self.context.over():
             model = self.encoding.model.clone()
             for left in self.encoding.left.values():
                 model.add(model.get_int_var_from_proto_index(left.index) == 0)
-            answer = self.cpsat.run(model, self.deadline.left() * 0.6, tight=len(self.encoding.x) <= TIGHT_LIMIT)
+            answer = self.cpsat.run(model, self.deadline.left() * 0.6, tight=len(self.encoding.x) <= MAX_TIGHT_VARIABLES)
             if answer.solution is None or self._adopt(best, self.encoding.counts(answer.solution)):
                 return
 
-    def _tier(self, best: Outcome, p: int, tiers_left: int) -> None:
-        """Maximise one tier, the tiers above it held at their values."""
+    def _tier(self, best: ExactOutcome, p: int, tiers_left: int) -> None:
+        """Maximise one tier with the higher tiers held at their values."""
         seconds = self.deadline.left() / tiers_left
-        nearly = max(A_FEW, self.fits[p] // NEARLY)
+        nearly = max(MIN_NARROW_PODS, self.fits[p] // NARROW_SEARCH_DIVISOR)
         if self.fits[p] - self._placed(best.counts, p) > nearly:
             self._search(best, p, seconds / 2, at_most=nearly)
         if self._placed(best.counts, p) < best.bounds[p]:
             self._search(best, p, self.deadline.left() / tiers_left)
 
-    def _search(self, best: Outcome, p: int, seconds: float, *, at_most: int | None = None) -> None:
-        """Look for a better placement of a tier: one that leaves ``at_most`` pods of it, or (None) from the incumbent as a hint."""
+    def _search(self, best: ExactOutcome, p: int, seconds: float, *, at_most: int | None = None) -> None:
+        """Search for a better placement of a tier, with at most ``at_most`` unplaced pods, or (None) hinted with the incumbent."""
         fits = self.fits[p]
         while not self.context.over():
             model = self.encoding.model.clone()
@@ -119,8 +126,8 @@ class Exact:
         report, fits = self.context.report, self.fits[p]
         return lambda left, least: report("exact", "placed", fits - left, fits - least, priority=p)
 
-    def _adopt(self, best: Outcome, counts: Ints) -> bool:
-        """Take a placement over if it has a bind order; else cut it off in the model. Whether it was taken."""
+    def _adopt(self, best: ExactOutcome, counts: Ints) -> bool:
+        """Adopt a placement if it has a bind order; otherwise cut it off in the model. Return whether it was adopted."""
         found = find_order(self.cluster, counts, seed=self.context.options.seed)
         if found.sequence is not None:
             best.counts, best.sequence = counts, found.sequence
@@ -136,8 +143,15 @@ class Exact:
 
 
 class SoftModel:
-    """The exact model with the placed tiers held and the soft objective, made when it is first asked for. ``left``: per priority, pods that
-    stay away; ``encoding``: the model of the placed tiers, if there is one. ``sound``: its bounds hold for all placements."""
+    """The exact model with the placed tiers held and the soft objective, built on first use.
+
+    Args:
+        left: Per priority, pods that stay unplaced.
+        encoding: Existing model of the placed tiers, if any.
+
+    Attributes:
+        sound: True if its bounds hold for all placements.
+    """
 
     def __init__(self, objective: Objective, left: dict[int, int], encoding: PlacementModel | None, *, seed: int) -> None:
         self._objective, self._left, self._encoding, self._seed = objective, left, encoding, seed
@@ -146,7 +160,7 @@ class SoftModel:
         self.sound = True
 
     def made(self) -> tuple[PlacementModel, Points]:
-        """Return the model, and the points of preferences over it."""
+        """Return the model and its soft objective."""
         if self._made is None:
             cluster = self._objective.cluster
             encoding = self._encoding or build_model(cluster, rules.build(cluster))
@@ -154,22 +168,22 @@ class SoftModel:
             points = objective_encoding.encode(encoding, self._objective)
             encoding.hold(self._left)
             encoding.model.maximize(points.expression())
-            self.sound &= not encoding.zoneless  # containers that the model leaves without zones could gain more than it knows
+            self.sound &= not encoding.zoneless  # containers left without zones in the model could gain more than its bound
             self._made = encoding, points
         return self._made
 
     def points(self, tier: Strategy) -> Points:
-        """Return the value of a tier below over the model, made once.
+        """Return the value of a lower tier over the model, built once.
 
         Raises:
-            OverflowError: its costs are beyond what CP-SAT can sum.
+            OverflowError: The costs exceed what CP-SAT can sum.
         """
         if tier not in self._tiers:
             self._tiers[tier] = tier.encode(self.made()[0])
         return self._tiers[tier]
 
     def cut(self, counts: Ints) -> bool:
-        """Forbid an assignment int64[G, N] that has no bind order; False: it has one."""
+        """Forbid an assignment int64[G, N] without a bind order. Return False if it has one."""
         found = find_order(self._objective.cluster, counts, seed=self._seed)
         if found.sequence is not None:
             return False

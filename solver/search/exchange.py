@@ -1,4 +1,4 @@
-"""What two searches for preferences tell each other, in two processes: better placements, and what is known of groups."""
+"""Messages between two searches for preferences in two processes: better placements, and results for groups."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kubestow.solver.search.outcome import SoftOutcome
 
 @dataclass(frozen=True)
 class PlacementFound:
-    """A placement as its bind order, and its points."""
+    """A placement, as its bind order, with its points."""
 
     sequence: Sequence_
     value: int
@@ -21,45 +21,47 @@ class PlacementFound:
 
 @dataclass(frozen=True)
 class GroupFound:
-    """What is known of a group, by its index: the fields of :class:`Component` of these names."""
+    """Results for a group, by its index. The other fields are those of :class:`Component`."""
 
     index: int
     bound: int
     counts: Ints | None
     value: int | None
-    wished: bool
+    unverified: bool
     proved: bool
 
     @classmethod
     def of(cls, index: int, component: Component) -> GroupFound:
-        """Return what is known of it now."""
-        return cls(index, component.bound, component.counts, component.value, component.wished, component.proved)
+        """Return the current results for a group."""
+        return cls(index, component.bound, component.counts, component.value, component.unverified, component.proved)
 
     def note(self, component: Component) -> bool:
-        """Take it over where it is more than is known here; whether there is another placement of the group alone."""
+        """Merge these results into ``component`` where they are better. Return whether the group's own placement changed."""
         component.bound = min(component.bound, self.bound)
         component.proved |= self.proved
-        if self.value is None or not (component.value is None or self.value > component.value or (component.wished and not self.wished)):
+        if self.value is None or not (
+            component.value is None or self.value > component.value or (component.unverified and not self.unverified)
+        ):
             return False
-        component.counts, component.value, component.wished = self.counts, self.value, self.wished
+        component.counts, component.value, component.unverified = self.counts, self.value, self.unverified
         return True
 
 
 class Peer(Protocol):
-    """The other search. ``bounds``: it bounds groups for this one as long as that is so."""
+    """The search in the other process."""
 
     @property
     def bounds(self) -> bool:
-        """Whether this search is to leave groups to it."""
+        """True if this search leaves groups to the peer."""
 
     def begin(self, best: SoftOutcome) -> None:
-        """Begin it, from a placement, if it is time."""
+        """Start the peer from a placement, if it is time."""
 
     def tell(self, message: PlacementFound | GroupFound) -> None:
         """Send a message."""
 
     def found(self) -> list[PlacementFound | GroupFound]:
-        """Return the messages that have come since this was asked before."""
+        """Return the messages that arrived since the last call."""
 
     def close(self) -> bool:
-        """End it; whether it had failed before."""
+        """End the peer. Return whether it had failed."""

@@ -1,8 +1,8 @@
-"""Groups of classes that nothing ties to others but the room on nodes: bound each as if it were alone, and put it where it would be then.
+"""Groups of classes that only room ties to others: bound each group alone in the cluster, then place it as it would be
+alone.
 
-Beside the others a group often cannot get there pod by pod, since each node that it would fill has others on it: these give way, and
-settle around it.
-"""
+With other pods present, a group often cannot get there pod by pod, because its nodes hold other pods. These are moved
+away and settle around the group."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kubestow.solver.bounds.component import Component
 from kubestow.solver.bounds.component_bounds import Components
 from kubestow.solver.cpsat.run import CpSat
 from kubestow.solver.objective.preferences import Objective
-from kubestow.solver.objective.sparse_placement import Placed
+from kubestow.solver.objective.sparse_placement import SparsePlacement
 from kubestow.solver.search.annealing import COLD, HOT, anneal
 from kubestow.solver.search.clock import SearchClock
 from kubestow.solver.search.displacement import Displacement
@@ -25,34 +25,36 @@ from kubestow.solver.search.local_search import LocalSearch
 from kubestow.solver.search.outcome import SoftOutcome
 from kubestow.solver.search.parameters import PARAMETERS
 
-#: Sweeps over the pods of a group that is annealed alone.
-SWEEPS = 150
+ALONE_SWEEPS = 150  #: Sweeps over the pods when a group is annealed alone.
 
 
-class Groups:
-    """The groups of a placement that ``search`` is in the state of."""
+class ClassGroups:
+    """The groups of a placement; ``search`` is in its state."""
 
     def __init__(self, components: Components, search: LocalSearch, objective: Objective, cpsat: CpSat, clock: SearchClock) -> None:
         self._components, self._search, self._objective, self._cpsat, self._clock = components, search, objective, cpsat, clock
         self._found, self._context, self._parameters = components.found, clock.context, PARAMETERS
         self._many = int(objective.cluster.count.sum()) > PARAMETERS.many_pods
         self._settling = PARAMETERS.settle_sweeps
-        self.on_look: Callable[[int], None] | None = None  # told which group was looked at, to move it elsewhere
-        self.waiting: set[int] = set()  # groups of which another process found a placement alone
+        self.on_look: Callable[[int], None] | None = None  # called with each group solved; another process then moves it
+        self.waiting: set[int] = set()  # groups with a placement alone from another process
 
     def worth_bounding(self, best: SoftOutcome) -> bool:
-        """Return whether most of the gap may be that of groups to their own best, which is not known yet."""
+        """Return whether unknown optima of single groups may account for at least half of the gap."""
         lost = self._losses(best.counts)
         return 2 * sum(_unknown(c, loss) for c, loss in zip(self._found, lost, strict=True)) >= best.bound - best.value
 
     def losing(self) -> set[int]:
-        """Return the classes of groups that have less than their bounds."""
+        """Return the classes of groups that are below their bounds."""
         lost = self._losses(self._search.counts)
         return {g for loss, c in zip(lost, self._found, strict=True) if loss > 0 for g in c.classes}
 
     def bound(self, best: SoftOutcome, seconds: float, most: float) -> bool:
-        """Bound groups alone, those first of which most may not be known for the time they ask, and give each what it would like if that
-        is a gain. Begins none after so many ``seconds``, and ends after ``most``. Whether any was left to be looked at."""
+        """Bound groups alone, and move each to its best placement if that gains points. Return whether any group was left to
+        bound.
+
+        Groups with the most possible gain per second come first. No group starts after ``seconds``, and all end by
+        ``most``."""
         started, gained, found = self._left(), 0, self._found
         lost = self._losses(self._search.counts)
         waiting = {i for i, c in enumerate(found) if lost[i] > 0 and not c.proved}
@@ -60,11 +62,11 @@ class Groups:
             return False
         while waiting and not self._context.over() and started - self._left() < seconds:
             i = max(sorted(waiting), key=lambda i: (found[i].fresh, _unknown(found[i], lost[i]) / found[i].slice))
-            component, value, looked = found[i], self._value(found[i]), found[i].looked
+            component, value, looked = found[i], self._value(found[i]), found[i].modelled
             rows = self._search.counts[component.classes]
             self._components.solve(component, self._cpsat, min(component.slice, most - (started - self._left())), rows, value)
             if not self._many:
-                self.look_alone(component)
+                self.improve_alone(component)
             component.slice *= 2 if looked else 1
             if self.on_look is None:
                 gained += self._move(component, value)
@@ -81,7 +83,7 @@ class Groups:
         return True
 
     def place(self, best: SoftOutcome, seconds: float) -> None:
-        """Give groups that wait what they would like if that is a gain. Begins none after so many ``seconds``."""
+        """Move waiting groups to their best placements if that gains points. No group starts after ``seconds``."""
         started, gained, lost = self._left(), 0, self._losses(self._search.counts)
         while self.waiting and not self._context.over() and started - self._left() < seconds:
             i = max(sorted(self.waiting), key=lambda i: lost[i])
@@ -91,9 +93,10 @@ class Groups:
         self._search.refresh()
 
     def move_again(self, best: SoftOutcome, seconds: float) -> bool:
-        """Give groups that are not where they would be alone another try, those that lose most first: near where they are, then where they
-        are known to be best off; with more time for the others to settle each round. Whether there are any. Begins none after so many
-        ``seconds``."""
+        """Try again to move groups that are not at their best placement, largest loss first. Return whether there are any.
+
+        Each is tried near its current nodes, then at its best known placement, with more time for others to settle in
+        every round. No group starts after ``seconds``."""
         started, gained, losing = self._left(), 0, self._losing()
         left = losing
         while left:
@@ -103,7 +106,7 @@ class Groups:
                 value = self._value(component)
                 seed = self._settling + component.classes[0]
                 gained += (
-                    self._move(self._beside_tied(component, seed), value, stay=True)
+                    self._move(self._around_tied(component, seed), value, stay=True)
                     or self._move(self._near(component, seed), value, stay=True)
                     or self._move(component, value, stay=True)
                 )
@@ -113,39 +116,39 @@ class Groups:
         return bool(losing)
 
     def _losing(self) -> list[Component]:
-        """Groups that could be where they would be alone and are not, those that lose most first."""
+        """Return the movable groups below their best known placement, largest loss first."""
         lost = self._losses(self._search.counts)
         losing = [i for i, c in enumerate(self._found) if lost[i] > 0 and c.counts is not None and self._movable(c)]
         return [self._found[i] for i in sorted(losing, key=lambda i: (-lost[i], i))]
 
     def _losses(self, counts: Ints) -> list[int]:
-        """Points that each group has less than its bound in a placement int64[G, N]."""
+        """Return each group's loss against its bound in a placement int64[G, N]."""
         return [self._components.loss(i, counts) for i in range(len(self._found))]
 
     def _value(self, component: Component) -> int:
-        """Points that a group has now."""
+        """Return the current points of a group."""
         rows, o = self._search.counts[component.classes], self._objective
-        return o.total(o.families(Placed(rows, component.classes), component.classes))
+        return o.total(o.families(SparsePlacement(rows, component.classes), component.classes))
 
     # --- alone ---------------------------------------------------------------------------------------------------------------------
 
-    def look_alone(self, component: Component) -> None:
-        """Take note in ``component`` of a better placement for it alone."""
+    def improve_alone(self, component: Component) -> None:
+        """Search for a better placement of the group alone, and store it in ``component``."""
         if component.proved or any(g not in self._search.mobile for g in component.classes):
             return
         counts, value = self._anneal_alone(component, int(component.slice))
         if component.value is None or value > component.value:
-            component.counts, component.value, component.wished = counts, value, False
+            component.counts, component.value, component.unverified = counts, value, False
             component.proved = value >= component.bound
 
     def _near(self, component: Component, seed: int) -> Component:
-        """Return the group with a placement of its own that is near where it is."""
+        """Return the group with a placement alone that is near its current nodes."""
         found = replace(component)
-        found.counts, found.value = self._anneal_alone(component, seed, self._parameters.near)
+        found.counts, found.value = self._anneal_alone(component, seed, self._parameters.near_hot_fraction)
         return found
 
-    def _beside_tied(self, component: Component, seed: int) -> Component:
-        """Return the group with a placement for which only pods have to give way that lose nothing by it."""
+    def _around_tied(self, component: Component, seed: int) -> Component:
+        """Return the group with a placement that displaces only pods that lose nothing by moving."""
         found = replace(component)
         tied = Displacement(self._search, component.classes, self._components.pools(component)).tied()
         found.counts, found.value = self._anneal_alone(component, seed, tied=tied)
@@ -154,8 +157,12 @@ class Groups:
     def _anneal_alone(
         self, component: Component, seed: int, hot: float = HOT, *, tied: tuple[Ints, Ints] | None = None
     ) -> tuple[Ints, int]:
-        """A placement int64[len(classes), N] of a group that is alone, and its points, beginning where it is. ``hot``: the share of the
-        temperature to begin with; the less, the nearer it stays. ``tied``: room and slots that others keep."""
+        """Anneal a group alone from its current nodes. Return the placement int64[len(classes), N] and its points.
+
+        Args:
+            hot: Start temperature, as a fraction. Lower values stay nearer to the start.
+            tied: Room and slots reserved for other pods.
+        """
         search, classes = self._search, component.classes
         sub, rows = search.cluster.restricted(classes), search.counts[classes]
         if tied is not None:
@@ -163,24 +170,29 @@ class Groups:
         objective = Objective(sub, rules.build(sub))
         active = rules.replay(sub, [(int(g), int(n), int(rows[g, n])) for g, n in zip(*np.nonzero(rows), strict=True)])
         alone = LocalSearch(objective, active, search.limits[classes], rows, seed=self._context.options.seed + seed)
-        anneal(alone, self._clock.of(alone, component.slice, SWEEPS), hot=hot)
+        anneal(alone, self._clock.of(alone, component.slice, ALONE_SWEEPS), hot=hot)
         return alone.counts, objective.total(objective.families(alone.counts))
 
-    # --- beside the others ---------------------------------------------------------------------------------------------------------
+    # --- with the others -----------------------------------------------------------------------------------------------------------
 
     def _movable(self, component: Component) -> bool:
         return all(self._search.loose(g) and g in self._search.mobile for g in component.classes)
 
     def _move(self, component: Component, value: int, *, stay: bool = False) -> int:
-        """Put a group where it is best off; the points gained. ``value``: what it has now; ``stay``: it stays there while others settle."""
+        """Move a group to its best placement, and return the points gained.
+
+        Args:
+            value: Current points of the group.
+            stay: Keep the group there while others settle.
+        """
         search, counts = self._search, component.counts
         if counts is None or component.value is None or component.value <= value:
             return 0
         if not all(search.loose(g) for g in component.classes):
             return 0
         if (counts.sum(axis=1) < search.counts[component.classes].sum(axis=1)).any():
-            return 0  # alone it would rather leave pods out than repel
-        crowded = self._objective.cluster.n_nodes <= self._parameters.crowded_nodes
+            return 0  # alone, the group would leave pods unplaced to avoid repulsion
+        crowded = self._objective.cluster.n_nodes <= self._parameters.max_forcing_nodes
         if crowded:
             counts = Displacement(search, component.classes, self._components.pools(component)).least(counts)
         tied = component.classes if component.whole is None else self._found[component.whole].classes
@@ -190,12 +202,13 @@ class Groups:
         return self._make_room(component, counts, stay=stay) if crowded and self._movable(component) else 0
 
     def _make_room(self, component: Component, counts: Ints, *, stay: bool) -> int:
-        """Put a group where it is best off, others giving way, and let all settle, or all others; undone if nothing is gained by it."""
+        """Force a group to its best placement, displacing others, and let all (or, with ``stay``, the others) settle. Undo
+        it if no points are gained."""
         search, o = self._search, self._objective
         before = search.counts.copy()
         base = o.total(o.families(before))
         if search.force(component.classes, counts):
-            seconds = min(self._parameters.settle_seconds, self._left() * self._parameters.anneal)
+            seconds = min(self._parameters.settle_seconds, self._left() * self._parameters.anneal_fraction)
             moving = search.mobile.difference(component.classes) if stay else None
             anneal(search, self._clock.of(search, seconds, self._settling), hot=HOT / 10, cold=COLD, only=moving)
             gain = o.total(o.families(search.counts)) - base
@@ -212,5 +225,5 @@ class Groups:
 
 
 def _unknown(component: Component, lost: int) -> int:
-    """Return how much of what a group has less than its bound may be that of its own best, which is not known."""
+    """Return the part of a group's loss that may be unattainable, because its own optimum is unknown."""
     return lost if component.value is None else min(lost, component.bound - component.value)

@@ -1,9 +1,8 @@
-"""Large-neighbourhood search: take some pods out, put them back with CP-SAT as well as can be, everything else staying where it is.
+"""Large-neighbourhood search: take some pods out and put them back optimally with CP-SAT, with all other pods fixed.
 
-A neighbourhood is a small exact model around the state of the pods that stay (:class:`kubestow.solver.cpsat.model.Cells`): their room,
-their counts in each domain and their constraints are constants in it. A repair is kept if no tier gets worse. Source of the method: Shaw,
-doi:10.1007/3-540-49481-2_30.
-"""
+A neighbourhood is a small exact model around the fixed pods (:class:`kubestow.solver.cpsat.model.Cells`): their room,
+their domain counts and their constraints are constants. A repair is kept if no tier gets worse. Source of the method:
+Shaw, doi:10.1007/3-540-49481-2_30."""
 
 from __future__ import annotations
 
@@ -24,22 +23,19 @@ from kubestow.solver.rules.placement_model import build_model
 from kubestow.solver.search.local_search import LocalSearch
 from kubestow.solver.search.neighbourhoods import Neighbourhood, Neighbourhoods
 
-#: Seconds for one neighbourhood.
-GLANCE = 1.0
-#: How often the next pod to be placed is one of the highest priority among those that are left (they may fit nowhere).
-FIRST = 0.8
-#: Classes with pods that are left, beside the one that the neighbourhood is for.
-OTHERS = 20
-#: A tier whose lower ones weigh more together is not told from them by the model, only by what is kept of its answer.
-HEAVY = 2**40
-#: Deterministic seconds that a neighbourhood counts at least: CP-SAT counts next to none for small ones.
-LOOK = 5e-3
-#: Deterministic seconds that building a model counts, per variable.
-BUILD = 2e-5
+NEIGHBOURHOOD_SECONDS = 1.0  #: Time limit of one neighbourhood.
+#: Probability that the next pod to place has the highest priority among the unplaced ones (which may fit nowhere).
+HIGHEST_PRIORITY_PROBABILITY = 0.8
+MAX_OTHER_CLASSES = 20  #: Further classes with unplaced pods in a neighbourhood.
+#: Weight of all lower tiers above which the model no longer separates tiers. The result is still compared tier by tier.
+MAX_TIER_WEIGHT = 2**40
+#: Deterministic seconds charged per neighbourhood, because CP-SAT charges almost none for small ones.
+MIN_CHARGE_SECONDS = 5e-3
+BUILD_SECONDS_PER_VARIABLE = 2e-5  #: Deterministic seconds charged for building a model.
 
 
 class Lns:
-    """``search``: the state that is improved, and whose moves keep the rules in step."""
+    """Large-neighbourhood search on ``search``: the state that is improved, whose moves keep the rules in step."""
 
     def __init__(self, search: LocalSearch, cpsat: CpSat) -> None:
         self.search, self.cpsat = search, cpsat
@@ -48,10 +44,10 @@ class Lns:
         self._rules = [search.fit, search.spread, search.pods, NodePorts.of(search.active), GangScheduling.of(search.active)]
 
     def improve(self, over: Callable[[], bool], on_better: Callable[[int], None] | None = None) -> int:
-        """Improve the soft tier until ``over``; gives the gain."""
+        """Improve the soft tier until ``over`` returns True. Return the gain."""
         gained = 0
         while not (over() or self.cpsat.done()):
-            self.cpsat.deadline.charge(LOOK)
+            self.cpsat.deadline.charge(MIN_CHARGE_SECONDS)
             chosen = self.neighbourhoods.draw()
             if chosen is None:
                 if not self.search.pairs:
@@ -67,22 +63,24 @@ class Lns:
         return gained
 
     def place(self, wanted: Ints, over: Callable[[], bool]) -> None:
-        """Place pods that are left until none is or ``over``; ``wanted``: int64[G], pods of each class that could be placed. Never fewer
-        of a higher priority for more of a lower one."""
+        """Place unplaced pods until none remains or ``over`` returns True.
+
+        Never place fewer pods of a higher priority for more of a lower one. ``wanted``: int64[G], pods of each class that
+        can be placed."""
         while not (over() or self.cpsat.done()):
             left = wanted - self.search.counts.sum(axis=1)
             waiting = np.array([g for g in np.flatnonzero(left > 0).tolist() if self.search.loose(g)], dtype=np.int64)
             if not len(waiting):
                 break
-            self.cpsat.deadline.charge(LOOK)
+            self.cpsat.deadline.charge(MIN_CHARGE_SECONDS)
             first = self.cluster.priority[waiting] == self.cluster.priority[waiting].max()
-            g = int(self.search.rng.choice(waiting[first] if self.search.rng.random() < FIRST else waiting))
+            g = int(self.search.rng.choice(waiting[first] if self.search.rng.random() < HIGHEST_PRIORITY_PROBABILITY else waiting))
             highest = self.cluster.priority[g]
             gang = self.cluster.classes[g].gang
             if gang is None:
                 chosen = self.neighbourhoods.room_for(g)
                 others = [h for h in waiting.tolist() if h != g and self.cluster.priority[h] <= highest]
-                extra = {h: int(left[h]) for h in [g, *self.search.rng.permutation(others).tolist()[:OTHERS]]}
+                extra = {h: int(left[h]) for h in [g, *self.search.rng.permutation(others).tolist()[:MAX_OTHER_CLASSES]]}
             else:
                 chosen = self.neighbourhoods.room_for_gang(gang)
                 extra = {h: int(left[h]) for h in self.cluster.gangs[gang].classes if left[h] > 0}
@@ -92,23 +90,24 @@ class Lns:
         self.search.refresh()
 
     def _insert(self, chosen: Neighbourhood, extra: Mapping[int, int], priority: int) -> tuple[int, bool]:
-        """Solve one neighbourhood with pods that are left; (more pods of the priority, whether to the end)."""
+        """Solve a neighbourhood with unplaced pods. Return the additional pods of the priority, and whether it was solved to
+        optimality."""
         search = self.search
         search.take_out(chosen.free)
         part = self._part(chosen, extra)
         encoding = build_model(self.cluster, self._rules, part)
-        self.cpsat.deadline.charge(BUILD * len(encoding.x))
+        self.cpsat.deadline.charge(BUILD_SECONDS_PER_VARIABLE * len(encoding.x))
         tiers: dict[int, list[int]] = {}
         for g in encoding.left:
             tiers.setdefault(int(self.cluster.priority[g]), []).append(g)
         terms, weights = [], []
-        lower, weight = 0, 1  # what all lower tiers can weigh together, and what a pod of the last one does
+        lower, weight = 0, 1  # maximum total weight of the lower tiers, and weight of a pod of the last one
         for p, classes in sorted(tiers.items()):
             left = [encoding.left[g] for g in classes]
             if p > priority:
                 encoding.model.add(encoding.sum(left) == 0)
                 continue
-            weight = lower + 1 if lower < HEAVY else weight
+            weight = lower + 1 if lower < MAX_TIER_WEIGHT else weight
             lower += weight * sum(part.pods[g] for g in classes)
             terms += left
             weights += [weight] * len(left)
@@ -116,7 +115,7 @@ class Lns:
                 encoding.model.add(encoding.sum(left) <= sum(extra.get(g, 0) for g in classes))
         encoding.model.minimize(encoding.weighted_sum(terms, weights))
         encoding.hint(chosen.free)
-        answer = self.cpsat.run(encoding.model, GLANCE, quick=True)
+        answer = self.cpsat.run(encoding.model, NEIGHBOURHOOD_SECONDS, quick=True)
         placed = chosen.free if answer.solution is None else encoding.placed(answer.solution)
 
         def rank(pods: Mapping[tuple[int, int], int]) -> dict[int, int]:
@@ -132,32 +131,32 @@ class Lns:
         return max(0, after[priority] - before[priority]), answer.status in (cp_model.OPTIMAL, cp_model.INFEASIBLE)
 
     def repair(self, chosen: Neighbourhood) -> tuple[int, bool]:
-        """Solve one neighbourhood; (points gained, whether to the end)."""
+        """Solve one neighbourhood. Return the points gained, and whether it was solved to optimality."""
         search = self.search
         before = search.take_out(chosen.free)
         encoding = build_model(self.cluster, self._rules, self._part(chosen))
-        self.cpsat.deadline.charge(BUILD * len(encoding.x))
+        self.cpsat.deadline.charge(BUILD_SECONDS_PER_VARIABLE * len(encoding.x))
         for left in encoding.left.values():
             encoding.model.add(left == 0)
         encoding.model.maximize(self.points(encoding).expression())
         add_hint(encoding.model, self.cpsat.assignment(encoding, chosen.free, objective=True) or ())
-        answer = self.cpsat.run(encoding.model, GLANCE, quick=True)
+        answer = self.cpsat.run(encoding.model, NEIGHBOURHOOD_SECONDS, quick=True)
         placed = chosen.free
         if answer.solution is not None:
             placed = encoding.placed(answer.solution)
         gain = search.put_back(placed) - before
-        if gain < 0:  # what the model cannot see (or a cut-off search) never makes things worse
+        if gain < 0:  # effects outside the model, or an interrupted solve, can lower the value: undo
             search.take_out(placed)
             search.put_back(chosen.free)
             gain = 0
         return gain, answer.status in (cp_model.OPTIMAL, cp_model.INFEASIBLE)
 
     def points(self, encoding: PlacementModel) -> Points:
-        """Return what a neighbourhood is to gain most of, beside the pods that stay."""
+        """Return the objective of a neighbourhood, given the pods that stay."""
         return objective_encoding.encode(encoding, self.search.objective, self.search.soft)
 
     def _now(self) -> float:
-        """Seconds, of the clock or deterministic ones, from wherever."""
+        """Return seconds since an arbitrary origin, by the clock or deterministic."""
         return -self.cpsat.deadline.left()
 
     def _part(self, chosen: Neighbourhood, extra: Mapping[int, int] | None = None) -> Cells:
@@ -167,7 +166,7 @@ class Lns:
         return Cells({g: self._caps(g, k, chosen.nodes, chosen.free) for g, k in pods.items()}, pods)
 
     def _caps(self, g: int, pods: int, nodes: Ints, free: Mapping[tuple[int, int], int]) -> tuple[Ids, Ints]:
-        """Where pods of a class may go, and how many each node takes."""
+        """Return the eligible nodes for pods of a class, and the maximum pods on each."""
         caps = np.minimum(self.search.limits[g][nodes], pods)
         for rule in self._rules:
             caps = np.minimum(caps, rule.room(g)[nodes] if rule.local else rule.most(g)[nodes])

@@ -1,4 +1,4 @@
-"""A complete placement whose pods are moved, one by one or in groups: every state obeys all hard rules, the soft objective in step."""
+"""A complete placement whose pods are moved singly or in groups, with all hard rules obeyed and the soft value kept up to date."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from kubestow.solver.objective.preferences import (
     TOPOLOGY_SPREAD,
     Objective,
 )
-from kubestow.solver.objective.sparse_placement import Placed
+from kubestow.solver.objective.sparse_placement import SparsePlacement
 from kubestow.solver.objective.tie_break import PodCosts
 from kubestow.solver.rules.base import Rule
 from kubestow.solver.rules.dynamic_resources import DynamicResources
@@ -30,21 +30,26 @@ from kubestow.solver.rules.node_ports import NodePorts
 from kubestow.solver.rules.node_resources_fit import NodeResourcesFit
 from kubestow.solver.rules.pod_topology_spread import PodTopologySpread
 
-#: Moves between two looks at the clock.
-BLOCK = 256
+BLOCK_MOVES = 256  #: Moves between two checks of the clock.
 #: Added to random numbers so that no logarithm is infinite.
 TINY = np.float32(1e-30)
 
 
 class LocalSearch:
-    """``active``, ``soft``: rules and soft counters in the state of ``counts``; they are kept in step. ``limits``: int64[G, N],
-    0 where a rule excludes the pair.
-    ``moving``: the classes whose pods may be moved; ``mobile``: those of them that do not provide for the affinity of others. Providers
-    move as long as no pod lacks one, alone or with all that stand on them; without ``together`` they stay, and all pods move alone.
-    ``ejecting``: while a search is not hot pods also go where there is no room, and others give way. ``block``: moves between two looks at
-    the clock."""
+    """State of a local search.
 
-    block = BLOCK
+    ``active`` and ``soft``, the rules and soft counters in the state of ``counts``, are kept in step. ``limits`` is
+    int64[G, N], 0 if a rule excludes the pair.
+
+    Attributes:
+        moving: Classes whose pods may be moved.
+        mobile: Those classes in ``moving`` that do not provide for the affinity of others.
+        together: Providers move alone or with the pods that depend on them. If False, they stay.
+        ejecting: At low temperatures, pods may also go to full nodes and eject others.
+        block: Moves between two checks of the clock.
+    """
+
+    block = BLOCK_MOVES
     together = True
     ejecting = False
 
@@ -63,7 +68,7 @@ class LocalSearch:
         self.spread = PodTopologySpread.of(active)
         self.pods = InterPodAffinity.of(active)
         self._possible = limits > 0
-        self._since: dict[tuple[int, int], int] = {}  # pods more (or fewer) than at the last mark, by (class, node)
+        self._since: dict[tuple[int, int], int] = {}  # net change since the last mark, by (class, node)
         self._dynamic = [self._watchers(g) for g in range(self.cluster.n_classes)]
         movable = [g for g in range(self.cluster.n_classes) if self._movable(g)]
         self.mobile = {g for g in movable if not self.pods.provides(g)}
@@ -71,16 +76,16 @@ class LocalSearch:
         self.pairs = self._list()
 
     def _list(self) -> list[tuple[int, int]]:
-        """(class, node) of every pod that may be moved."""
+        """Return (class, node) of every pod that may be moved."""
         counts = self.counts
         return [(g, int(n)) for g in self.moving for n in np.flatnonzero(counts[g]) for _ in range(int(counts[g, n]))]
 
     def _movable(self, g: int) -> bool:
-        """Pods that share claims, or whose zones or devices matter, stay where they are."""
+        """Return whether pods of a class may move. Pods that share claims, or that depend on zones or devices, may not."""
         return self.loose(g) and int(np.count_nonzero(self.limits[g])) > 1
 
     def _watchers(self, g: int) -> list[Rule]:
-        """The rules beside resources whose verdict on the class can change."""
+        """Return the rules other than resources whose verdict on the class can change."""
         found: list[Rule] = [r for r in (NodePorts.of(self.active), GangScheduling.of(self.active)) if r.concerned(g)]
         if self.pods.concerned(g):
             found.append(self.pods)
@@ -96,7 +101,7 @@ class LocalSearch:
         self.counts[g, n] += k
 
     def allowed(self, g: int, home: int | None) -> Bools:
-        """bool[N]: where a pod may go; back to the node it was taken from in any case."""
+        """Return bool[N]: the nodes where a pod may go, always including ``home``, the node it was taken from."""
         mask = self._possible[g] & ~self.fit.rejects(g)
         for rule in self._dynamic[g]:
             if rule is self.spread:
@@ -110,7 +115,7 @@ class LocalSearch:
         return np.asarray(mask, dtype=bool)
 
     def possible(self, g: int) -> Bools:
-        """Return bool[N]: where pods of a class may ever be."""
+        """Return bool[N]: the nodes eligible for the class in any state."""
         return np.asarray(self._possible[g], dtype=bool)
 
     def free_of_rules(self, g: int) -> bool:
@@ -118,18 +123,18 @@ class LocalSearch:
         return not self._dynamic[g]
 
     def pods_by_class(self) -> dict[int, list[int]]:
-        """Return the pods of each class, by their indices in ``pairs``."""
+        """Return the pods of each class, as indices into ``pairs``."""
         found: dict[int, list[int]] = {}
         for pod, (g, _) in enumerate(self.pairs):
             found.setdefault(g, []).append(pod)
         return found
 
     def noise(self, temperature: float) -> NDArray[np.float64]:
-        """Return float64[N], Gumbel's distribution: the node with most points together with it is drawn by its points."""
+        """Return Gumbel noise, float64[N]. The maximum of points plus noise is a draw by Boltzmann probabilities."""
         return np.asarray(np.log(self.rng.standard_exponential(self.cluster.n_nodes) + TINY) * -temperature)
 
     def scale(self) -> int:
-        """Return the largest weight that a single decision can turn on."""
+        """Return the largest weight that one decision can affect."""
         times = self.objective.multipliers
         found = [1]
         for cls in self.cluster.classes:
@@ -142,7 +147,7 @@ class LocalSearch:
         return max(found)
 
     def move(self, pod: int, noise: NDArray[np.float32]) -> int:
-        """Move a pod, by its index in ``pairs``, to where it has most points together with ``noise``, float32[N]; the points gained."""
+        """Move a pod (index into ``pairs``) to the node with most points plus ``noise`` (float32[N]). Return the points gained."""
         g, home = self.pairs[pod]
         if self._dynamic[g]:
             self.put(g, home, -1)
@@ -166,18 +171,18 @@ class LocalSearch:
         return int(points[target] - points[home])
 
     def note(self, pod: int, target: int) -> None:
-        """Take note that a pod was moved, by its index in ``pairs``."""
+        """Record that a pod (index into ``pairs``) was moved to ``target``."""
         (g, home), since = self.pairs[pod], self._since
         self.pairs[pod] = (g, target)
         since[g, home] = since.get((g, home), 0) - 1
         since[g, target] = since.get((g, target), 0) + 1
 
     def mark(self) -> None:
-        """Take note that :meth:`go_back` is to come back to this placement."""
+        """Make the current placement the one that :meth:`go_back` restores."""
         self._since.clear()
 
     def go_back(self) -> None:
-        """Undo what pods were moved since the last mark."""
+        """Undo all moves since the last mark."""
         for sign in (1, -1):
             for (g, n), k in self._since.items():
                 if k * sign > 0:
@@ -186,15 +191,16 @@ class LocalSearch:
         self.pairs = self._list()
 
     def even_out(self, costs: PodCosts | None, progress: Callable[[], float], *, domains: bool = False) -> bool:
-        """Move pods one by one to where they cost less and no preference loses, until nothing moves or ``progress`` says 1;
-        whether anything moved. An emptier domain of a soft spread constraint comes before what ``costs`` says; ``domains``: only pods
-        move that find one."""
+        """Move single pods to cheaper nodes without losing preferences. Return whether any pod moved.
+
+        Stop when no pod can move or ``progress`` returns 1. An emptier domain of a soft spread constraint counts before
+        ``costs``. With ``domains``, only pods that find such a domain move."""
         moved_ever, moved = False, True
-        least: dict[int, int | None] = {}  # by class: the least crowding where there is room; good until a pod moves
+        least: dict[int, int | None] = {}  # least crowding of nodes with room, by class; valid until a pod moves
         while moved:
             moved = False
             for pod, (g, home) in enumerate(self.pairs):
-                if pod % BLOCK == 0 and progress() >= 1:
+                if pod % BLOCK_MOVES == 0 and progress() >= 1:
                     return moved_ever
                 if domains:
                     if g not in least:
@@ -219,17 +225,18 @@ class LocalSearch:
         return moved_ever
 
     def _least_crowded(self, g: int) -> int | None:
-        """Return the least crowding of the nodes that have room for a pod of the class, None if there is none.
+        """Return the least crowding of the nodes with room for a pod of the class, or None if there are none.
 
-        Taking a pod away lowers the crowding of its node by 2 for each constraint that counts it there, and that of a node of other domains
-        for one of them by 2 less at least: unless a node is less crowded by more than 2 before, it is not less crowded after.
-        """
+        Removing a pod lowers the crowding of its node by 2 for each constraint that counts it. The crowding of a node in
+        another domain of any such constraint falls by at least 2 less. So only a node that is less crowded by more than 2
+        before the removal is less crowded after it."""
         roomy = self._possible[g] & ~self.fit.rejects(g)
         return int(self.soft.crowding(g)[roomy].min()) if roomy.any() else None
 
     def _emptiest(self, g: int, home: int, crowded: Ints, costs: PodCosts | None, *, domains: bool) -> int:
-        """Where a pod goes that was taken from its node: where it loses no points, to the least crowded domains, and there to the node of
-        least cost; home if nothing is gained."""
+        """Return the node for a pod taken from ``home``: no loss of points, then least crowded domains, then least cost.
+
+        Return ``home`` if no other node is better."""
         points = self.soft.gain(g)
         fine = self.allowed(g, home) & (points >= points[home])
         fine &= crowded == crowded[fine].min()
@@ -244,12 +251,12 @@ class LocalSearch:
     # --- whole groups of pods ------------------------------------------------------------------------------------------------
 
     def loose(self, g: int) -> bool:
-        """Return whether pods of the class may be moved at all, if those that stand on them move too."""
+        """Return whether pods of the class may be moved at all, if the pods that depend on them move too."""
         cls = self.cluster.classes[g]
         return not cls.claims and cls.containers is None and not DynamicResources.of(self.active).concerned(g)
 
     def take_out(self, pods: Mapping[tuple[int, int], int]) -> int:
-        """Take pods out, by (class, node); gives the weighted points that go with them."""
+        """Take pods out, given by (class, node). Return the weighted points lost."""
         points = 0
         for (g, n), k in pods.items():
             for _ in range(k):
@@ -258,7 +265,7 @@ class LocalSearch:
         return points
 
     def put_back(self, pods: Mapping[tuple[int, int], int]) -> int:
-        """Put pods in, by (class, node), in a state that is known to admit them all; gives the weighted points that come with them."""
+        """Put pods in, given by (class, node), into a state known to admit them. Return the weighted points gained."""
         points = 0
         for (g, n), k in pods.items():
             for _ in range(k):
@@ -267,9 +274,11 @@ class LocalSearch:
         return points
 
     def relocate(self, classes: Sequence[int], target: Ints, tied: Sequence[int] | None = None) -> int | None:
-        """Move all pods of some classes to where they would like to be, int64[len(classes), N], or near it, if that gains points and
-        nobody else has to go: the points gained, or None (and nothing changed). The classes must be loose; ``tied``: they and those that
-        something ties them to, None: no others."""
+        """Move all pods of some classes to the ``target`` nodes, int64[len(classes), N], or near them.
+
+        Return the points gained. If nothing is gained or other pods would have to leave, return None with nothing
+        changed. The classes must be loose. ``tied``: these classes and all classes tied to them; None if there are no
+        others."""
         tied = classes if tied is None else tied
         cells = {(g, n): int(self.counts[g, n]) for g in classes for n in np.flatnonzero(self.counts[g]).tolist()}
         before = self._points(tied)
@@ -289,7 +298,7 @@ class LocalSearch:
                     place(g, n, k)
                 waiting += [(g, n)] * (int(row[n]) - k)
         moved = True
-        while waiting and moved:  # constraints of spread may admit a pod only after others
+        while waiting and moved:  # spread constraints may admit a pod only after others
             left = []
             for g, n in waiting:
                 if self.fit.admits(g, n) and self.allowed(g, None)[n]:
@@ -310,8 +319,8 @@ class LocalSearch:
         return None
 
     def _points(self, classes: Sequence[int]) -> int:
-        """Weighted points of classes that nothing ties to others."""
-        return self.objective.total(self.objective.families(Placed(self.counts[list(classes)], classes), classes))
+        """Return the weighted points of classes that nothing ties to others."""
+        return self.objective.total(self.objective.families(SparsePlacement(self.counts[list(classes)], classes), classes))
 
     def _put_all(self, pods: Mapping[tuple[int, int], int], sign: int) -> None:
         for (g, n), k in pods.items():
@@ -322,7 +331,7 @@ class LocalSearch:
         self.pairs = self._list()
 
     def go_to(self, counts: Ints) -> None:
-        """Make the state that of another placement, int64[G, N]."""
+        """Change the state to another placement, int64[G, N]."""
         change = counts - self.counts
         for sign in (-1, 1):
             for g, n in zip(*np.nonzero(change * sign > 0), strict=True):
@@ -330,8 +339,9 @@ class LocalSearch:
         self.pairs = self._list()
 
     def force(self, classes: Sequence[int], target: Ints) -> bool:
-        """Give classes the nodes that they would have if they were alone, int64[len(classes), N]; pods of others that are in the way go
-        where they gain most. False (and nothing changed) if someone finds no place."""
+        """Put classes on the ``target`` nodes, int64[len(classes), N], and move pods in the way to their best nodes.
+
+        Return False, with nothing changed, if some pod finds no node."""
         before = self.counts.copy()
         chosen = set(classes)
         for g in classes:
@@ -343,33 +353,33 @@ class LocalSearch:
                     self.go_to(before)
                     return False
                 self.put(g, n, int(row[n]))
-        homeless: list[int] = []
+        displaced: list[int] = []
         for n in np.flatnonzero((self.fit.free < 0).any(axis=1) | (self.fit.slots < 0)).tolist():
-            homeless += self._evict(n, chosen)
+            displaced += self._evict(n, chosen)
         size = self.cluster.demand / np.maximum(self.cluster.allocatable.max(axis=0), 1)
-        for g in sorted(homeless, key=lambda g: -float(size[g].max())):
+        for g in sorted(displaced, key=lambda g: -float(size[g].max())):
             allowed = self.allowed(g, None)
             if not allowed.any():
                 self.go_to(before)
                 return False
             self.put(g, int(np.argmax(np.where(allowed, self.soft.gain(g), np.iinfo(np.int64).min))), 1)
         fits = not (((self.fit.free < 0) & (self.cluster.free >= 0)).any() or (self.fit.slots < 0).any())
-        if not (fits and all(self.spread.kept(g) for g in sorted(chosen.union(homeless)))):
+        if not (fits and all(self.spread.kept(g) for g in sorted(chosen.union(displaced)))):
             self.go_to(before)
             return False
         self.pairs = self._list()
         return True
 
     def _evict(self, n: int, keep: set[int]) -> list[int]:
-        """Take movable pods off an overfull node until it is none; the largest that is short first."""
-        gone: list[int] = []
+        """Take movable pods off an overfull node until it fits, largest first by the scarce resources. Return their classes."""
+        evicted: list[int] = []
         while True:
             short = (self.fit.free[n] < 0) & (self.cluster.free[n] >= 0)
             if not short.any() and self.fit.slots[n] >= 0:
-                return gone
+                return evicted
             weight = np.where(self.counts[:, n] > 0, self.cluster.demand[:, short].sum(axis=1) + 1, 0)
             candidates = [g for g in np.argsort(-weight, kind="stable").tolist() if weight[g] and g not in keep and g in self.mobile]
             if not candidates:
-                return gone
+                return evicted
             self.put(candidates[0], n, -1)
-            gone.append(candidates[0])
+            evicted.append(candidates[0])

@@ -1,8 +1,7 @@
-"""Which pods large-neighbourhood search takes out at a time, and where they may go, each kind for a reason.
+"""Neighbourhoods for large-neighbourhood search: the pods to take out, and the nodes where they may go.
 
-Which kind comes next is drawn by what the kinds have gained per second so far (adaptive large-neighbourhood search, Ropke and Pisinger,
-doi:10.1287/trsc.1050.0135).
-"""
+There are several kinds. The next one is drawn by the gain per second of each kind so far (adaptive large-neighbourhood
+search, Ropke and Pisinger, doi:10.1287/trsc.1050.0135)."""
 
 from __future__ import annotations
 
@@ -18,29 +17,29 @@ from kubestow.solver.search.local_search import LocalSearch
 
 @dataclass(frozen=True)
 class NeighbourhoodParameters:
-    """Sizes of neighbourhoods, and how kinds of them are preferred.
+    """Sizes of neighbourhoods, and the adaptive choice of kinds.
 
     Attributes:
-        start: Model variables of a neighbourhood at the start.
-        most: Model variables at most.
-        least: Model variables at least.
-        grow: Factor by which the size grows after a neighbourhood that was solved to the end.
-        shrink: Factor by which it shrinks after one that was not.
-        group: Pods that a closed group of affinity may have at most to be moved as one.
-        looked: Classes that are asked what they lose, for one draw.
-        react: How fast the weight of a kind follows its gains, from 0 to 1.
-        floor: The least chance that a kind keeps.
+        initial_variables: Model variables of the first neighbourhood.
+        max_variables: Largest number of model variables.
+        min_variables: Smallest number of model variables.
+        grow_factor: Growth of the size after a neighbourhood solved to optimality.
+        shrink_factor: Factor on the size after any other.
+        max_group_pods: Larger closed groups of affinity are not moved together.
+        sampled_classes: Classes examined for their loss, per draw.
+        learning_rate: Weight of the latest gain in a kind's weight, from 0 to 1.
+        min_chance: Least chance of a kind.
     """
 
-    start: float = 500.0
-    most: float = 6_000.0
-    least: float = 60.0
-    grow: float = 1.05
-    shrink: float = 0.8
-    group: int = 400
-    looked: int = 60
-    react: float = 0.2
-    floor: float = 0.05
+    initial_variables: float = 500.0
+    max_variables: float = 6_000.0
+    min_variables: float = 60.0
+    grow_factor: float = 1.05
+    shrink_factor: float = 0.8
+    max_group_pods: int = 400
+    sampled_classes: int = 60
+    learning_rate: float = 0.2
+    min_chance: float = 0.05
 
 
 PARAMETERS = NeighbourhoodParameters()
@@ -48,7 +47,13 @@ PARAMETERS = NeighbourhoodParameters()
 
 @dataclass
 class Neighbourhood:
-    """``free``: pods taken out, by (class, node); ``nodes``: where they may go, ascending; ``kind``: the name of its reason."""
+    """Pods to take out and put back.
+
+    Attributes:
+        kind: Name of the kind.
+        free: Number of pods taken out, by (class, node).
+        nodes: Nodes where they may go, ascending.
+    """
 
     kind: str
     free: dict[tuple[int, int], int]
@@ -56,12 +61,16 @@ class Neighbourhood:
 
 
 class Neighbourhoods:
-    """Draws neighbourhoods of one search. ``kinds``: the names in use."""
+    """Source of the neighbourhoods of one search.
+
+    Attributes:
+        kinds: Names of the kinds in use.
+    """
 
     def __init__(self, search: LocalSearch, rng: np.random.Generator) -> None:
         self.search, self.rng = search, rng
         self.cluster, self.objective = search.cluster, search.objective
-        self.size = PARAMETERS.start
+        self.size = PARAMETERS.initial_variables
         codes = {t.key: (t.codes, t.size) for t in self.objective.terms}
         codes.update({t.spread.key: self.cluster.domains(t.spread.key) for t in self.objective.tallies})
         for cls in self.cluster.classes:
@@ -83,9 +92,9 @@ class Neighbourhoods:
     # --- adaptive choice ----------------------------------------------------------------------------------------------------
 
     def draw(self) -> Neighbourhood | None:
-        """Return the next neighbourhood (None: nothing to take out)."""
+        """Return the next neighbourhood, or None if it would take out no pod."""
         weights = np.array([self._weight[kind] for kind in self.kinds])
-        weights = np.maximum(weights / weights.sum(), PARAMETERS.floor)
+        weights = np.maximum(weights / weights.sum(), PARAMETERS.min_chance)
         kind = self.kinds[int(self.rng.choice(len(self.kinds), p=weights / weights.sum()))]
         classes, nodes = self._makers[kind]()
         free = self._everything_on(nodes) if not classes else self._all_of(classes)
@@ -95,12 +104,16 @@ class Neighbourhoods:
         return Neighbourhood(kind, free, where)
 
     def learn(self, kind: str, gain: float, seconds: float, *, solved: bool) -> None:
-        """Take note of what a neighbourhood gained. ``solved``: to the end, so that the next may be larger."""
-        self._weight[kind] += PARAMETERS.react * (gain / max(seconds, 1e-3) - self._weight[kind])
-        self.size = min(PARAMETERS.most, self.size * PARAMETERS.grow) if solved else max(PARAMETERS.least, self.size * PARAMETERS.shrink)
+        """Record the gain of a neighbourhood. If it was ``solved`` to optimality, the next one may be larger."""
+        self._weight[kind] += PARAMETERS.learning_rate * (gain / max(seconds, 1e-3) - self._weight[kind])
+        self.size = (
+            min(PARAMETERS.max_variables, self.size * PARAMETERS.grow_factor)
+            if solved
+            else max(PARAMETERS.min_variables, self.size * PARAMETERS.shrink_factor)
+        )
 
     def room_for(self, g: int) -> Neighbourhood:
-        """Return nodes on which a pod of class g could find room, those first that lack least for it, and all movable pods there."""
+        """Return a neighbourhood to make room for a pod of class g: nodes that lack least for it, and all movable pods there."""
         search = self.search
         short = np.maximum(self.cluster.demand[g] - search.fit.free, 0) / np.maximum(self.cluster.allocatable.max(axis=0, initial=1), 1)
         possible = np.flatnonzero(search.limits[g])
@@ -109,8 +122,10 @@ class Neighbourhoods:
         return Neighbourhood("room", self._everything_on(nodes.tolist()), np.sort(nodes))
 
     def room_for_gang(self, k: int) -> Neighbourhood:
-        """Return nodes for all pods of a gang that are left: those of one domain of its topology or of a key of its affinity, or those with
-        most room, as many as a model can hold; with some of the movable pods there."""
+        """Return a neighbourhood for all unplaced pods of a gang, with some of the movable pods there.
+
+        Its nodes are those of one domain of the gang's topology or of an affinity key, or those with most room, as many
+        as a model can hold."""
         search, cluster = self.search, self.cluster
         gang = cluster.gangs[k]
         classes = list(gang.classes)
@@ -124,7 +139,7 @@ class Neighbourhoods:
         nodes = np.flatnonzero(possible)
         share = search.fit.free[nodes] / np.maximum(cluster.allocatable.max(axis=0, initial=1), 1)
         room = share.min(axis=1, initial=1.0) + 0.2 * self.rng.random(len(nodes))
-        most = int(max(8, PARAMETERS.most / (len(classes) + 1)))
+        most = int(max(8, PARAMETERS.max_variables / (len(classes) + 1)))
         nodes = np.sort(nodes[np.argsort(-room, kind="stable")[:most]])
         emptied = self.rng.permutation(nodes)[: self._count()].tolist()
         return Neighbourhood("room", self._everything_on(emptied), nodes)
@@ -132,7 +147,7 @@ class Neighbourhoods:
     # --- kinds ----------------------------------------------------------------------------------------------------------------
 
     def _count(self) -> int:
-        """Nodes for a neighbourhood of the present size."""
+        """Return the number of nodes of a neighbourhood of the current size."""
         search = self.search
         per_node = max(1.0, len(search.pairs) / max(1, self.cluster.n_nodes))
         return int(min(self.cluster.n_nodes, max(2, np.sqrt(self.size / per_node))))
@@ -141,7 +156,7 @@ class Neighbourhoods:
         return [], self.rng.choice(self.cluster.n_nodes, self._count(), replace=False).tolist()
 
     def _in_domains(self, domains: int) -> list[int]:
-        """Nodes of one or more domains of some key that groups nodes."""
+        """Return nodes of one or more domains of a random key that spans nodes."""
         codes = self._wide[int(self.rng.integers(len(self._wide)))]
         chosen = self.rng.permutation(np.unique(codes[codes >= 0]))[:domains]
         nodes: list[int] = []
@@ -151,15 +166,15 @@ class Neighbourhoods:
         return nodes
 
     def _tied(self) -> tuple[list[int], Sequence[int]]:
-        """A class that preferences or rules tie to others, with some of those, wherever they run."""
+        """Choose a class that preferences or rules tie to others, and some of those classes."""
         seed = self._seed()
         return self._random() if seed is None else self._around(seed)
 
     def _costly(self) -> tuple[list[int], Sequence[int]]:
-        """The same around a class whose pods could have much more on other nodes, all else staying."""
+        """Choose like :meth:`_tied`, around a class whose pods would gain much on other nodes."""
         search = self.search
         placed = np.flatnonzero(search.counts.sum(axis=1))
-        sample = [g for g in self.rng.permutation(placed)[: PARAMETERS.looked].tolist() if self._tied_to(g)]
+        sample = [g for g in self.rng.permutation(placed)[: PARAMETERS.sampled_classes].tolist() if self._tied_to(g)]
         lost = np.zeros(len(sample))
         for i, g in enumerate(sample):
             points = search.soft.steady(g)
@@ -184,19 +199,19 @@ class Neighbourhoods:
         return (chosen, []) if chosen else self._random()
 
     def _nodes_of_tied(self) -> tuple[list[int], Sequence[int]]:
-        """Some nodes on which a class and those tied to it run: their preferences meet there."""
+        """Choose nodes that run a class or classes tied to it, where their preferences interact."""
         seed = self._seed()
         if seed is None:
             return self._random()
         rows = self.search.counts[[seed, *self._tied_to(seed)[:50]]].sum(axis=0)
         nodes = self.rng.permutation(np.flatnonzero(rows))[: self._count()].tolist()
-        rest = self._count() - len(nodes)
-        return [], nodes + self.rng.choice(self.cluster.n_nodes, max(1, rest), replace=False).tolist()
+        missing = self._count() - len(nodes)
+        return [], nodes + self.rng.choice(self.cluster.n_nodes, max(1, missing), replace=False).tolist()
 
     # --- classes ---------------------------------------------------------------------------------------------------------------
 
     def _seed(self) -> int | None:
-        """A class with placed pods that something ties, drawn by its number of pods."""
+        """Return a random tied class with placed pods; larger classes are likelier. None if there is none."""
         placed = self.search.counts.sum(axis=1)
         tied = np.array([bool(self._tied_to(g)) for g in range(len(placed))])
         weights = np.where(tied, np.sqrt(placed), 0.0)
@@ -204,7 +219,7 @@ class Neighbourhoods:
         return int(self.rng.choice(len(weights), p=weights / total)) if total > 0 else None
 
     def _tied_to(self, g: int) -> list[int]:
-        """The classes with which a weighted term or a soft constraint ties a class, itself among them."""
+        """Return the classes that a weighted term or a soft constraint ties to a class, possibly including itself."""
         if g not in self._neighbours:
             o = self.objective
             found: set[int] = set()
@@ -218,10 +233,10 @@ class Neighbourhoods:
         return self._neighbours[g]
 
     def _group(self, g: int) -> list[int] | None:
-        """The classes that have to be taken out with all pods of a class, since pods of theirs may stand on it; None if some cannot."""
+        """Return the classes to take out together with a class, because their pods may depend on it. None if some cannot move."""
         if g not in self._groups:
             found = self.search.pods.standing(g)
-            fine = all(self.search.loose(h) for h in found) and int(self.search.counts[found].sum()) <= PARAMETERS.group
+            fine = all(self.search.loose(h) for h in found) and int(self.search.counts[found].sum()) <= PARAMETERS.max_group_pods
             self._groups[g] = found if fine else None
         return self._groups[g]
 
@@ -236,13 +251,14 @@ class Neighbourhoods:
         }
 
     def _where(self, free: dict[tuple[int, int], int]) -> Ints:
-        """All nodes if they are few; else those that the pods leave, those where they would gain most, and some others."""
+        """Return the candidate nodes for the free pods: all nodes if few; otherwise their old nodes, their best nodes and
+        some random ones."""
         classes = sorted({g for g, _ in free})
-        many = max(len({n for _, n in free}), int(4 * self.size / len(classes)))
-        if many >= self.cluster.n_nodes:
+        wanted = max(len({n for _, n in free}), int(4 * self.size / len(classes)))
+        if wanted >= self.cluster.n_nodes:
             return np.arange(self.cluster.n_nodes)
         chosen = {n for _, n in free}
-        each = max(1, (many - len(chosen)) // (len(classes) + 1))
+        each = max(1, (wanted - len(chosen)) // (len(classes) + 1))
         for g in classes:
             points = np.where(self.search.limits[g] > 0, self.search.soft.steady(g), np.iinfo(np.int64).min)
             noise = self.rng.random(len(points))

@@ -1,4 +1,4 @@
-"""A placement before its preferences are improved, and after, with the value and the bound of its soft tier."""
+"""A placement before and after its preferences are improved, with the value and bound of its soft tier."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kubestow.models.cluster.cluster import Ints
 from kubestow.models.documents.placement import TierResult
 from kubestow.solver import rules
 from kubestow.solver.bind_order.order import Sequence_
-from kubestow.solver.objective.container_affinity import Zones
+from kubestow.solver.objective.container_affinity import AssignedZones
 from kubestow.solver.objective.incremental_score import SoftState
 from kubestow.solver.objective.preferences import Objective
 from kubestow.solver.rules.base import Rule
@@ -21,16 +21,23 @@ from kubestow.solver.search.local_search import LocalSearch
 if TYPE_CHECKING:  # ortools takes longer to import than many a snapshot to solve
     from kubestow.solver.cpsat.model import PlacementModel
 
-#: Above this many variables CP-SAT never gets the whole model for a soft tier: presolve alone would take the time.
-LARGE = 250_000
-#: Above this many pods the engine `greedy` moves none for the sake of preferences or of emptier domains: a few hundredths of the gap would
-#: go, for a fourth of the whole time.
-MANY_PODS = 20_000
+#: Variables. CP-SAT never gets a larger model of a soft tier: presolve alone would use up the time.
+MAX_SOFT_MODEL_VARIABLES = 250_000
+#: Pods. In larger instances the engine `greedy` moves no pods for preferences or emptier domains: that would take a quarter of the time to
+#: close a few hundredths of the gap.
+LARGE_INSTANCE_PODS = 20_000
 
 
 @dataclass
-class Start:
-    """A placement int64[G, N] with its bind order; the exact model, and rules and soft counters in its state, if there are some."""
+class StartPlacement:
+    """A placement to improve.
+
+    Attributes:
+        counts: int64[G, N].
+        sequence: Bind order.
+        encoding: Exact model, if one exists.
+        state: Rules and soft counters in the state of the placement, if available.
+    """
 
     counts: Ints
     sequence: Sequence_
@@ -40,12 +47,21 @@ class Start:
 
 @dataclass
 class SoftOutcome:
-    """``value``: weighted points of the incumbent, ``bound``: points that no placement with the same placed tiers exceeds.
-    ``state``: rules and soft counters in the state of the placement, if at hand; consumed by the local search."""
+    """The best placement of a search.
+
+    Attributes:
+        counts: int64[G, N].
+        sequence: Bind order.
+        zones: NUMA zones of containers.
+        value: Weighted points of the placement.
+        bound: Upper bound on the points of placements with the same placed tiers.
+        notes: Notes for the result.
+        state: Rules and soft counters in its state, if available. The local search consumes them.
+    """
 
     counts: Ints
     sequence: Sequence_
-    zones: Zones
+    zones: AssignedZones
     value: int
     bound: int
     notes: list[str] = field(default_factory=list)
@@ -58,13 +74,13 @@ class SoftOutcome:
         return TierResult("soft", self.value, max(self.value, self.bound))
 
     def adopt(self, counts: Ints, sequence: Sequence_) -> None:
-        """Take another placement over, in place: with 5,000 nodes and 5,000 classes, int64[G, N] are 200 MB."""
+        """Replace the placement in place: with 5,000 nodes and 5,000 classes, int64[G, N] takes 200 MB."""
         if counts is not self.counts:
             np.copyto(self.counts, counts)
         self.sequence, self.state = sequence, None
 
     def local_search(self, objective: Objective, limits: Ints, *, seed: int) -> LocalSearch:
-        """Return a local search in the state of the placement: made once, since its counters are most of what a search holds."""
+        """Return a local search in the state of the placement. It is created once, because its counters take most of the memory."""
         search = self._local_search
         if search is None:
             active, soft = self.state or (rules.replay(objective.cluster, self.sequence), None)

@@ -1,67 +1,68 @@
-"""How the search for preferences shares its time out."""
+"""Parameters of the search for preferences."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kubestow.solver.search.outcome import MANY_PODS
+from kubestow.solver.search.outcome import LARGE_INSTANCE_PODS
 
 
 @dataclass(frozen=True)
 class PreferenceSearchParameters:
-    """Sizes, shares of the time, and the rhythm of the turns.
+    """Sizes, time fractions, and the rhythm of the turns.
 
     Attributes:
-        small: Variables up to which CP-SAT gets the whole model first.
-        whole: Variables up to which CP-SAT gets the whole model after some turns.
-        first: Share of the time for CP-SAT on a small model.
-        last: Share of what is left then for CP-SAT on the whole model; the turns go on in the rest.
-        anneal: Share of the time for annealing.
-        charged: Share of what room is worth that pods are charged for it while annealing begins: with all of it, those that gain as much as
-            they pay are as well off elsewhere.
-        groups: Share of the time for groups.
-        sweeps: Sweeps over the pods after which annealing ends, ...
-        anneal_seconds: ... or seconds.
-        settle_sweeps: Sweeps in which the rest settles after a group has moved, ...
-        settle_seconds: ... or seconds.
-        move: Deterministic seconds that one move counts, on few nodes.
-        turn: Seconds of a turn, with few pods.
-        bounding: Share of the time of all turns for groups while most of the gap may be unknown, ...
-        bounding_later: ... and later.
-        second_every: Every so manieth of the other turns is not for the best of them.
-        many_pods: A turn is twice as long for so many pods more: taking its result over costs time as well. With more pods groups come
-            before annealing, ...
-        groups_of_many: ... get such a share of their turn, ...
-        warm_of_many: ... and the pods of those that could have more are annealed in the rest of it, from such a share of the temperature.
-        taking: Until it has been seen, taking over the result of a turn counts as so many times as long as the first value and bounds take.
-        near: Share of the temperature with which a group is annealed alone so that it stays near where it is.
-        crowded_nodes: Nodes up to which a group that finds no room makes others give way.
-        tick: Seconds after which the other search is asked again where no pod can be moved here.
+        small_variables: CP-SAT gets smaller whole models first.
+        whole_variables: CP-SAT gets smaller whole models after some turns.
+        small_fraction: Time fraction for CP-SAT on a small model.
+        whole_fraction: Fraction of the remaining time for CP-SAT on the whole model; turns use the rest.
+        anneal_fraction: Time fraction for annealing.
+        charged_fraction: Fraction of the price of room charged while annealing starts. At the full price, pods that gain
+            exactly their charge may leave as well.
+        groups_fraction: Time fraction for groups.
+        anneal_sweeps: Sweeps over the pods after which annealing ends.
+        anneal_seconds: Seconds after which annealing ends.
+        settle_sweeps: Sweeps in which other pods settle after a group has moved.
+        settle_seconds: Seconds for the same.
+        move_seconds: Deterministic seconds charged for one move on a small cluster.
+        turn_seconds: Seconds of a turn with few pods.
+        bounding_fraction: Fraction of the turns' time for groups while most of the gap may be unknown.
+        later_bounding_fraction: The same afterwards.
+        explore_interval: In every Nth turn, try a move other than the one with the best gain rate.
+        many_pods: A turn gets another ``turn_seconds`` per this many pods, because adopting a result takes time too. In larger instances,
+            groups come before annealing.
+        large_groups_fraction: In larger instances, fraction of a turn for groups.
+        large_hot_fraction: In larger instances, start temperature, relative to HOT, for annealing groups below their bounds
+            in the rest of the turn.
+        adoption_ratio: Estimated time to adopt the first result, relative to the time of the first evaluation.
+        near_hot_fraction: Start temperature for annealing a group alone so that it stays near its nodes.
+        max_forcing_nodes: In clusters with more nodes, groups without room do not displace other pods.
+        poll_seconds: Interval of polling the other search if no pod can move here.
     """
 
-    small: int = 3_000
-    whole: int = 20_000
-    first: float = 0.35
-    last: float = 0.5
-    anneal: float = 0.25
-    charged: float = 0.8
-    groups: float = 0.4
-    sweeps: int = 400
+    small_variables: int = 3_000
+    whole_variables: int = 20_000
+    small_fraction: float = 0.35
+    whole_fraction: float = 0.5
+    anneal_fraction: float = 0.25
+    charged_fraction: float = 0.8
+    groups_fraction: float = 0.4
+    anneal_sweeps: int = 400
     anneal_seconds: float = 20.0
     settle_sweeps: int = 6
     settle_seconds: float = 3.0
-    move: float = 1e-5
-    turn: float = 3.0
-    bounding: float = 0.85
-    bounding_later: float = 0.33
-    second_every: int = 3
-    many_pods: int = MANY_PODS
-    groups_of_many: float = 0.6
-    warm_of_many: float = 0.04
-    taking: float = 3.0
-    near: float = 0.1
-    crowded_nodes: int = 1_000
-    tick: float = 0.05
+    move_seconds: float = 1e-5
+    turn_seconds: float = 3.0
+    bounding_fraction: float = 0.85
+    later_bounding_fraction: float = 0.33
+    explore_interval: int = 3
+    many_pods: int = LARGE_INSTANCE_PODS
+    large_groups_fraction: float = 0.6
+    large_hot_fraction: float = 0.04
+    adoption_ratio: float = 3.0
+    near_hot_fraction: float = 0.1
+    max_forcing_nodes: int = 1_000
+    poll_seconds: float = 0.05
 
 
 PARAMETERS = PreferenceSearchParameters()

@@ -1,8 +1,7 @@
-"""The soft tier: improve the preferences of a placement while every placed tier keeps its value, and bound what is possible.
+"""Search for preferences: improve the soft tier while every placed tier keeps its value, and bound it from above.
 
-The smallest models go to CP-SAT at once. Then annealing, neighbourhoods and groups take turns; groups of classes,
-solved as if they were alone, bound the whole as well. Models that are not too large get part of the time as a whole, hinted with the best.
-"""
+CP-SAT gets the smallest models at once. Then annealing, neighbourhoods and groups take turns. Groups of classes solved as
+if alone also bound the whole. Models of moderate size get part of the time as a whole, hinted with the incumbent."""
 
 from __future__ import annotations
 
@@ -29,51 +28,51 @@ from kubestow.solver.search.annealing import COLD, HOT, anneal, charged
 from kubestow.solver.search.clock import SearchClock
 from kubestow.solver.search.exact import SoftModel
 from kubestow.solver.search.exchange import GroupFound, Peer, PlacementFound
-from kubestow.solver.search.groups import Groups
+from kubestow.solver.search.groups import ClassGroups
 from kubestow.solver.search.lns import Lns
 from kubestow.solver.search.local_search import LocalSearch
-from kubestow.solver.search.outcome import LARGE, SoftOutcome, Start
+from kubestow.solver.search.outcome import MAX_SOFT_MODEL_VARIABLES, SoftOutcome, StartPlacement
 from kubestow.solver.search.parameters import PARAMETERS
-from kubestow.solver.search.second_search import SECOND, FirstSearch, SecondSearch
+from kubestow.solver.search.second_search import SECOND_LIMITS, FirstSearch, SecondSearch
 
 Turn = Callable[[float, float], bool]
 
 
 class PreferenceSearch:
-    """``limits``: int64[G, N] as of :func:`kubestow.solver.rules.eligibility.possible`. ``start``: the placement; its state is consumed.
-    ``peer``: a search of the same in another process, None: one is begun here when it is worth it."""
+    """Search for better preferences of the placement ``start``, whose state is consumed.
+    ``limits``: int64[G, N], from :func:`kubestow.solver.rules.eligibility.possible`; ``peer``: the same search in another
+    process. Without a peer, one is started when worthwhile."""
 
-    def __init__(self, objective: Objective, limits: Ints, start: Start, context: RunContext, peer: Peer | None = None) -> None:
+    def __init__(self, objective: Objective, limits: Ints, start: StartPlacement, context: RunContext, peer: Peer | None = None) -> None:
         self.cluster, self.objective, self.limits, self.context = objective.cluster, objective, limits, context
         self.options, self.deadline, self.cpsat, self.parameters = context.options, context.deadline, CpSat(context), PARAMETERS
-        self.engine: str | None = None  # by which CP-SAT was asked, at last
-        # per priority, pods that fit somewhere and are left unplaced, which stay as many
-        self._left_out = self.cluster.per_priority(fits(self.cluster, limits) - start.counts.sum(axis=1))
+        self.engine: str | None = None  # engine that last called CP-SAT
+        self._left_out = self.cluster.per_priority(fits(self.cluster, limits) - start.counts.sum(axis=1))  # these stay unplaced
         self._many = int(self.cluster.count.sum()) > self.parameters.many_pods
         self._start = start
-        self._clock = SearchClock(context, self.cluster.n_nodes, PARAMETERS.move)
+        self._clock = SearchClock(context, self.cluster.n_nodes, PARAMETERS.move_seconds)
         self._second = peer is not None
-        self._peer: Peer = peer or SecondSearch(search_beside, self.cluster, limits, self.cpsat)
-        self._told = 0  # the most points that either search told the other of
-        self._heard = False  # of a placement of the other search
-        self._waiting: set[int] = set()  # groups of which the other search found a placement alone
+        self._peer: Peer = peer or SecondSearch(search_in_second_process, self.cluster, limits, self.cpsat)
+        self._exchanged_value = 0  # most points sent or received
+        self._received = False  # whether a placement of the other search arrived
+        self._waiting: set[int] = set()  # groups with a placement alone from the other search
         self._model = SoftModel(objective, self._left_out, start.encoding, seed=self.options.seed)
-        self._taking = 0.0  # seconds that taking a result over takes, at most so far
+        self._adoption_seconds = 0.0  # longest time so far to adopt a result, in seconds
 
     def improve(self, *, reserve: float = 0.0) -> SoftOutcome:
-        """Return the best placement that is found in time. ``reserve``: share of the time that is left over."""
+        """Return the best placement found in time; ``reserve``: fraction of the time to leave unused."""
         best, components = self._begin()
         try:
             self._improve(best, components, reserve)
         finally:
             failed = self._peer.close()
-        self._hear(best, components)
+        self._receive(best, components)
         if failed:
-            best.notes.append("the process that searched for preferences beside this one ended early; the search went on without it")
+            best.notes.append("the second search process ended early; the search went on without it")
         return best
 
     def go_on(self) -> None:
-        """Improve as a second search does, until nothing is left to be done or time is up: ``peer`` is told what is found."""
+        """Improve as the second search until nothing is left to do or time is up. Results are sent to ``peer``."""
         best, components = self._begin()
         self._turns(best, components, self._local_search(best, components), 0.0)
 
@@ -83,10 +82,10 @@ class PreferenceSearch:
         active = start.state[0] if start.state is not None else ()
         components = Components(self.cluster, self.objective, self.limits, self._left_out, active=active)
         components.share(self.cpsat)
-        self._taking = self.parameters.taking * (began - self._left())
+        self._adoption_seconds = self.parameters.adoption_ratio * (began - self._left())
         best = SoftOutcome(start.counts, start.sequence, zones, value, max(value, components.bound), state=start.state)
-        self._told = value
-        self._tell(best)
+        self._exchanged_value = value
+        self._report_best(best)
         return best, components
 
     def _improve(self, best: SoftOutcome, components: Components, reserve: float) -> None:
@@ -95,22 +94,23 @@ class PreferenceSearch:
             self._settle(best, components, 2 * self.parameters.settle_sweeps)
             return
         engine = self.options.engine
-        whole = engine != "lns" and size <= (LARGE if engine == "exact" else self.parameters.whole)
-        if size <= self.parameters.small and whole and not self._finished(best):
-            self._whole(best, components, self._left() * self.parameters.first)
+        whole = engine != "lns" and size <= (MAX_SOFT_MODEL_VARIABLES if engine == "exact" else self.parameters.whole_variables)
+        if size <= self.parameters.small_variables and whole and not self._finished(best):
+            self._whole(best, components, self._left() * self.parameters.small_fraction)
         if not self._finished(best):
             keep = self._left() * reserve
             search = self._local_search(best, components)
             if not self._many:
                 self._anneal(best, components, search)
-            until = (self._left() - keep) * (1 - self.parameters.groups) + keep if whole else keep
+            until = (self._left() - keep) * (1 - self.parameters.groups_fraction) + keep if whole else keep
             if engine == "auto" and not whole and not self._finished(best):
                 best.notes.append(
-                    f"engine auto chose lns for the preferences: an exact model would have {size} variables (limit {self.parameters.whole})"
+                    f"engine auto chose lns for the preferences: an exact model would have {size} variables"
+                    f" (limit {self.parameters.whole_variables})"
                 )
             self._turns(best, components, search, until)
             if whole and not self._finished(best):
-                share = self.parameters.last if engine == "auto" else 1
+                share = self.parameters.whole_fraction if engine == "auto" else 1
                 self._whole(best, components, max(0.0, self._left() - keep) * share)
                 if engine == "auto" and not self._finished(best):
                     search.go_to(best.counts)
@@ -119,32 +119,32 @@ class PreferenceSearch:
     # --- the search in another process -------------------------------------------------------------------------------------------
 
     def _exchange(self, best: SoftOutcome, components: Components) -> None:
-        """Tell the other search of a better placement, and take over what it has found."""
+        """Send a better placement to the other search, and take over its results."""
         self._peer.begin(best)
-        if best.value > self._told:
-            self._told = best.value
+        if best.value > self._exchanged_value:
+            self._exchanged_value = best.value
             self._peer.tell(PlacementFound(best.sequence, best.value))
-        if self._hear(best, components):
-            self._tell(best)
+        if self._receive(best, components):
+            self._report_best(best)
 
-    def _hear(self, best: SoftOutcome, components: Components) -> bool:
-        """Take over what the other search has found; whether value or bound are others."""
+    def _receive(self, best: SoftOutcome, components: Components) -> bool:
+        """Take over results of the other search. Return whether value or bound changed."""
         before, messages = (best.value, best.bound), self._peer.found()
         for message in messages:
             if isinstance(message, GroupFound):
                 if message.note(components.found[message.index]):
                     self._waiting.add(message.index)
             else:
-                self._take(best, message)
-        if messages or components.prices is not None:  # what was heard before may still have to be bounded together
+                self._adopt_received(best, message)
+        if messages or components.prices is not None:  # earlier messages may still await joint bounding
             components.share(self.cpsat)
             best.bound = min(best.bound, max(best.value, components.bound))
         return (best.value, best.bound) != before
 
-    def _take(self, best: SoftOutcome, found: PlacementFound) -> None:
-        """Take a placement of the other search over if it is better."""
-        self._heard = True
-        self._told = max(self._told, found.value)
+    def _adopt_received(self, best: SoftOutcome, found: PlacementFound) -> None:
+        """Adopt a placement of the other search if it is better."""
+        self._received = True
+        self._exchanged_value = max(self._exchanged_value, found.value)
         if found.value <= best.value:
             return
         counts = np.zeros_like(best.counts)
@@ -159,11 +159,11 @@ class PreferenceSearch:
     def _finished(self, best: SoftOutcome) -> bool:
         return best.value >= best.bound or self.context.over()
 
-    def _tell(self, best: SoftOutcome) -> None:
+    def _report_best(self, best: SoftOutcome) -> None:
         self._report(best.value, best.bound)
 
     def _adopt(self, best: SoftOutcome, counts: Ints) -> bool:
-        """Take a better placement over if it places as many pods of every priority and has a bind order."""
+        """Adopt a better placement if it places as many pods of every priority and has a bind order. Return True if adopted."""
         more = self.cluster.per_priority(counts.sum(axis=1) - best.counts.sum(axis=1))
         if (counts == best.counts).all() or min(more.values(), default=0) < 0:
             return False
@@ -175,19 +175,19 @@ class PreferenceSearch:
             return False
         best.adopt(counts, found.sequence)
         best.value, best.zones = value, zones
-        self._tell(best)
+        self._report_best(best)
         return True
 
     # --- local search ------------------------------------------------------------------------------------------------------------
 
     def _local_search(self, best: SoftOutcome, components: Components) -> LocalSearch:
         search = best.local_search(self.objective, self.limits, seed=self.options.seed)
-        search.ejecting = components.prices is not None  # where nodes are full because groups compete for them
+        search.ejecting = components.prices is not None  # groups compete for full nodes
         return search
 
     def _anneal(self, best: SoftOutcome, components: Components, search: LocalSearch) -> None:
-        seconds = min(self.parameters.anneal_seconds, self._left() * self.parameters.anneal)
-        sweeps, hot = self.parameters.sweeps, HOT
+        seconds = min(self.parameters.anneal_seconds, self._left() * self.parameters.anneal_fraction)
+        sweeps, hot = self.parameters.anneal_sweeps, HOT
         if components.prices is not None:
             seconds, sweeps = seconds / 2, sweeps // 2
             self._anneal_charged(best, search, components.prices, self._clock.of(search, seconds, sweeps), HOT)
@@ -198,7 +198,7 @@ class PreferenceSearch:
         def share() -> float:
             self._peer.begin(best)
             if self._peer.bounds:
-                if self._hear(best, components):
+                if self._receive(best, components):
                     self._report(max(value, best.value), best.bound)
                 if max(value, best.value) >= best.bound:
                     return 1.0
@@ -216,25 +216,25 @@ class PreferenceSearch:
     def _anneal_charged(
         self, best: SoftOutcome, search: LocalSearch, prices: RoomPrices, progress: Callable[[], float], hot: float
     ) -> None:
-        """Anneal while pods are charged for room that groups compete for, so that those leave it that gain least by it."""
+        """Anneal with pods charged for contested room, so that pods that gain least leave it."""
 
         def share() -> float:
             self._peer.begin(best)
             return progress()
 
-        with charged(search, prices.charges(self.parameters.charged)):
+        with charged(search, prices.charges(self.parameters.charged_fraction)):
             anneal(search, share, hot=hot, cold=COLD)
         if self._worth(best, search) < best.value or not self._adopt(best, search.counts):
             search.go_to(best.counts)
 
     def _worth(self, best: SoftOutcome, search: LocalSearch) -> int:
-        """Points of the placement that a search is at, zones of containers apart."""
+        """Return the points of the search's placement, with the points of zones unchanged."""
         total, families = self.objective.total, self.objective.families
         return best.value + total(families(search.counts)) - total(families(best.counts))
 
     def _settle(self, best: SoftOutcome, components: Components, sweeps: int) -> None:
         search = self._local_search(best, components)
-        seconds = min(self.parameters.settle_seconds, self._left() * self.parameters.anneal)
+        seconds = min(self.parameters.settle_seconds, self._left() * self.parameters.anneal_fraction)
         if components.prices is not None:
             self._anneal_charged(best, search, components.prices, self._clock.of(search, seconds, sweeps), HOT / 10)
         anneal(search, self._clock.of(search, seconds, sweeps), hot=HOT / 10, cold=COLD)
@@ -243,40 +243,40 @@ class PreferenceSearch:
     # --- groups ------------------------------------------------------------------------------------------------------------------
 
     def _turns(self, best: SoftOutcome, components: Components, search: LocalSearch, until: float) -> None:
-        """Turns until so much time is left: to groups, which close the gap from both sides, and to the one of the others that gained most
-        per second last time, or now and then to another one. They change the state of ``search``; what it is after a turn is adopted if it
-        has a bind order."""
+        """Take turns until ``until`` seconds remain. Groups close the gap from both sides. They alternate with the move that
+        gained most per second in its last turn, or sometimes another move. Turns change the state of ``search``, which is
+        adopted if it has a bind order."""
         self.engine = "exact" if self.options.engine == "exact" else "lns"
-        length = self.parameters.turn * (1 + int(self.cluster.count.sum()) / self.parameters.many_pods)
-        groups = Groups(components, search, self.objective, self.cpsat, self._clock)
+        length = self.parameters.turn_seconds * (1 + int(self.cluster.count.sum()) / self.parameters.many_pods)
+        groups = ClassGroups(components, search, self.objective, self.cpsat, self._clock)
         groups.waiting = self._waiting
         if self._second:
             groups.on_look = lambda i: self._peer.tell(GroupFound.of(i, components.found[i]))
         kinds = self._kinds(best, groups, search)
         rates = dict.fromkeys(kinds, float("inf"))
         began, bounding, turn = self._left(), 0.0, 0
-        while rates and not self._finished(best) and (rest := self._left() - until - self._taking) > 0:
+        while rates and not self._finished(best) and (remaining := self._left() - until - self._adoption_seconds) > 0:
             others = sorted((name for name in rates if name != "groups"), key=lambda name: -rates[name])
             unknown = groups.worth_bounding(best)
-            if self._second:  # from a placement that is only constructed nothing is known of the gap; what gains nothing can wait
-                unknown = (unknown or not self._heard) and rates.get("groups", 0.0) > 0
-            share = self.parameters.bounding if unknown else self.parameters.bounding_later
+            if self._second:  # the gap of a merely constructed placement is unknown; groups that gain nothing can wait
+                unknown = (unknown or not self._received) and rates.get("groups", 0.0) > 0
+            share = self.parameters.bounding_fraction if unknown else self.parameters.later_bounding_fraction
             due = bool(groups.waiting) if self._peer.bounds else bounding <= share * (began - self._left()) + length / 2
             if "groups" in rates and (not others or due):
                 name = "groups"
             else:
                 turn += 1
-                name = others[turn // self.parameters.second_every % len(others) if turn % self.parameters.second_every == 0 else 0]
+                name = others[turn // self.parameters.explore_interval % len(others) if turn % self.parameters.explore_interval == 0 else 0]
             gap, started = best.bound - best.value, self._left()
-            if not kinds[name](min(length, rest), rest):
+            if not kinds[name](min(length, remaining), remaining):
                 rates[name] = 0.0
-                if not (name == "moves" and self._peer.bounds):  # it may have something to do when more is known of groups
+                if not (name == "moves" and self._peer.bounds):  # new results for groups may give it work
                     del rates[name]
                 continue
             taking = self._left()
             if not self._adopt(best, search.counts):
                 search.go_to(best.counts)
-            self._taking = max(self._taking, taking - self._left())
+            self._adoption_seconds = max(self._adoption_seconds, taking - self._left())
             self._exchange(best, components)
             if (search.counts != best.counts).any():
                 search.go_to(best.counts)
@@ -284,14 +284,14 @@ class PreferenceSearch:
             bounding += seconds if name == "groups" else 0
             rates[name] = (gap - best.bound + best.value) / max(seconds, 1e-3)
 
-    def _kinds(self, best: SoftOutcome, groups: Groups, search: LocalSearch) -> dict[str, Turn]:
-        """Return what a turn may be. Each is given the seconds after which it should end and those after which it must; False: it has
-        nothing to do any more."""
+    def _kinds(self, best: SoftOutcome, groups: ClassGroups, search: LocalSearch) -> dict[str, Turn]:
+        """Return the kinds of turns. A turn gets the seconds after which it should end, and those after which it must. It
+        returns False if it has nothing left to do."""
         lns = Lns(search, self.cpsat)
 
         def settle(seconds: float, hot: float, only: set[int] | None = None) -> bool:
             base = self._worth(best, search)
-            clock = self._clock.of(search, seconds, self.parameters.sweeps)
+            clock = self._clock.of(search, seconds, self.parameters.anneal_sweeps)
             anneal(search, clock, hot=hot, cold=COLD, only=only, on_better=lambda gain: self._report(base + gain, best.bound))
             return bool(search.pairs)
 
@@ -303,19 +303,19 @@ class PreferenceSearch:
         def bound(seconds: float, most: float) -> bool:
             if self._peer.bounds:
                 if not (groups.waiting or search.pairs):
-                    time.sleep(self.parameters.tick)  # nothing is to be done here until the other search tells something
+                    time.sleep(self.parameters.poll_seconds)  # wait for a message of the other search
                 groups.place(best, seconds)
                 return True
             if not self._many:
                 return groups.bound(best, seconds, most)
-            until = self._left() - min(seconds, most)  # taking a result over takes long: pods settle in the same turn
-            more = groups.bound(best, seconds * self.parameters.groups_of_many, most)
-            settle(self._left() - until, HOT * self.parameters.warm_of_many, groups.losing())
+            until = self._left() - min(seconds, most)  # adopting a result takes long, so pods settle in the same turn
+            more = groups.bound(best, seconds * self.parameters.large_groups_fraction, most)
+            settle(self._left() - until, HOT * self.parameters.large_hot_fraction, groups.losing())
             return more
 
         found: dict[str, Turn] = {"groups": bound}
         if self.engine == "lns" and search.pairs:
-            found["neighbourhoods"] = neighbourhoods  # the first: a search that has annealed has done what single pods can
+            found["neighbourhoods"] = neighbourhoods  # first, because annealing has exhausted moves of single pods
             found |= {} if self._many else {"moves": lambda seconds, _: groups.move_again(best, seconds)}
             found["anneal"] = lambda seconds, _: settle(seconds, HOT / 10)
         return found
@@ -331,7 +331,7 @@ class PreferenceSearch:
     def _whole(self, best: SoftOutcome, components: Components, seconds: float) -> None:
         def enough() -> bool:
             if self._peer.bounds:
-                self._hear(best, components)
+                self._receive(best, components)
             return self._peer.bounds and best.value >= best.bound
 
         self.engine, self.cpsat.enough = "exact", enough
@@ -356,7 +356,8 @@ class PreferenceSearch:
         best.bound = max(best.bound, best.value)
 
     def break_ties(self, strategy: Strategy, best: SoftOutcome, seconds: float, report: OnValue, *, above: Sequence[Strategy] = ()) -> int:
-        """Improve what breaks ties in ``best`` in place, all its tiers and those ``above`` held; return an upper bound of its value."""
+        """Improve the tie-break ``strategy`` of ``best`` in place, with all its tiers and those ``above`` held. Return its
+        upper bound."""
         encoding, soft = self._model.made()
         model = encoding.model
         if soft.variables:
@@ -367,7 +368,7 @@ class PreferenceSearch:
                 model.add(self._model.points(tier).expression() >= value)
             points = self._model.points(strategy)
         except OverflowError:
-            return 0  # no cost is below zero: as good a bound as none
+            return 0  # costs are never negative, so 0 is a valid bound
         model.maximize(points.expression())
         bound = points.most + points.constant
         hint = self.cpsat.assignment(encoding, best.counts, objective=True)
@@ -389,9 +390,11 @@ class PreferenceSearch:
         return bound
 
 
-def search_beside(channel: Channel, cluster: Cluster, limits: Ints, start: Start, options: Options) -> None:
-    """Search from a placement in a second process, and tell what is found, until nothing is left to be done or time is up."""
+def search_in_second_process(channel: Channel, cluster: Cluster, limits: Ints, start: StartPlacement, options: Options) -> None:
+    """Continue the search from a placement in a second process and send results, until nothing is left to do or time is up."""
     objective, context = Objective(cluster, rules.build(cluster)), RunContext.start(options)
     search = PreferenceSearch(objective, limits, start, context, FirstSearch(channel))
-    search.parameters = replace(PARAMETERS, bounding=SECOND.bounding, bounding_later=SECOND.bounding_later)
+    search.parameters = replace(
+        PARAMETERS, bounding_fraction=SECOND_LIMITS.bounding_fraction, later_bounding_fraction=SECOND_LIMITS.later_bounding_fraction
+    )
     search.go_on()

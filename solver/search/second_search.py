@@ -1,8 +1,7 @@
-"""The search for preferences goes on in a second process as well, on the core that one thread leaves idle: there groups of classes are
-bounded, and placements improved when nothing is left to be bounded, with other random numbers.
+"""A second process that continues the search for preferences on an idle core.
 
-Not in deterministic runs: when a message comes is a matter of the machine.
-"""
+It bounds groups of classes. When no group is left to bound, it improves placements with other random numbers.
+Deterministic runs do not use it, because the arrival of messages depends on the machine."""
 
 from __future__ import annotations
 
@@ -17,58 +16,58 @@ from kubestow.solver.executors.cores import cores
 from kubestow.solver.executors.second_process import Channel, SecondProcess
 from kubestow.solver.runtime.options import Options
 from kubestow.solver.search.exchange import GroupFound, PlacementFound
-from kubestow.solver.search.outcome import MANY_PODS, SoftOutcome, Start
+from kubestow.solver.search.outcome import LARGE_INSTANCE_PODS, SoftOutcome, StartPlacement
 
 
 @dataclass(frozen=True)
 class SecondSearchParameters:
-    """When it is worth a process.
+    """Conditions for starting the process.
 
     Attributes:
-        after: Seconds of a search after which it begins: most searches are over before.
-        least: Seconds that must be left.
-        pods: Pods at most: what is sent and held twice.
-        bounding: Share of its time for groups while most of the gap may be unknown, ...
-        bounding_later: ... and later.
+        start_seconds: Seconds of search before it starts. Most searches end earlier.
+        min_remaining_seconds: Remaining time that it needs.
+        max_pods: Larger instances are too large to send and hold twice.
+        bounding_fraction: Fraction of its time for groups while most of the gap may be unknown.
+        later_bounding_fraction: The same afterwards.
     """
 
-    after: float = 2.0
-    least: float = 5.0
-    pods: int = MANY_PODS
-    bounding: float = 1.0
-    bounding_later: float = 0.5
+    start_seconds: float = 2.0
+    min_remaining_seconds: float = 5.0
+    max_pods: int = LARGE_INSTANCE_PODS
+    bounding_fraction: float = 1.0
+    later_bounding_fraction: float = 0.5
 
 
-SECOND = SecondSearchParameters()
+SECOND_LIMITS = SecondSearchParameters()
 
 
 class SecondSearch:
-    """The second process of a search that begins now, where there are cores for it: a :class:`kubestow.solver.search.exchange.Peer`."""
+    """The second process of a search, started when cores allow: a :class:`kubestow.solver.search.exchange.Peer`."""
 
     def __init__(self, work: Callable[..., None], cluster: Cluster, limits: Ints, cpsat: CpSat) -> None:
         self._work, self._cluster, self._limits, self._cpsat = work, cluster, limits, cpsat
         options = cpsat.options
         self._workers = options.workers or cores()
-        small = int(cluster.count.sum()) <= SECOND.pods
+        small = int(cluster.count.sum()) <= SECOND_LIMITS.max_pods
         self._wanted = small and self._workers > 1 and not options.deterministic and options.engine in ("auto", "lns")
         self._began = time.monotonic()
         self._process: SecondProcess | None = None
 
     @property
     def bounds(self) -> bool:
-        """Whether groups are left to it."""
+        """True while the process is running, so that this search leaves groups to it."""
         return self._process is not None and not self._process.over
 
     def begin(self, best: SoftOutcome) -> None:
-        """Begin it, from a placement, if it is time."""
+        """Start the process from a placement, if it is time."""
         left = self._cpsat.deadline.left()
-        if not self._wanted or time.monotonic() - self._began < SECOND.after or left < SECOND.least:
+        if not self._wanted or time.monotonic() - self._began < SECOND_LIMITS.start_seconds or left < SECOND_LIMITS.min_remaining_seconds:
             return
         self._wanted = False
         asked = self._cpsat.options
         options = Options(engine="lns", time_limit=left, workers=self._workers - 1, seed=(asked.seed + 1) % 2**31, policy=asked.policy)
-        start = Start(best.counts, best.sequence)
-        with contextlib.suppress(Exception):  # whatever keeps it: this process does all by itself, as where there is one core
+        start = StartPlacement(best.counts, best.sequence)
+        with contextlib.suppress(Exception):  # if it cannot start, this process searches alone, as on one core
             self._process = SecondProcess(self._work, self._cluster, self._limits, start, options)
             self._cpsat.lent = 1
 
@@ -78,7 +77,7 @@ class SecondSearch:
             self._process.tell(message)
 
     def found(self) -> list[PlacementFound | GroupFound]:
-        """Return the messages that have come since this was asked before."""
+        """Return the messages that arrived since the last call."""
         if self._process is None:
             return []
         found = self._process.found()
@@ -87,7 +86,7 @@ class SecondSearch:
         return found
 
     def close(self) -> bool:
-        """End it; whether it had failed before."""
+        """End the process. Return whether it had failed."""
         if self._process is None:
             return False
         failed, self._cpsat.lent = self._process.failed, 0
@@ -104,16 +103,16 @@ class FirstSearch:
         self._channel = channel
 
     def begin(self, best: SoftOutcome) -> None:
-        """It is at work."""
+        """Do nothing: it is already running."""
 
     def tell(self, message: PlacementFound | GroupFound) -> None:
         """Send a message."""
         self._channel.tell(message)
 
     def found(self) -> list[PlacementFound | GroupFound]:
-        """Return the messages that have come since this was asked before."""
+        """Return the messages that arrived since the last call."""
         return self._channel.found()
 
     def close(self) -> bool:
-        """Leave it."""
+        """Do nothing. Return False."""
         return False

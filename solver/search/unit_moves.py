@@ -1,9 +1,8 @@
-"""Moves of several pods at once: of pods that stand on each other or attract each other, out of one domain.
+"""Moves of units: pods that depend on or attract each other, moved together out of one domain.
 
-One by one pods that provide for the affinity of others cannot leave a domain at all, and pods that attract each other lose by it until most
-of them have gone. All pods of a unit are taken out and put back one after the other, the first as if it decided for all, the others as
-single pods are drawn. The move is kept by Metropolis' rule (doi:10.1063/1.1699114).
-"""
+Single pods that provide for the affinity of others cannot leave a domain, and pods that attract each other lose points
+until most have moved. All pods of a unit are taken out and put back one by one. The first is drawn as if it decided for
+all; the others are drawn as single pods. The move is kept by Metropolis' rule (doi:10.1063/1.1699114)."""
 
 from __future__ import annotations
 
@@ -19,20 +18,20 @@ from kubestow.solver.search.local_search import LocalSearch
 
 @dataclass(frozen=True)
 class UnitParameters:
-    """How often units move.
+    """Frequency and size of unit moves.
 
     Attributes:
-        most: Pods that a unit may have.
-        share: How often a pod that is tied to others is not drawn for itself. A unit moves once for as many such draws as it has pods, so
-            that this is about the share of the time as well.
-        classes: Classes that a preference may tie to a pod's for all of them to be a unit.
-        domain: How often the first pod goes to a domain at random, not to where all would gain most if they gained as much as it does.
+        max_pods: Larger units do not move.
+        probability: Probability that a draw of a tied pod is for its unit. A unit moves once per as many such draws as it
+            has pods, so this is also roughly its time fraction.
+        max_classes: A preference that ties more classes forms units of single classes only.
+        domain_probability: Probability that the first pod goes to a random domain, instead of the best node for all.
     """
 
-    most: int = 400
-    share: float = 0.5
-    classes: int = 10
-    domain: float = 0.5
+    max_pods: int = 400
+    probability: float = 0.5
+    max_classes: int = 10
+    domain_probability: float = 0.5
 
 
 PARAMETERS = UnitParameters()
@@ -40,14 +39,24 @@ PARAMETERS = UnitParameters()
 
 @dataclass(frozen=True)
 class Tie:
-    """What makes pods a unit: ``codes``, int32[N], the domains inside of which they stand; their ``classes``, ascending."""
+    """A reason for pods to form a unit.
+
+    Attributes:
+        codes: Domain of each node, int32[N]. The pods of a unit share a domain.
+        classes: Classes of the unit, ascending.
+    """
 
     codes: Ids
     classes: list[int]
 
 
 class UnitMoves:
-    """``search``: the state, whose list of pods stays as long as this is used; ``only``: classes whose pods may move, None: all."""
+    """Unit moves of one search.
+
+    Args:
+        search: The state. Its list of pods must not change while this is in use.
+        only: Classes whose pods may move; None for all.
+    """
 
     def __init__(self, search: LocalSearch, only: Collection[int] | None) -> None:
         self._search, self._only = search, only
@@ -55,23 +64,25 @@ class UnitMoves:
         self._listed = search.pods_by_class()
 
     def draw(self, pod: int, temperature: float) -> tuple[int, int]:
-        """Move a unit of a pod if it is its turn; (pods of the unit, points gained). No pods: the pod may move alone."""
+        """Move the unit of a pod if it is its turn. Return (pods of the unit, points gained).
+
+        0 pods means that none moved and the pod may move alone."""
         search, rng = self._search, self._search.rng
         g, home = search.pairs[pod]
         ties = self._ties(g)
-        if not ties or rng.random() >= PARAMETERS.share:
+        if not ties or rng.random() >= PARAMETERS.probability:
             return 0, 0
         tie = ties[int(rng.integers(len(ties)))]
         inside = np.flatnonzero(tie.codes == tie.codes[home]) if tie.codes[home] >= 0 else np.array([home])
         table = search.counts[np.ix_(np.array(tie.classes), inside)]
         pods = int(table.sum())
-        if not 2 <= pods <= PARAMETERS.most or rng.random() * pods >= 1:
+        if not 2 <= pods <= PARAMETERS.max_pods or rng.random() * pods >= 1:
             return 0, 0
         cells = {(tie.classes[i], int(inside[j])): int(table[i, j]) for i, j in zip(*np.nonzero(table), strict=True)}
         return pods, self._move(g, tie.codes, cells, temperature)
 
     def _ties(self, g: int) -> list[Tie]:
-        """What pods of a class may have to do with others, required affinity first."""
+        """Return the ties of a class to others, required affinity first."""
         if g not in self._found:
             pods, o = self._search.pods, self._search.objective
             found = [(codes, {g}) for i in pods.feeds(g) for codes in pods.attractions[i].codes]
@@ -80,7 +91,7 @@ class UnitMoves:
                 if term.own.get(g, 0) > 0:
                     others |= term.matches
                 found += [(term.codes, {g})] if others else []
-                found += [(term.codes, others | {g})] if others - {g} and len(others) <= PARAMETERS.classes else []
+                found += [(term.codes, others | {g})] if others - {g} and len(others) <= PARAMETERS.max_classes else []
             ties = [Tie(codes, sorted({k for h in classes for k in pods.standing(h)})) for codes, classes in found]
             self._found[g] = [tie for tie in ties if all(self._moves(h) for h in tie.classes)]
         return self._found[g]
@@ -89,12 +100,12 @@ class UnitMoves:
         return g in self._listed and (self._only is None or g in self._only)
 
     def _move(self, g: int, codes: Ids, cells: Mapping[tuple[int, int], int], temperature: float) -> int:
-        """Move pods, by (class, node), those of class g first; the points gained, 0 if they stay."""
+        """Move pods, given by (class, node), those of class g first. Return the points gained, or 0 if they stay."""
         search = self._search
         gain, put = -search.take_out(cells), dict[tuple[int, int], int]()
         waiting = [h for (h, _), k in sorted(cells.items(), key=lambda cell: (cell[0][0] != g, cell[0])) for _ in range(k)]
         moved = all(search.pods.keeping(h, n, search.counts).all() for h, n in cells)
-        while waiting and moved:  # some may be admitted only after others
+        while waiting and moved:  # some pods may be admitted only after others
             left = []
             for h in waiting:
                 mask = search.allowed(h, None)
@@ -115,9 +126,9 @@ class UnitMoves:
         return gain
 
     def _lead(self, points: Ints, mask: Bools, codes: Ids, pods: int, temperature: float) -> int:
-        """Draw a node for a pod that so many others follow, itself among them."""
+        """Draw a node for the first of ``pods`` pods that follow each other."""
         rng = self._search.rng
-        if rng.random() < PARAMETERS.domain:
+        if rng.random() < PARAMETERS.domain_probability:
             return self._follow(points, mask & (codes == codes[rng.choice(np.flatnonzero(mask))]), temperature)
         return self._follow(points * pods, mask, temperature)
 
@@ -126,13 +137,13 @@ class UnitMoves:
         return int(np.argmax(np.where(mask, points + self._search.noise(temperature), -np.inf)))
 
     def _note(self, cells: Mapping[tuple[int, int], int], put: Mapping[tuple[int, int], int]) -> None:
-        come: dict[int, list[int]] = {}
+        arrivals: dict[int, list[int]] = {}
         for (g, n), k in put.items():
-            come.setdefault(g, []).extend([n] * k)
-        gone = dict(cells)
-        for g, nodes in come.items():
+            arrivals.setdefault(g, []).extend([n] * k)
+        departures = dict(cells)
+        for g, nodes in arrivals.items():
             for pod in self._listed[g]:
                 n = self._search.pairs[pod][1]
-                if gone.get((g, n), 0):
-                    gone[g, n] -= 1
+                if departures.get((g, n), 0):
+                    departures[g, n] -= 1
                     self._search.note(pod, nodes.pop())

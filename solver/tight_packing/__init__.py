@@ -1,2 +1,4 @@
-"""Clusters whose pods want about as much as there is: which pods stay out, how the others are packed, and why no more of them can be.
-Enter at :class:`kubestow.solver.tight_packing.tight_packing.TightPacking`."""
+"""Packing for clusters whose pods demand about as much as the nodes have.
+
+The package chooses the pods that stay out, packs the others, and proves that no more can be packed. Enter at
+:class:`kubestow.solver.tight_packing.tight_packing.TightPacking`."""

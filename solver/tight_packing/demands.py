@@ -1,4 +1,4 @@
-"""What pods ask of nodes and nothing else: the packing problem that is left when rules across pods are set aside."""
+"""The packing problem without rules across pods: demands of pods against the room of nodes."""
 
 from __future__ import annotations
 
@@ -14,24 +14,26 @@ from kubestow.solver.rules.base import Rule
 from kubestow.solver.rules.eligibility import demand_with_slots, fits, room_with_slots
 from kubestow.solver.rules.node_resources_fit import NodeResourcesFit
 
-#: What nodes have and pods want of a resource, in all, is below this.
-LARGEST = 2**60
-#: Next to nothing is at most such a part of all room: one of so many.
-NOTHING = 1_000
+#: Units. Total capacity plus total demand of a resource must stay below this to avoid int64 overflow.
+MAX_TOTAL_UNITS = 2**60
+#: Spare room counts as negligible up to 1 / this of the total capacity.
+NEGLIGIBLE_SPARE_DIVISOR = 1_000
 
 
 @dataclass
-class Demands:
-    """Shapes: K classes, N nodes, R resources that some of the classes ask for (pod slots last), each in the largest unit of which they
-    all ask for whole numbers: what a node has beyond such units nobody can use.
+class PackingDemands:
+    """Demands of pod classes and the room of nodes.
+
+    Shapes: K classes, N nodes, R resources that any of the classes requests (pod slots last). Each resource is counted in
+    the largest unit that divides all requests; a node's remainder below one unit is unusable and dropped.
 
     Attributes:
-        classes: int64[K], indices of the cluster's classes.
-        count: int64[K], pods of each that fit somewhere.
+        classes: Indices of the cluster's classes, int64[K].
+        count: Pods of each class that fit somewhere, int64[K].
         demand: int64[K, R].
         priority: int64[K].
-        room: int64[N, R], what nodes have for these pods; not negative.
-        allowed: bool[K, N], where pods of each class may be.
+        room: Capacity of the nodes for these pods, int64[N, R], not negative.
+        allowed: Eligible pairs, bool[K, N].
     """
 
     classes: Ints
@@ -43,53 +45,64 @@ class Demands:
 
     @property
     def full(self) -> bool:
-        """Return whether all pods together leave next to nothing of some resource, or want more than there is."""
+        """True if all pods together leave almost none of some resource, or exceed it."""
         return next_to_nothing(self.room.sum(axis=0) - self.count @ self.demand, self.room)
 
     @property
     def sizes(self) -> NDArray[np.float64]:
-        """Return float64[K], what a pod of each class asks for in parts of the largest node, all resources together."""
+        """Size of a pod of each class, float64[K]: its demand relative to the largest node, summed over resources."""
         return np.asarray((self.demand / np.maximum(self.room.max(axis=0, initial=1), 1)).sum(axis=1))
 
     @property
     def countable(self) -> bool:
-        """Whether sums over all nodes and over all pods stay far within 64 bits. Beyond that they would prove what is not so."""
+        """True if sums over all nodes and pods fit safely in 64 bits. Larger sums would overflow and prove false bounds."""
         wanted = [sum(d * k for d, k in zip(column, self.count.tolist(), strict=True)) for column in self.demand.T.tolist()]
-        return all(sum(room) + want < LARGEST for room, want in zip(self.room.T.tolist(), wanted, strict=True))
+        return all(sum(room) + want < MAX_TOTAL_UNITS for room, want in zip(self.room.T.tolist(), wanted, strict=True))
 
-    def only(self, wanted: Bools) -> Demands:
-        """Return the same of the classes that are ``wanted`` (bool[K])."""
-        return Demands(
+    def only(self, wanted: Bools) -> PackingDemands:
+        """Return the demands of the ``wanted`` classes (bool[K])."""
+        return PackingDemands(
             self.classes[wanted], self.count[wanted], self.demand[wanted], self.priority[wanted], self.room, self.allowed[wanted]
         )
 
     def node_kinds(self) -> list[Ints]:
-        """Return the nodes of each kind: of those that have the same room and may take the same classes."""
+        """Return the nodes of each kind: nodes with equal room and the same eligible classes."""
         table = np.concatenate([self.room, self.allowed.T.astype(np.int64)], axis=1)
         kinds = np.unique(table, axis=0, return_inverse=True)[1].reshape(-1)
         return [np.flatnonzero(kinds == k) for k in range(int(kinds.max(initial=-1)) + 1)]
 
 
 def next_to_nothing(spare: Ints, room: Ints) -> bool:
-    """Return whether next to nothing of some resource is left over. ``spare``: int64[R], what is left over in all, less than nothing where
-    more is wanted than there is; ``room``: int64[N, R]."""
-    return bool((spare <= room.sum(axis=0) // NOTHING).any())
+    """Return whether some resource has negligible spare room.
+
+    Args:
+        spare: Spare room in total, int64[R], negative where demand exceeds capacity.
+        room: int64[N, R].
+    """
+    return bool((spare <= room.sum(axis=0) // NEGLIGIBLE_SPARE_DIVISOR).any())
 
 
 def hardest(left: Ints, places: Ints, sizes: NDArray[np.float64]) -> int:
-    """Return the class that is hardest to place of those of which pods are ``left`` (int64[K]): that with the fewest ``places`` (int64[K]),
-    of several the one with the largest pods (``sizes``: float64[K])."""
+    """Return the class that is hardest to place among those with unplaced pods.
+
+    Args:
+        left: Unplaced pods, int64[K].
+        places: Eligible nodes, int64[K]. The class with the fewest is hardest.
+        sizes: Pod sizes, float64[K]. Larger pods win ties.
+    """
     return int(np.lexsort((-sizes, places, left == 0))[0])
 
 
-def relaxed(cluster: Cluster, limits: Ints) -> Demands:
-    """Return the demands of all pods against what fixed pods leave: a relaxation of the instance. ``limits``: int64[G, N]."""
+def relaxed(cluster: Cluster, limits: Ints) -> PackingDemands:
+    """Return the demands of all pods against the capacity that fixed pods leave: a relaxation of the instance."""
     return _demands(cluster, limits, np.flatnonzero(limits.any(axis=1)), np.zeros_like(limits))
 
 
-def untied(cluster: Cluster, active: Sequence[Rule], limits: Ints, counts: Ints) -> Demands:
-    """Return the demands of the pods that no rule ties to other pods: these may be anywhere that has room for them, whatever the others
-    do. Room is what fixed pods and the tied ones of a placement (int64[G, N]) leave."""
+def untied(cluster: Cluster, active: Sequence[Rule], limits: Ints, counts: Ints) -> PackingDemands:
+    """Return the demands of the pods that no rule ties to other pods.
+
+    Such pods may use any eligible node with enough room, independently of other pods. The room is that left by fixed pods
+    and by the tied pods of the placement ``counts`` (int64[G, N])."""
     tied = np.array([any(r.concerned(g) for r in active if not isinstance(r, NodeResourcesFit)) for g in range(cluster.n_classes)])
     free = np.flatnonzero(limits.any(axis=1) & ~tied)
     others = counts.copy()
@@ -97,13 +110,13 @@ def untied(cluster: Cluster, active: Sequence[Rule], limits: Ints, counts: Ints)
     return _demands(cluster, limits, free, others)
 
 
-def _demands(cluster: Cluster, limits: Ints, classes: Ints, others: Ints) -> Demands:
+def _demands(cluster: Cluster, limits: Ints, classes: Ints, others: Ints) -> PackingDemands:
     demand = demand_with_slots(cluster)
     room = np.maximum(room_with_slots(cluster) - others.T @ demand, 0)
-    asked = np.flatnonzero(demand[classes].any(axis=0))
-    wanted = demand[np.ix_(classes, asked)]
+    requested = np.flatnonzero(demand[classes].any(axis=0))
+    wanted = demand[np.ix_(classes, requested)]
     unit = np.gcd.reduce(wanted, axis=0)
-    return Demands(
+    return PackingDemands(
         classes.astype(np.int64), fits(cluster, limits)[classes], wanted // unit, cluster.priority[classes],
-        room[:, asked] // unit, limits[classes] > 0,
+        room[:, requested] // unit, limits[classes] > 0,
     )  # fmt: skip

@@ -1,10 +1,10 @@
-"""Proofs that no placement has so many pods, from sets of pods that fill one node.
+"""Proofs that no placement reaches a number of pods, from the sets of pods (*patterns*) that can fill one node.
 
-Pods of some priority and above are to be placed, all but a few. What nodes have beyond their demand, in all, is what every single node
-may leave unused at most: of any resource, and of any weighted sum of resources. Where that is little, few sets of pods (*patterns*) fill
-a node so well, and often none of those has some pod that must be placed. Else the patterns are columns of a linear program
-(:mod:`kubestow.solver.tight_packing.pattern_program`). All in integers.
-"""
+The pods of some priority and above must be placed, except a few. Total capacity minus their total demand is the most that
+any single node may leave unused. This holds for every resource and every weighted sum of resources. If the slack is
+small, few patterns fill a node well enough, and often none of these contains some pod that must be placed. Otherwise the
+patterns become columns of a linear program (:mod:`kubestow.solver.tight_packing.pattern_program`). All arithmetic is in
+integers."""
 
 from __future__ import annotations
 
@@ -17,48 +17,54 @@ from ortools.sat.python import cp_model
 from kubestow.models.cluster.cluster import Ints
 from kubestow.models.kube.selectors import Bools
 from kubestow.solver.cpsat.run import CpSat
-from kubestow.solver.tight_packing.demands import Demands
+from kubestow.solver.tight_packing.demands import PackingDemands
 from kubestow.solver.tight_packing.node_patterns import NodePatterns, NodeRoom
 from kubestow.solver.tight_packing.pattern_program import PatternProgram
 
-#: Sums of weighted resources stay below this power of two, or are not looked at.
-_BITS = 60
+#: Bits. Weighted sums of resources that could exceed this power of two are skipped.
+_MAX_SUM_BITS = 60
 
 
 @dataclass(frozen=True)
 class FullNodesParameters:
-    """How much is looked at.
+    """Limits on listing patterns.
 
     Attributes:
-        patterns: Patterns that are listed at most in no time, ...
-        listed: ... more of them, however long there is, and ...
-        per_second: ... for each second; ...
-        cells: ... and numbers of pods in them.
-        waste: Times as many are looked at, of which some leave more of all resources together unused than can be spared.
-        kinds: Kinds of nodes at most.
-        largest: Pods that are asked about, one after the other, whether they are in any pattern.
-        few: Patterns of few pods that are listed at most.
-        nothing: Part of a node that counts as nothing: where more can be spared, large pods find company.
+        min_patterns: Patterns listed regardless of the time.
+        max_patterns: Further patterns listed, given enough time.
+        patterns_per_second: Further patterns listed per second.
+        max_cells: Numbers of pods stored in all patterns.
+        raw_ratio: Patterns examined per pattern kept. Patterns that waste too much of a weighted sum are dropped.
+        max_kinds: Kinds of nodes.
+        checked_classes: Classes with the largest pods that are checked for membership in any pattern.
+        max_few_pod_patterns: Patterns of few pods.
+        negligible_fraction: Fraction of a node that counts as no slack. With more slack, large pods always find company.
     """
 
-    patterns: int = 4_000
-    listed: int = 300_000
-    per_second: int = 100_000
-    cells: int = 16_000_000
-    waste: int = 3
-    kinds: int = 64
-    largest: int = 4
-    few: int = 20_000
-    nothing: float = 1e-4
+    min_patterns: int = 4_000
+    max_patterns: int = 300_000
+    patterns_per_second: int = 100_000
+    max_cells: int = 16_000_000
+    raw_ratio: int = 3
+    max_kinds: int = 64
+    checked_classes: int = 4
+    max_few_pod_patterns: int = 20_000
+    negligible_fraction: float = 1e-4
 
 
 PARAMETERS = FullNodesParameters()
 
 
 class FullNodes:
-    """``demands``: of all pods that count for a tier; ``out``: how many of each priority may stay out at most (0 where it says nothing)."""
+    """Proofs for one tier.
 
-    def __init__(self, demands: Demands, out: dict[int, int], stopped: Callable[[], bool] = lambda: False) -> None:
+    Args:
+        demands: Demands of all pods that count for the tier.
+        out: Pods of each priority that may stay out (0 if not named).
+        stopped: Returns True to end listing early.
+    """
+
+    def __init__(self, demands: PackingDemands, out: dict[int, int], stopped: Callable[[], bool] = lambda: False) -> None:
         self.demands, self.out, self.stopped = demands, out, stopped
         self.may_stay_out: Bools = np.array([out.get(int(p), 0) > 0 for p in demands.priority], dtype=bool)
         self.weights = self._weights()
@@ -66,7 +72,7 @@ class FullNodes:
         self.kinds = demands.node_kinds()
 
     def _weights(self) -> Ints:
-        """int64[W, R]: each resource alone, all together and in pairs, in parts of what there is of each."""
+        """Return int64[W, R]: weights of each resource alone, of all together, and of all with one doubled, relative to capacity."""
         total = [max(1, t) for t in self.demands.room.sum(axis=0).tolist()]
         size = len(total)
         parts = [max(total) // t for t in total]
@@ -74,11 +80,11 @@ class FullNodes:
         mixed = [[1] * size, *([1 + (i == r) for i in range(size)] for r in range(size))]
         rows += [[a * b for a, b in zip(row, parts, strict=True)] for row in mixed if size > 1]
         wanted = (self.demands.demand * self.demands.count[:, None]).sum(axis=0).tolist()
-        fine = [row for row in rows if sum(w * (t + d) for w, t, d in zip(row, total, wanted, strict=True)) < 2**_BITS]
+        fine = [row for row in rows if sum(w * (t + d) for w, t, d in zip(row, total, wanted, strict=True)) < 2**_MAX_SUM_BITS]
         return np.array(fine, dtype=np.int64).reshape(len(fine), size)
 
     def _spare(self) -> Ints:
-        """int64[W]: of each weighted sum, what is left unused in all at most, if the largest pods that may stay out do."""
+        """Return int64[W]: the slack of each weighted sum if the largest pods that may stay out do so."""
         room = self.weights @ self.demands.room.sum(axis=0)
         each = self.weights @ self.demands.demand.T
         spare = room - each @ self.demands.count
@@ -91,20 +97,21 @@ class FullNodes:
 
     @property
     def next_to_nothing(self) -> bool:
-        """Return whether some pods must be placed, and next to nothing can be spared. Else there are many patterns of any kind."""
+        """True if some pods must be placed and the slack is negligible. Otherwise there are too many patterns."""
         room = self.demands.room
         share = (self.spare[: room.shape[1]] / np.maximum(room.max(axis=0, initial=1), 1)).min(initial=1.0)
-        return not self.may_stay_out.all() and bool(share <= PARAMETERS.nothing) and len(self.kinds) <= PARAMETERS.kinds
+        return not self.may_stay_out.all() and bool(share <= PARAMETERS.negligible_fraction) and len(self.kinds) <= PARAMETERS.max_kinds
 
     def impossible(self, cpsat: CpSat, seconds: float) -> bool:
-        """Return whether the room of all nodes together refutes it, or that some pod is in no set that fills a node well enough."""
+        """Return whether total capacity refutes the pod count, or some required pod is in no pattern."""
         if (self.spare < 0).any() or self._short(cpsat, seconds):
             return True
         return self.next_to_nothing and self._hopeless()
 
     def _short(self, cpsat: CpSat, seconds: float) -> bool:
-        """Whether no choice of pods that stay out leaves room for the others, all nodes taken together: whole pods say more than the
-        linear relaxation."""
+        """Return whether total capacity is too small for every choice of pods that stay out.
+
+        Counting whole pods is tighter than the linear relaxation."""
         demands, model = self.demands, cp_model.CpModel()
         wanted, room = demands.count @ demands.demand, demands.room.sum(axis=0)
         if not (wanted > room).any():
@@ -119,17 +126,17 @@ class FullNodes:
         return cpsat.run(model, seconds, workers=1).status == cp_model.INFEASIBLE
 
     def _hopeless(self) -> bool:
-        """Whether one of the largest pods that must be placed, by all resources together, is in no pattern."""
+        """Return whether one of the largest required pods is in no pattern."""
         demands = self.demands
         must = np.flatnonzero(~self.may_stay_out)
-        for k in must[np.argsort(-demands.sizes[must], kind="stable")][: PARAMETERS.largest].tolist():
+        for k in must[np.argsort(-demands.sizes[must], kind="stable")][: PARAMETERS.checked_classes].tolist():
             company = self._company(k)
             if not company:
                 return company is False
         return False
 
     def _company(self, k: int) -> bool | None:
-        """Whether a pod of a class is in some pattern. None where there are too many sets of pods to say."""
+        """Return whether some pattern contains a pod of class k. None if there are too many sets to decide."""
         for nodes in self.kinds:
             if self.demands.allowed[k, nodes[0]] and (self.demands.demand[k] <= self.demands.room[nodes[0]]).all():
                 exist = NodePatterns(self._node(int(nodes[0]), k), self.stopped).exist()
@@ -138,19 +145,19 @@ class FullNodes:
         return False
 
     def crowded(self, cpsat: CpSat, seconds: float) -> bool:
-        """Return whether too few nodes can have so few pods that the others need not have more than there are.
+        """Return whether patterns of few pods prove the pod count impossible.
 
-        Every node is to have one pod more than its share, rounded down. That is more than all pods: patterns of no more than the share have
-        to make up for it. They are few, have pods in common, and leave more unused, all together, than can be spared. Where pods are much
-        alike, or shares large, they are too many to list in some part of so many seconds.
-        """
+        If every node held one pod more than its share, rounded down, the total would exceed all pods. So enough nodes
+        must hold patterns of at most their share. Such patterns are few, compete for the same pods, and together waste
+        more than the slack. If pods are similar or shares are large, there may be too many of these patterns to list;
+        then return False."""
         demands, found = self.demands, list[Ints]()
         pods, size = int(demands.count.sum()), demands.room.shape[1]
         room = demands.room[:, int((self.spare[:size] / np.maximum(demands.room.sum(axis=0), 1)).argmin())]
-        share = np.array([pods * int(room[nodes[0]]) // max(1, int(room.sum())) for nodes in self.kinds])
-        for nodes, few in zip(self.kinds, share.tolist(), strict=True):
-            patterns = NodePatterns(self._node(int(nodes[0])), self.stopped).of_few_pods(few, seconds)
-            if patterns is None or sum(map(len, found)) + len(patterns) > PARAMETERS.few:
+        shares = np.array([pods * int(room[nodes[0]]) // max(1, int(room.sum())) for nodes in self.kinds])
+        for nodes, share in zip(self.kinds, shares.tolist(), strict=True):
+            patterns = NodePatterns(self._node(int(nodes[0])), self.stopped).of_few_pods(share, seconds)
+            if patterns is None or sum(map(len, found)) + len(patterns) > PARAMETERS.max_few_pod_patterns:
                 return False
             found.append(patterns)
         kind, patterns = np.repeat(np.arange(len(found)), [len(p) for p in found]), np.concatenate(found)
@@ -161,17 +168,16 @@ class FullNodes:
         columns = [*(patterns.T), *unused.T, *(kind == k for k in range(len(found)))]
         for column, most in zip(columns, [*demands.count, *self.spare[:size], *nodes_of], strict=True):
             model.add(cp_model.LinearExpr.weighted_sum(used, column.astype(np.int64).tolist()) <= int(most))
-        fewer = cp_model.LinearExpr.weighted_sum(used, (share[kind] + 1 - patterns.sum(axis=1)).tolist())
-        model.add(fewer >= int(nodes_of @ (share + 1)) - pods)
+        fewer = cp_model.LinearExpr.weighted_sum(used, (shares[kind] + 1 - patterns.sum(axis=1)).tolist())
+        model.add(fewer >= int(nodes_of @ (shares + 1)) - pods)
         return cpsat.run(model, seconds, workers=1).status == cp_model.INFEASIBLE
 
     def patterns(self, seconds: float) -> list[Ints] | None:
-        """Return int64[P, K] per kind of nodes: every set of pods that a node may have. None where they are too many to list in some part
-        of so many seconds."""
-        most = PARAMETERS.patterns + int(min(PARAMETERS.listed, PARAMETERS.per_second * seconds))
-        found, left = [], min(most, PARAMETERS.cells // max(1, len(self.demands.classes)))
-        for nodes in self.kinds if len(self.kinds) <= PARAMETERS.kinds else ():
-            patterns = NodePatterns(self._node(int(nodes[0])), self.stopped).all(seconds, PARAMETERS.waste * left)
+        """Return int64[P, K] per kind of node: all patterns of such a node. None if there are too many to list in time."""
+        most = PARAMETERS.min_patterns + int(min(PARAMETERS.max_patterns, PARAMETERS.patterns_per_second * seconds))
+        found, left = [], min(most, PARAMETERS.max_cells // max(1, len(self.demands.classes)))
+        for nodes in self.kinds if len(self.kinds) <= PARAMETERS.max_kinds else ():
+            patterns = NodePatterns(self._node(int(nodes[0])), self.stopped).all(seconds, PARAMETERS.raw_ratio * left)
             if patterns is None:
                 return None
             waste = self.weights @ self.demands.room[nodes[0]] - patterns @ self.demands.demand @ self.weights.T
@@ -183,13 +189,13 @@ class FullNodes:
         return found or None
 
     def program(self, patterns: list[Ints]) -> tuple[PatternProgram, int]:
-        """Return the linear program over all patterns, and how many pods of the lowest priority are asked for."""
+        """Return the linear program over all patterns, and the number of pods wanted in the lowest priority."""
         tier = min(self.out)
         wanted = int(self.demands.count[self.demands.priority == tier].sum()) - self.out[tier]
         return PatternProgram(self.demands, self.kinds, patterns, self.out), wanted
 
     def _node(self, node: int, having: int | None = None) -> NodeRoom:
-        """A node and what may be on it, beside a pod of the class ``having``."""
+        """Return a node and the pods that may be on it, in addition to a pod of class ``having``."""
         demands = self.demands
         room, count = demands.room[node].copy(), np.where(demands.allowed[:, node], demands.count, 0)
         if having is not None:

@@ -1,11 +1,10 @@
-"""A few nodes that are to take all of some pods, though they may leave next to nothing over: found, or shown not to be possible.
+"""Exact packing of all given pods onto a few nodes with almost no slack, or a proof that it is impossible.
 
-Of each kind of node all sets of pods are listed that leave no more than may be left over in all
-(:mod:`kubestow.solver.tight_packing.node_patterns`). The pod that is hardest to place has to be in one of these, on some node; what remains
-is dealt out to the other nodes in the same way.
+For each kind of node, all sets of pods are listed that waste no more than the total slack
+(:mod:`kubestow.solver.tight_packing.node_patterns`). The pod that is hardest to place must be in one of these sets on
+some node. The remaining pods are dealt to the other nodes in the same way.
 
-Source: Knuth, Dancing links, arXiv:cs/0011047, on exact covers.
-"""
+Source: Knuth, Dancing links, arXiv:cs/0011047, on exact covers."""
 
 from __future__ import annotations
 
@@ -15,46 +14,46 @@ from dataclasses import dataclass
 import numpy as np
 
 from kubestow.models.cluster.cluster import Ints
-from kubestow.solver.tight_packing.demands import Demands, hardest
+from kubestow.solver.tight_packing.demands import PackingDemands, hardest
 from kubestow.solver.tight_packing.node_patterns import NodePatterns, NodeRoom
 
 
 @dataclass(frozen=True)
 class LastNodesParameters:
-    """How much is looked at.
+    """Limits on the search.
 
     Attributes:
-        listed: Sets of pods of one kind of node that are listed at most.
-        seconds: As many are listed as some part of so much time allows.
-        looks: Sets that are tried.
+        max_sets: Sets listed for one kind of node.
+        listing_seconds: Time budget that limits the number of listed sets.
+        max_trials: Sets tried.
     """
 
-    listed: int = 20_000
-    seconds: float = 2.0
-    looks: int = 2_000
+    max_sets: int = 20_000
+    listing_seconds: float = 2.0
+    max_trials: int = 2_000
 
 
 PARAMETERS = LastNodesParameters()
 
 
 class LastNodes:
-    """``demands``: of the pods and the nodes, all pods counted. Shapes: K classes, N nodes, R resources.
+    """Search for a packing of all ``demands``. Shapes: K classes, N nodes, R resources.
 
     Attributes:
-        complete: Whether everything was looked at: where nothing was found there is nothing.
+        complete: True if the search was exhaustive, so that finding no packing proves that there is none.
     """
 
-    def __init__(self, demands: Demands, *, rng: np.random.Generator, over: Callable[[], bool]) -> None:
+    def __init__(self, demands: PackingDemands, *, rng: np.random.Generator, over: Callable[[], bool]) -> None:
         self.demands, self.rng, self.over = demands, rng, over
         self.complete = True
         self._sizes = demands.sizes
         self._kind = np.zeros(len(demands.room), dtype=np.int64)
         for number, nodes in enumerate(demands.node_kinds()):
             self._kind[nodes] = number
-        self._looks = PARAMETERS.looks
+        self._trials_left = PARAMETERS.max_trials
 
     def run(self) -> Ints | None:
-        """Return int64[K, N], all pods on nodes; None where that was not found."""
+        """Return all pods on nodes, int64[K, N]. None if no packing was found."""
         demands = self.demands
         spare = demands.room.sum(axis=0) - demands.count @ demands.demand
         if (spare < 0).any():
@@ -64,7 +63,7 @@ class LastNodes:
             if kind not in sets:
                 pods = np.where(demands.allowed[:, n], demands.count, 0)
                 node = NodeRoom(demands.room[n], demands.demand, pods, spare)
-                some = NodePatterns(node).all(PARAMETERS.seconds, PARAMETERS.listed)
+                some = NodePatterns(node).all(PARAMETERS.listing_seconds, PARAMETERS.max_sets)
                 if some is None:
                     self.complete = False
                     return None
@@ -74,8 +73,12 @@ class LastNodes:
         return None if shares is None else np.stack(shares, axis=1)
 
     def _shares(self, nodes: Sequence[int], left: Ints, spare: Ints, sets: dict[int, tuple[Ints, Ints]]) -> list[Ints] | None:
-        """What each of some nodes gets of the pods ``left`` int64[K], together all of them; None where that was not found. ``spare``:
-        int64[R], what they leave over in all; ``sets``: int64[P, K] with what they leave over int64[P, R], of each kind of node."""
+        """Return the pods int64[K] of each node that together use up ``left`` (int64[K]). None if not found.
+
+        Args:
+            spare: Total slack of these nodes, int64[R].
+            sets: Per kind of node, its sets int64[P, K] and their waste int64[P, R].
+        """
         demands = self.demands
         if len(nodes) == 1:
             fits = (left @ demands.demand <= demands.room[nodes[0]]).all() and demands.allowed[left > 0, nodes[0]].all()
@@ -90,11 +93,11 @@ class LastNodes:
         for kind, i in first.items():
             pods, waste = fine[kind]
             for k in np.flatnonzero(pods[:, g] if left[g] else np.ones(len(pods))).tolist():
-                self._looks -= 1
-                if self._looks < 0 or self.over():
+                self._trials_left -= 1
+                if self._trials_left < 0 or self.over():
                     self.complete = False
                     return None
-                rest = self._shares([*nodes[:i], *nodes[i + 1 :]], left - pods[k], spare - waste[k], fine)
-                if rest is not None:
-                    return [*rest[:i], pods[k], *rest[i:]]
+                others = self._shares([*nodes[:i], *nodes[i + 1 :]], left - pods[k], spare - waste[k], fine)
+                if others is not None:
+                    return [*others[:i], pods[k], *others[i:]]
         return None

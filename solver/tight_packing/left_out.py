@@ -1,4 +1,4 @@
-"""Which pods stay out, so that those that stay have as much room to spare as can be: all nodes of a kind taken together."""
+"""Choice of the pods that stay out, so that the remaining pods leave as much spare room as possible on pooled nodes."""
 
 from __future__ import annotations
 
@@ -7,25 +7,28 @@ from ortools.sat.python import cp_model
 
 from kubestow.models.cluster.cluster import Ints
 from kubestow.solver.cpsat.run import CpSat
-from kubestow.solver.tight_packing.demands import Demands
+from kubestow.solver.tight_packing.demands import PackingDemands
 
-#: Sets of nodes that are told apart by what may be on them; where there are more, all nodes are taken together.
-GROUPS = 12
-#: Room to spare is counted in such parts of all room, ...
-PARTS = 100_000
-#: ... and amounts, where they are larger, in units in which all room is about this.
-LARGEST = 2**42
+#: Groups of nodes with the same eligible classes. If there are more, all nodes form one group.
+MAX_NODE_GROUPS = 12
+#: Resolution of spare room: units per total capacity.
+SPARE_UNITS = 100_000
+#: Larger total capacities are scaled down to about this many units.
+MAX_TOTAL_UNITS = 2**42
 
 
 class LeftOut:
-    """Choices of the pods to be placed, one after the other, best first. ``wanted``: pods to be placed, by priority; of priorities that
-    it does not name, none."""
+    """Choices of the pods to be placed, best first.
 
-    def __init__(self, demands: Demands, wanted: dict[int, int], cpsat: CpSat) -> None:
+    Args:
+        wanted: Pods to be placed, by priority. Priorities that are not named place none.
+    """
+
+    def __init__(self, demands: PackingDemands, wanted: dict[int, int], cpsat: CpSat) -> None:
         self.demands, self.cpsat = demands, cpsat
         model = self.model = cp_model.CpModel()
         pods: list[list[cp_model.IntVar]] = [[] for _ in demands.classes]
-        spare = self.spare = model.new_int_var(0, PARTS, "")
+        spare = self.spare = model.new_int_var(0, SPARE_UNITS, "")
         for nodes in self._groups():
             room = demands.room[nodes].sum(axis=0)
             here = np.flatnonzero(demands.allowed[:, nodes[0]] if len(nodes) < len(demands.room) else np.ones(len(pods), dtype=bool))
@@ -33,10 +36,12 @@ class LeftOut:
             for k, variable in of.items():
                 pods[k].append(variable)
             for r, total in enumerate(room.tolist()):
-                unit = max(1, total // LARGEST)
-                asked = [min(-(-int(demands.demand[k, r]) // unit), total // unit + 1) * PARTS for k in of]  # more than all is all the same
-                load = cp_model.LinearExpr.weighted_sum(list(of.values()), asked)
-                model.add(load + (total // unit) * spare <= (total // unit) * PARTS)
+                unit = max(1, total // MAX_TOTAL_UNITS)
+                loads = [
+                    min(-(-int(demands.demand[k, r]) // unit), total // unit + 1) * SPARE_UNITS for k in of
+                ]  # capped: any demand above the capacity is equally impossible
+                load = cp_model.LinearExpr.weighted_sum(list(of.values()), loads)
+                model.add(load + (total // unit) * spare <= (total // unit) * SPARE_UNITS)
         self.left: list[cp_model.IntVar] = []
         for k, parts in enumerate(pods):
             left = model.new_int_var(0, int(demands.count[k]), "")
@@ -49,22 +54,22 @@ class LeftOut:
         model.maximize(spare)
 
     def _groups(self) -> list[Ints]:
-        """Nodes by what may be on them."""
+        """Return the nodes grouped by eligible classes."""
         kinds = np.unique(self.demands.allowed.T, axis=0, return_inverse=True)[1].reshape(-1)
-        if int(kinds.max(initial=0)) >= GROUPS:
+        if int(kinds.max(initial=0)) >= MAX_NODE_GROUPS:
             kinds = np.zeros_like(kinds)
         return [np.flatnonzero(kinds == k) for k in range(int(kinds.max(initial=-1)) + 1)]
 
     def next(self, seconds: float) -> Ints | None:
-        """Return int64[K], pods of each class to be placed, another choice each time. None where there is none, or not in time."""
+        """Return the next choice int64[K]: pods of each class to be placed. None if there is none, or not in time."""
         answer = self.cpsat.run(self.model, seconds, workers=1)
         if answer.solution is None:
             return None
         left = [answer.solution[variable.index] for variable in self.left]
-        less = []
+        smaller = []
         for variable, value in zip(self.left, left, strict=True):
             if value:
-                less.append(self.model.new_bool_var(""))
-                self.model.add(variable <= value - 1).only_enforce_if(less[-1])
-        self.model.add_bool_or(less)  # any other choice of as many leaves out fewer of one of these
+                smaller.append(self.model.new_bool_var(""))
+                self.model.add(variable <= value - 1).only_enforce_if(smaller[-1])
+        self.model.add_bool_or(smaller)  # every other choice leaves out fewer pods of one of these classes
         return np.asarray(self.demands.count - np.array(left, dtype=np.int64))

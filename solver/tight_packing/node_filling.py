@@ -1,12 +1,12 @@
-"""Packing of pods onto nodes that all together may leave next to nothing over: node after node is filled, the last few all at once.
+"""Packing with almost no slack: nodes are filled one by one, the last few together.
 
-A node gets the open pod that is hardest to place, and of some others, drawn at random, a set that leaves hardly anything over
-(:mod:`kubestow.solver.tight_packing.node_patterns`). What may be left over is kept for the last nodes, which take all that remains
-(:mod:`kubestow.solver.tight_packing.last_nodes`). Where they cannot, some nodes are filled anew. Sets are listed of a few pods at a time:
-where nodes have room for more, they begin with pods at random.
+A node gets the unplaced pod that is hardest to place, and from a random sample of the others a set that leaves almost no
+room (:mod:`kubestow.solver.tight_packing.node_patterns`). The slack is kept for the last nodes, which must take all
+remaining pods (:mod:`kubestow.solver.tight_packing.last_nodes`). If they cannot, some nodes are emptied and filled again.
+Sets are listed for a few pods at a time: large nodes first get random pods until only a few more fit.
 
-Source: Gupta and Ho, the minimum bin slack heuristic, doi:10.1080/095372899232894, which fills one bin at a time as well as can be.
-"""
+Source: Gupta and Ho, the minimum bin slack heuristic, doi:10.1080/095372899232894, which fills one bin at a time as full
+as possible."""
 
 from __future__ import annotations
 
@@ -16,45 +16,49 @@ from dataclasses import dataclass
 import numpy as np
 
 from kubestow.models.cluster.cluster import Ints
-from kubestow.solver.tight_packing.demands import Demands, hardest, next_to_nothing
+from kubestow.solver.tight_packing.demands import PackingDemands, hardest, next_to_nothing
 from kubestow.solver.tight_packing.last_nodes import LastNodes
 from kubestow.solver.tight_packing.node_patterns import NodePatterns, NodeRoom
 
 
 @dataclass(frozen=True)
-class FillingParameters:
-    """How much is looked at.
+class NodeFillingParameters:
+    """Limits on the search.
 
     Attributes:
-        samples: Open pods of which sets are listed for one node: at first, and where these have none.
-        squared: A larger sample that comes after these, times the square of the pods that a node takes.
-        places: Pods that such a set has, about: where nodes take more than ``many``, they begin with others.
-        many: See there.
-        listed: Sets of pods of one node that are listed at most.
-        seconds: As many are listed as some part of so much time allows.
-        last: Nodes at the end that are filled at once, at most.
-        again: Nodes that are opened where these cannot be filled, or no other can be.
-        patience: Times in a row that no node can be filled before nodes are opened.
+        samples: Sample sizes of unplaced pods for one node, in order.
+        squared: Size of a further sample, before division by the squared number of pods that a node holds.
+        set_pods: Approximate pods per listed set. Nodes that hold more than ``many_pods`` first get random pods.
+        many_pods: See ``set_pods``.
+        max_sets: Sets listed for one node.
+        listing_seconds: Time budget that limits the number of listed sets.
+        last_nodes: Nodes that are filled together at the end.
+        reopened_nodes: Nodes emptied when filling fails.
+        patience: Failures in a row before nodes are emptied.
     """
 
     samples: tuple[int, ...] = (24, 32)
     squared: int = 2_000
-    places: int = 8
-    many: int = 16
-    listed: int = 20_000
-    seconds: float = 2.0
-    last: int = 6
-    again: int = 2
+    set_pods: int = 8
+    many_pods: int = 16
+    max_sets: int = 20_000
+    listing_seconds: float = 2.0
+    last_nodes: int = 6
+    reopened_nodes: int = 2
     patience: int = 12
 
 
-PARAMETERS = FillingParameters()
+PARAMETERS = NodeFillingParameters()
 
 
 class NodeFilling:
-    """``chosen``: int64[K], the pods of each class of the demands to be packed. Shapes: K classes, N nodes, R resources."""
+    """Filling of the nodes with chosen pods. Shapes: K classes, N nodes, R resources.
 
-    def __init__(self, demands: Demands, chosen: Ints, *, seed: int) -> None:
+    Args:
+        chosen: Pods to pack of each class of the demands, int64[K].
+    """
+
+    def __init__(self, demands: PackingDemands, chosen: Ints, *, seed: int) -> None:
         self.demands = demands
         self.rng = np.random.default_rng(seed)
         self.open = list(range(len(demands.room)))
@@ -66,19 +70,20 @@ class NodeFilling:
 
     @property
     def promising(self) -> bool:
-        """Return whether so little may be left over that this is the way."""
+        """True if the slack is so small that this method is worthwhile."""
         return bool((self.spare >= 0).all() and next_to_nothing(self.spare, self.demands.room))
 
     def counts(self) -> Ints:
-        """Return int64[K, N]: pods of each class on each node, as far as it got."""
+        """Return int64[K, N]: pods of each class placed so far."""
         return self._found.copy()
 
     def run(self, over: Callable[[], bool]) -> bool:
-        """Fill all nodes, or go on until ``over``, which is asked before every step; whether every pod has room."""
+        """Fill all nodes, or stop when ``over`` returns True, which is checked before every step. Return whether all pods
+        are placed."""
         failed = 0
         while not over():
             nothing = False
-            if len(self.open) <= PARAMETERS.last and not failed:
+            if len(self.open) <= PARAMETERS.last_nodes and not failed:
                 found, nothing = self._share_out(over)
                 if found:
                     return True
@@ -88,53 +93,61 @@ class NodeFilling:
             filled = self.rng.permutation([n for n in range(len(self.demands.room)) if n not in self.open])
             if not len(filled):
                 return False
-            for n in filled[: PARAMETERS.again].tolist():
+            for n in filled[: PARAMETERS.reopened_nodes].tolist():
                 self._empty(n)
             failed = 0
         return False
 
     def _fill(self) -> bool:
-        """Fill an open node with the open pod that is hardest to place and others; whether there was a set that leaves hardly anything."""
+        """Fill one open node with the hardest unplaced pod and others. Return whether a set with almost no waste was found."""
         demands = self.demands
         g = hardest(self.left, demands.allowed[:, self.open].sum(axis=1), self.sizes)
         nodes = [n for n in self.open if demands.allowed[g, n] and (demands.demand[g] <= demands.room[n]).all()]
         if not nodes or not self.left[g]:
             return False
-        n = min(self.rng.permutation(nodes).tolist(), key=lambda n: self.room[n])  # the smaller it is, the fewer sets there are
+        n = min(self.rng.permutation(nodes).tolist(), key=lambda n: self.room[n])  # a smaller node has fewer sets
         begun = (np.arange(len(self.left)) == g).astype(np.int64)
         begun += self._begun([n], self.left - begun, demands.room[[n]] - demands.demand[g])[:, 0]
         room, others = demands.room[n] - begun @ demands.demand, np.where(demands.allowed[:, n], self.left - begun, 0)
         pods = self._shuffled(others)
-        # half of a node's share may be left over, so that most is kept for the last ones; more of what is plenty
+        # waste at most half of a node's share, to keep slack for the last nodes; plentiful resources may be wasted freely
         waste = np.where(self.spare >= demands.room[n], self.spare, self.spare // (2 * len(self.open)))
         for size in self._samples(n):
             some = np.bincount(pods[:size], minlength=len(others))
-            sets = NodePatterns(NodeRoom(room, demands.demand, some, waste)).all(PARAMETERS.seconds, PARAMETERS.listed)
+            sets = NodePatterns(NodeRoom(room, demands.demand, some, waste)).all(PARAMETERS.listing_seconds, PARAMETERS.max_sets)
             if sets is not None and len(sets):
-                lack = sets @ (len(self.open) - demands.allowed[:, self.open].sum(axis=1))  # pods that have few other places go first
+                lack = sets @ (len(self.open) - demands.allowed[:, self.open].sum(axis=1))  # prefer pods with few eligible nodes
                 self._put(n, begun + sets[self.rng.choice(np.flatnonzero(lack == lack.max()))])
                 return True
         return False
 
     def _samples(self, n: int) -> list[int]:
-        """How many pods are looked at for a node, one sample after the other: more where it takes few, as sets of few are few."""
+        """Return the sample sizes to try, in order. Nodes that hold few pods get a larger sample, because small sets are
+        cheap to list."""
         takes = float((self.demands.room[n] * self.left.sum() / np.maximum(self.left @ self.demands.demand, 1)).min())
         more = int(PARAMETERS.squared / max(takes, 1.0) ** 2)
         return [*PARAMETERS.samples, *([more] if more > PARAMETERS.samples[-1] else [])]
 
     def _shuffled(self, pods: Ints) -> Ints:
-        """The class of each of some pods (int64[K], of each class), in random order; those that have few other places rather earlier."""
+        """Return the classes of the given pods (int64[K] per class) in random order; pods with few eligible nodes tend to
+        come first."""
         of = np.repeat(np.arange(len(pods)), pods)
         places = self.demands.allowed[:, self.open].sum(axis=1)
         return of[np.argsort(self.rng.exponential(size=len(of)) * places[of] ** 2, kind="stable")]
 
     def _begun(self, nodes: Sequence[int], left: Ints, room: Ints) -> Ints:
-        """int64[K, n]: what some nodes, that have ``room`` int64[n, R], begin with of the pods ``left`` int64[K]: so many that each has
-        places left for some; nothing where they take few."""
+        """Return int64[K, n]: random pods that the nodes get first, so that each has places for only a few more.
+
+        Return zeros if nodes hold few pods.
+
+        Args:
+            left: Unplaced pods, int64[K].
+            room: Room of the nodes, int64[n, R].
+        """
         found = np.zeros((len(left), len(nodes)), dtype=np.int64)
-        if left.sum() <= PARAMETERS.many * len(self.open):
+        if left.sum() <= PARAMETERS.many_pods * len(self.open):
             return found
-        kept = PARAMETERS.places * -(-(left @ self.demands.demand) // left.sum())
+        kept = PARAMETERS.set_pods * -(-(left @ self.demands.demand) // left.sum())
         for i, n in enumerate(nodes):
             here = np.where(self.demands.allowed[:, n], left - found.sum(axis=1), 0)
             pods = self._shuffled(here)
@@ -144,17 +157,17 @@ class NodeFilling:
         return found
 
     def _share_out(self, over: Callable[[], bool]) -> tuple[bool, bool]:
-        """Deal all open pods out to the open nodes; whether that was done, and whether it is known that it cannot be."""
+        """Deal all unplaced pods to the open nodes. Return whether that succeeded, and whether it is proved impossible."""
         demands = self.demands
         begun = self._begun(self.open, self.left, demands.room[self.open])
-        rest = Demands(
+        remaining = PackingDemands(
             demands.classes, self.left - begun.sum(axis=1), demands.demand, demands.priority,
             demands.room[self.open] - begun.T @ demands.demand, demands.allowed[:, self.open],
         )  # fmt: skip
-        last = LastNodes(rest, rng=self.rng, over=over)
+        last = LastNodes(remaining, rng=self.rng, over=over)
         found = last.run()
         if found is None:
-            return False, last.complete and not begun.any()  # other pods may begin
+            return False, last.complete and not begun.any()  # another random start may succeed
         for i, n in enumerate(list(self.open)):
             self._put(n, begun[:, i] + found[:, i])
         return True, False
@@ -167,7 +180,7 @@ class NodeFilling:
         self._found[:, n] = pods
 
     def _empty(self, n: int) -> None:
-        """Open a node that is filled."""
+        """Reopen a filled node."""
         pods = self._found[:, n].copy()
         self.open.append(n)
         self.spare = self.spare + (self.demands.room[n] - pods @ self.demands.demand)

@@ -1,11 +1,10 @@
-"""Sets of pods that fit one node and leave little of it unused, listed by meeting in the middle.
+"""Sets of pods (*patterns*) that fit one node and leave little room unused, listed by meeting in the middle.
 
-The classes are cut in two halves; or, where only patterns of few pods are asked for, the pods of a pattern. Every set of pods of a half
-that fits is one integer: what the node has left of each resource in a field of its own, with a bit above it that a pod too large borrows.
-One list is sorted and searched for what the sets of the other lack.
+The classes are split into two halves; for patterns of few pods, each pattern's pods are split instead. Every set of a
+half that fits is one integer. It holds the residual capacity of each resource in a field of its own, below a guard bit
+that an oversized pod borrows. One list is sorted and searched for complements of the sets in the other list.
 
-Source: Horowitz and Sahni, doi:10.1145/321812.321823.
-"""
+Source: Horowitz and Sahni, doi:10.1145/321812.321823."""
 
 from __future__ import annotations
 
@@ -19,31 +18,30 @@ from numpy.typing import NDArray
 from kubestow.models.cluster.cluster import Ints
 from kubestow.models.kube.selectors import Bools
 
-#: Bits of an integer that fields may take.
-_BITS = 62
+_MAX_FIELD_BITS = 62  #: Bits of an integer that all fields may take.
 
 
 @dataclass(frozen=True)
 class PatternParameters:
-    """How much is listed.
+    """Limits on listing sets.
 
     Attributes:
-        states: Sets of pods of half of the classes at most, ...
-        patterns_states: ... and at most where the patterns themselves are wanted, in any time, ...
-        most_states: ... however long there is, ...
-        states_per_second: ... and for each second.
-        pairs: Pairs of such sets whose first resource is right, at most.
-        few_states: Sets of half as many pods as patterns of few pods may have, for each second, ...
-        most_few_states: ... and at most.
+        max_states: Sets of one half of the classes.
+        min_listed_states: The same if patterns are listed, regardless of the time.
+        max_listed_states: The same, given enough time.
+        states_per_second: The same, per second.
+        max_pairs: Pairs of sets that match in the first resource.
+        few_states_per_second: Sets of half the pods of a pattern of few pods, per second.
+        max_few_states: The same, given enough time.
     """
 
-    states: int = 4_000_000
-    patterns_states: int = 30_000
-    most_states: int = 400_000
+    max_states: int = 4_000_000
+    min_listed_states: int = 30_000
+    max_listed_states: int = 400_000
     states_per_second: int = 150_000
-    pairs: int = 2_000_000
-    few_states: int = 4_000_000
-    most_few_states: int = 6_000_000
+    max_pairs: int = 2_000_000
+    few_states_per_second: int = 4_000_000
+    max_few_states: int = 6_000_000
 
 
 PARAMETERS = PatternParameters()
@@ -51,13 +49,13 @@ PARAMETERS = PatternParameters()
 
 @dataclass
 class NodeRoom:
-    """A node and what may be on it. Shapes: K classes, R resources.
+    """A node and the pods that may be on it. Shapes: K classes, R resources.
 
     Attributes:
         room: int64[R].
         demand: int64[K, R].
-        count: int64[K], pods of each class at most.
-        spare: int64[R], what may be left unused of each resource at most.
+        count: Maximum pods of each class, int64[K].
+        spare: Maximum unused amount of each resource, int64[R].
     """
 
     room: Ints
@@ -68,8 +66,12 @@ class NodeRoom:
 
 @dataclass
 class _Half:
-    """``left``: int64[S], what each set leaves, packed. ``steps``: per class its index, the pods of it (int64[S']) and the set before it
-    (int64[S']) of each set so far."""
+    """All sets of pods of one half of the classes.
+
+    Attributes:
+        left: Packed residual capacity of each set, int64[S].
+        steps: Per class, its index, and for each set so far its pods of the class and its previous set, int64[S'] each.
+    """
 
     left: Ints
     steps: list[tuple[int, Ints, Ints]] = field(default_factory=list)
@@ -85,8 +87,14 @@ class _Half:
 
 @dataclass
 class _Level:
-    """Every set of so many pods that fits, ordered by the last class in it. ``load``: int64[S], packed; ``run``: int64[S], pods of the last
-    class; ``before``: int32[S], the set without its last pod; ``ends``: int64[K' + 1], the sets whose last class is one before each."""
+    """All sets of a given number of pods that fit, ordered by their last class.
+
+    Attributes:
+        load: Packed demand, int64[S].
+        run: Pods of the last class, int64[S].
+        before: The set without its last pod, int32[S].
+        ends: End of the sets of each last class, int64[K' + 1].
+    """
 
     load: Ints
     run: Ints
@@ -95,7 +103,7 @@ class _Level:
 
 
 class NodePatterns:
-    """The patterns of a node. ``None`` from a method: there are too many sets to list, or ``stopped`` said so."""
+    """The patterns of a node. Methods return None if there are too many sets to list, or if ``stopped`` returned True."""
 
     def __init__(self, node: NodeRoom, stopped: Callable[[], bool] = lambda: False) -> None:
         self.node, self.stopped = node, stopped
@@ -106,12 +114,12 @@ class NodePatterns:
 
     def exist(self) -> bool | None:
         """Return whether there is any pattern."""
-        found = self._search(PARAMETERS.states, keep=False)
+        found = self._search(PARAMETERS.max_states, keep=False)
         return None if found is None else len(found[0]) > 0
 
     def all(self, seconds: float, listed: int) -> Ints | None:
-        """Return int64[P, K], every pattern, if they are at most ``listed``, and a matter of some part of so many seconds."""
-        most = max(PARAMETERS.patterns_states, int(min(PARAMETERS.most_states, PARAMETERS.states_per_second * seconds)))
+        """Return all patterns, int64[P, K]. None if there are more than ``listed``, or too many to list in ``seconds``."""
+        most = max(PARAMETERS.min_listed_states, int(min(PARAMETERS.max_listed_states, PARAMETERS.states_per_second * seconds)))
         found = self._search(most, keep=True)
         if found is None or len(found[0]) > listed:
             return None
@@ -119,13 +127,13 @@ class NodePatterns:
         return np.asarray(found[2].pods(found[0], size) + found[3].pods(found[1], size))
 
     def of_few_pods(self, pods: int, seconds: float) -> Ints | None:
-        """Return int64[P, K], every pattern of at most so many pods, if to list them is a matter of some part of so many seconds."""
+        """Return all patterns of at most ``pods`` pods, int64[P, K]. None if there are too many to list in ``seconds``."""
         if not self.fit or not self.fields:
             return None
-        levels = self._levels(-(-pods // 2), min(PARAMETERS.most_few_states, int(PARAMETERS.few_states * seconds)))
+        levels = self._levels(-(-pods // 2), min(PARAMETERS.max_few_states, int(PARAMETERS.few_states_per_second * seconds)))
         if levels is None:
             return None
-        loads = [np.sort(level.load) for level in levels]  # numbers are sorted much faster than indices
+        loads = [np.sort(level.load) for level in levels]  # sorting values is much faster than sorting indices
         found = [np.zeros((0, len(self.node.count)), dtype=np.int64)]
         for size in range(pods + 1):
             patterns = self._of_size(levels, loads, size)
@@ -137,29 +145,29 @@ class NodePatterns:
     # --- packing --------------------------------------------------------------------------------------------------------
 
     def _fields(self) -> list[tuple[int, int, int]] | None:
-        """(resource, unit, shift) of the fields, the resource with least to spare topmost; None where they take too many bits."""
+        """Return (resource, unit, shift) of each field, with the scarcest resource topmost. None if they take too many bits."""
         node, found, shift = self.node, [], 0
         for r in sorted(np.flatnonzero(self.asked).tolist(), key=lambda r: (-int(node.spare[r]) / max(1, int(node.room[r])), r)):
             unit = gcd(*node.demand[self.classes, r].tolist())
             found.append((r, unit, shift))
             shift += (int(node.room[r]) // unit).bit_length() + 1
-        return found if shift <= _BITS else None
+        return found if shift <= _MAX_FIELD_BITS else None
 
     def _packed(self, amounts: Ints) -> Ints:
-        """int64[...] of int64[..., R]: whole units of each resource in its field."""
+        """Pack int64[..., R] into int64[...]: whole units of each resource in its field."""
         found = np.zeros(amounts.shape[:-1], dtype=np.int64)
         for r, unit, shift in self.fields:
             found += (amounts[..., r] // unit) << shift
         return found
 
     def _guards(self) -> int:
-        """The bits above the fields."""
+        """Return the guard bits above the fields."""
         return sum(1 << (shift + (int(self.node.room[r]) // unit).bit_length()) for r, unit, shift in self.fields)
 
     # --- search ---------------------------------------------------------------------------------------------------------
 
     def _search(self, most: int, *, keep: bool) -> tuple[Ints, Ints, _Half, _Half] | None:
-        """The pairs of sets that are patterns, by index, and the two lists of sets."""
+        """Return the index pairs of sets that form patterns, and both lists of sets."""
         if not self.fit:
             return None
         size = (self.node.demand[self.classes] / np.maximum(self.node.room, 1)).sum(axis=1)
@@ -169,7 +177,7 @@ class NodePatterns:
         if first is None or second is None:
             return None
         load = self._packed(self.node.room) - second.left
-        if not keep:  # sorting numbers is much faster than sorting indices
+        if not keep:  # sorting values is much faster than sorting indices
             first.left, load = np.sort(first.left), np.sort(load)
             pairs = self._meet(first.left, load)
             return None if pairs is None else (*pairs, first, second)
@@ -178,7 +186,7 @@ class NodePatterns:
         return None if pairs is None else (by_left[pairs[0]], by_load[pairs[1]], first, second)
 
     def _half(self, classes: list[int], most: int, *, keep: bool) -> _Half | None:
-        """Every set of pods of these classes that fits into the room."""
+        """Return all sets of pods of these classes that fit the room."""
         guards = self._guards()
         half = _Half(self._packed(self.node.room)[None])
         for k in classes:
@@ -204,7 +212,7 @@ class NodePatterns:
         return half
 
     def _levels(self, pods: int, most: int) -> list[_Level] | None:
-        """Every set of no pods, of one, and so on; None where these are more than ``most``."""
+        """Return all sets of no pod, of one pod, and so on. None if there are more than ``most``."""
         none, size = np.zeros(1, dtype=np.int64), len(self.classes)
         found = [_Level(none, none, none.astype(np.int32), np.ones(size + 1, dtype=np.int64))]
         for _ in range(pods):
@@ -220,7 +228,7 @@ class NodePatterns:
         return found
 
     def _with_one_more(self, level: _Level, place: int) -> tuple[Ints, Ints, NDArray[np.int32]]:
-        """Load, run and source of the sets to which a pod of a class was added, of those that have no later class."""
+        """Return load, run and source of the sets extended by one pod of a class, from sets without a later class."""
         first, end = level.ends[place : place + 2].tolist()
         k, guards = int(self.classes[place]), self._guards()
         again = first + np.flatnonzero(level.run[first:end] < self.node.count[k])
@@ -231,8 +239,9 @@ class NodePatterns:
         return (load, run, source) if fits.all() else (load[fits], run[fits], source[fits])
 
     def _of_size(self, levels: list[_Level], loads: list[Ints], size: int) -> Ints | None:
-        """int64[P, K], the patterns of so many pods: the half that takes less of the topmost resource, and the other one. ``loads``: those
-        of each level, sorted."""
+        """Return all patterns of exactly ``size`` pods, int64[P, K]; ``loads``: sorted loads of each level.
+
+        Each pattern is split into the half that takes less of the topmost resource and the other half."""
         less, more = -(-size // 2), size // 2
         top, unit, shift = self.fields[-1]
         room, spare = int(self.node.room[top]) // unit, int(self.node.spare[top]) // unit
@@ -250,7 +259,7 @@ class NodePatterns:
         return np.unique(chosen[(chosen <= self.node.count).all(axis=1)], axis=0)
 
     def _of_loads(self, levels: list[_Level], loads: Ints) -> dict[int, Ints]:
-        """By load, int64[S, K]: pods of each class in the sets of the last level that have one of these loads."""
+        """Return, by load, the pods int64[S, K] of the last level's sets that have one of these loads."""
         wanted, all_ = np.unique(loads), levels[-1].load
         if not len(wanted):
             return {}
@@ -263,24 +272,28 @@ class NodePatterns:
         return {value: found[all_[sets] == value] for value in wanted.tolist()}
 
     def _meet(self, left: Ints, load: Ints) -> tuple[Ints, Ints] | None:
-        """The pairs of a set of the one half, by what it leaves, and one of the other, by its load, that leave no more than may be left;
-        both sorted."""
-        lost = ~self.asked & (self.node.room > self.node.spare)  # nobody here can use it
-        if lost.any() or not self.fields:
-            one = np.zeros(0 if lost.any() else 1, dtype=np.int64)
+        """Return the index pairs of sets of both halves that waste no more than allowed.
+
+        Args:
+            left: Residual capacity of the sets of one half, sorted.
+            load: Loads of the sets of the other half, sorted.
+        """
+        wasted = ~self.asked & (self.node.room > self.node.spare)  # no class here uses it
+        if wasted.any() or not self.fields:
+            one = np.zeros(0 if wasted.any() else 1, dtype=np.int64)
             return one, one
         top, unit, shift = self.fields[-1]
         spare = int(self.node.spare[top]) // unit
         low = np.searchsorted(load, np.maximum((left >> shift) - spare, 0) << shift, "left")
         high = np.searchsorted(load, ((left >> shift) + 1) << shift, "left")
         pairs = np.maximum(high - low, 0)
-        if int(pairs.sum()) > PARAMETERS.pairs:
+        if int(pairs.sum()) > PARAMETERS.max_pairs:
             return None
         i = np.repeat(np.arange(len(left)), pairs)
         j = np.arange(len(i)) - np.repeat(np.cumsum(pairs) - pairs, pairs) + np.repeat(low, pairs)
         good = np.ones(len(i), dtype=bool)
         for r, unit, shift in self.fields:
             mask = (1 << (int(self.node.room[r]) // unit).bit_length()) - 1
-            rest = ((left[i] >> shift) & mask) - ((load[j] >> shift) & mask)
-            good &= (rest >= 0) & (rest <= int(self.node.spare[r]) // unit)
+            unused = ((left[i] >> shift) & mask) - ((load[j] >> shift) & mask)
+            good &= (unused >= 0) & (unused <= int(self.node.spare[r]) // unit)
         return i[good], j[good]

@@ -1,11 +1,10 @@
-"""How many pods of a tier sets of pods that fill nodes (*patterns*) hold at most, all nodes together.
+"""Upper bound on the pods of a tier, from a linear program over the sets of pods that fill nodes (*patterns*).
 
-The linear program has a column for every pattern: so many nodes of each kind have it. It is solved over few columns, the others are priced
-by its multipliers, and those that are worth most join (column generation). Every step ends in a bound that is exact in integers, whatever
-the multipliers are: no node is worth more than the best pattern.
+The program has a column for every pattern: the number of nodes of a kind that have it. It is solved over few columns; the
+others are priced by its multipliers, and the most valuable ones join (column generation). Every step yields a bound that
+is exact in integers for any multipliers: no node is worth more than its best pattern.
 
-Sources: Gilmore and Gomory, doi:10.1287/opre.9.6.849; the bound in every step: Farley, doi:10.1287/opre.38.5.922.
-"""
+Sources: Gilmore and Gomory, doi:10.1287/opre.9.6.849; the bound in every step: Farley, doi:10.1287/opre.38.5.922."""
 
 from __future__ import annotations
 
@@ -17,44 +16,49 @@ import numpy as np
 from kubestow.models.cluster.cluster import Ints
 from kubestow.models.kube.selectors import Bools
 from kubestow.solver.bounds.safe_dual_bounds import Floats, Program, optimum
-from kubestow.solver.tight_packing.demands import Demands
+from kubestow.solver.tight_packing.demands import PackingDemands
 
 
 @dataclass(frozen=True)
 class PatternProgramParameters:
-    """How the columns join.
+    """Parameters of column generation and diving.
 
     Attributes:
-        first: Columns at the start.
-        more: Columns that join at a time.
-        steps: Linear programs at most.
-        penalty: Pods that one which may not stay out counts for, as long as the columns cannot hold it.
-        margin: What a node's worth is raised by, against rounding.
-        joins: Times that columns join in a step of a dive.
-        whole: What passes for nothing, or for a whole.
+        first_columns: Columns at the start.
+        added_columns: Columns that join per step.
+        max_steps: Linear programs.
+        penalty: Cost, in pods, of a required pod that the columns cannot hold.
+        margin: Amount added to each node's price to absorb rounding.
+        dive_rounds: Column generation rounds per step of a dive.
+        integrality_tolerance: Values this close to an integer count as integral.
     """
 
-    first: int = 1_500
-    more: int = 750
-    steps: int = 60
+    first_columns: int = 1_500
+    added_columns: int = 750
+    max_steps: int = 60
     penalty: int = 50
     margin: float = 2.0**-28
-    joins: int = 3
-    whole: float = 0.05
+    dive_rounds: int = 3
+    integrality_tolerance: float = 0.05
 
 
 PARAMETERS = PatternProgramParameters()
 
 
 class PatternProgram:
-    """``kinds``: the nodes of each kind; ``patterns``: int64[P, K] for each kind, all that a node of it may have. ``out``: how many pods
-    of each priority may stay out at most, the lowest apart, which is the tier that is asked about.
+    """The linear program of one tier.
 
-    Columns: the patterns, kind after kind; pods of each class that stay out; and the same of those that may not, which are 0.
-    Rows: every class has exactly as many pods as there are, as two rows; nodes of each kind; pods that stay out of each higher priority.
+    Columns: the patterns, kind by kind; pods of each class that stay out; and slack for required pods, bounded by 0.
+    Rows: the pods of every class, as two inequalities; the nodes of each kind; and the pods of each higher priority that
+    stay out.
+
+    Args:
+        kinds: Nodes of each kind.
+        patterns: All patterns of each kind, int64[P, K].
+        out: Pods of each priority that may stay out. The lowest priority is the tier to be bounded.
     """
 
-    def __init__(self, demands: Demands, kinds: list[Ints], patterns: list[Ints], out: dict[int, int]) -> None:
+    def __init__(self, demands: PackingDemands, kinds: list[Ints], patterns: list[Ints], out: dict[int, int]) -> None:
         self.demands, self.kinds, self.patterns, self.out = demands, kinds, patterns, out
         self.tier = min(out)
         self.size = [len(listed) for listed in patterns]
@@ -68,7 +72,7 @@ class PatternProgram:
             columns.append(column)
             values.append(value)
 
-        #: The pattern, the class and the number of pods, wherever there are some; and the kind of nodes of each pattern.
+        # Nonzeros of the patterns: pattern, class, number of pods.
         self._cells = pattern, of, pods = self._listed(patterns)
         self._kind = np.repeat(np.arange(len(kinds)), self.size)
         add(of, pattern, -pods)
@@ -95,10 +99,10 @@ class PatternProgram:
         self._chosen: Bools = np.arange(len(worth)) >= listed
 
     def refutes(self, wanted: int, over: Callable[[], bool]) -> bool:
-        """Return whether it is proved that there is no answer with so many pods of the tier. ``over``: asked before every step."""
+        """Return whether it is proved that no placement has ``wanted`` pods of the tier. ``over`` is checked before every step."""
         listed = sum(self.size)
-        self._chosen[np.random.default_rng(0).permutation(listed)[: PARAMETERS.first]] = True
-        for _ in range(PARAMETERS.steps):
+        self._chosen[np.random.default_rng(0).permutation(listed)[: PARAMETERS.first_columns]] = True
+        for _ in range(PARAMETERS.max_steps):
             found = None if over() else self._solved(self.demands.count, self._nodes)
             if found is None:
                 break
@@ -110,8 +114,10 @@ class PatternProgram:
         return False
 
     def dive(self, wanted: int, over: Callable[[], bool]) -> Ints | None:
-        """Return int64[K, N] with so many pods of the tier, or None: nodes are given the patterns that the linear program gives them, whole
-        ones first, else the one that is nearest to a whole, and it is solved again for what is left (diving)."""
+        """Return int64[K, N] with at least ``wanted`` pods of the tier, or None if the dive fails.
+
+        Diving fixes the patterns whose values are nearly integral, or else the largest one, and solves the program again
+        for the remaining nodes and pods."""
         count, nodes = self.demands.count.copy(), self._nodes.copy()
         every, kind = np.concatenate(self.patterns), self._kind
         given: list[int] = []
@@ -120,13 +126,13 @@ class PatternProgram:
             alive[self._cells[0][self._cells[2] > count[self._cells[1]]]] = False
             self._chosen[: len(every)] &= alive
             point = self._point(count, nodes, alive, over)
-            if point is None or not (point > PARAMETERS.whole).any():
+            if point is None or not (point > PARAMETERS.integrality_tolerance).any():
                 break
-            taken = np.flatnonzero(point > 1 - PARAMETERS.whole)
+            taken = np.flatnonzero(point > 1 - PARAMETERS.integrality_tolerance)
             if not len(taken):
                 taken = np.array([point.argmax()])
             for j in taken[np.argsort(-point[taken], kind="stable")].tolist():
-                for _ in range(max(1, int(point[j] + PARAMETERS.whole))):
+                for _ in range(max(1, int(point[j] + PARAMETERS.integrality_tolerance))):
                     if nodes[kind[j]] and (every[j] <= count).all():
                         given.append(j)
                         nodes[kind[j]] -= 1
@@ -134,9 +140,9 @@ class PatternProgram:
         return self._counts(every, kind, given) if self._done(count, wanted) else None
 
     def _point(self, count: Ints, nodes: Ints, alive: Bools, over: Callable[[], bool]) -> Floats | None:
-        """float64[J']: how many nodes have each pattern, at the program's maximum or near it."""
+        """Return float64[J']: the number of nodes with each pattern, at or near the optimum."""
         found = None
-        for _ in range(PARAMETERS.joins):
+        for _ in range(PARAMETERS.dive_rounds):
             found = None if over() else self._solved(count, nodes)
             if found is None or not self._join(self._gain(found[1]), alive):
                 break
@@ -144,7 +150,7 @@ class PatternProgram:
 
     @staticmethod
     def _listed(patterns: list[Ints]) -> tuple[Ints, Ints, Ints]:
-        """Where patterns have pods: int64[C] each."""
+        """Return the nonzeros of the patterns, int64[C] each: pattern, class, number of pods."""
         found = [np.nonzero(each) for each in patterns]
         starts = np.cumsum([0, *map(len, patterns)])
         pattern = np.concatenate([start + j for (j, _), start in zip(found, starts, strict=False)])
@@ -152,12 +158,12 @@ class PatternProgram:
         return pattern, np.concatenate([k for _, k in found]), pods
 
     def _done(self, left: Ints, wanted: int) -> bool:
-        """Whether no more pods are left than may stay out."""
+        """Return whether no more pods are unplaced than may stay out."""
         of = {p: int(left[self.demands.priority == p].sum()) for p in self.out}
         return self.pods - of[self.tier] >= wanted and all(of[p] <= self.out[p] for p in self.out if p != self.tier)
 
     def _counts(self, every: Ints, kind: Ints, given: list[int]) -> Ints:
-        """int64[K, N] of the patterns that nodes are given."""
+        """Return int64[K, N] for the patterns given to nodes."""
         found = np.zeros(self.demands.allowed.shape, dtype=np.int64)
         free = [nodes.tolist() for nodes in self.kinds]
         for j in given:
@@ -165,8 +171,8 @@ class PatternProgram:
         return found
 
     def _solved(self, count: Ints, nodes: Ints) -> tuple[Floats, Floats] | None:
-        """Where the program over the chosen columns has its maximum, with so many pods of each class and nodes of each kind, and its
-        multipliers."""
+        """Return the optimal point and multipliers over the chosen columns, for ``count`` pods of each class and ``nodes``
+        of each kind."""
         program, classes, listed = self.program, len(count), sum(self.size)
         limit, upper = program.limit.copy(), program.upper.copy()
         limit[: 2 * classes + len(nodes)] = np.concatenate([-count, count, nodes])
@@ -182,20 +188,20 @@ class PatternProgram:
         return point, np.maximum(found[1], 0.0)
 
     def _join(self, gain: Floats, alive: Bools) -> bool:
-        """Have the patterns that gain most join the columns, of those that are ``alive``; whether there were any."""
+        """Add the ``alive`` patterns with most gain to the columns. Return whether any could be added."""
         better = np.flatnonzero((gain > PARAMETERS.margin) & ~self._chosen[: len(gain)] & alive)
-        self._chosen[better[np.argsort(-gain[better], kind="stable")[: PARAMETERS.more]]] = True
+        self._chosen[better[np.argsort(-gain[better], kind="stable")[: PARAMETERS.added_columns]]] = True
         return len(better) > 0
 
     def _gain(self, multipliers: Floats) -> Floats:
-        """float64[J']: what a node gains by each pattern over its worth."""
+        """Return float64[J']: the reduced cost of each pattern, its pods' worth minus its node's price."""
         classes, (pattern, of, pods) = len(self.demands.classes), self._cells
         worth = multipliers[:classes] - multipliers[classes : 2 * classes]
         gain = np.bincount(pattern, weights=pods * worth[of], minlength=len(self._kind))
         return np.asarray(gain - multipliers[2 * classes + self._kind])
 
     def _raised(self, multipliers: Floats, gain: Floats) -> Floats:
-        """The multipliers with every node worth as much as its best pattern: a bound in every step."""
+        """Return the multipliers with each node's price raised to its best pattern, which makes them a valid bound."""
         found, start = multipliers.copy(), 0
         for number, size in enumerate(self.size):
             best = float(gain[start : start + size].max(initial=0.0))

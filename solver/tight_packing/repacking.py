@@ -1,13 +1,12 @@
-"""Packing of pods that are known to have room in all, onto nodes that have hardly more: a few nodes are repacked at a time, exactly.
+"""Packing with almost no slack by exact repacking of a few nodes at a time.
 
-All pods are on nodes from the start, too many on some. Then again and again the node that is worst off and a few others give their pods
-back, and of all ways to deal these out again the one is taken whose worst node is best off. Sums of all subsets of up to
-:attr:`RepackingParameters.most_pods` pods say what a node with any of them has left, so that each step is exact; what is over on one node
-spreads over all, until it fits. Two nodes of eight pods leave 2^16 ways, so that the rest is far smaller than any pod.
+All pods are on nodes from the start, too many on some. Each step takes the pods off the worst node and a few others, and
+deals them out so that the worst of these nodes is as good as possible. A step is exact, because the sums of all subsets
+of up to :attr:`RepackingParameters.max_pods` pods are listed. Overload on one node spreads over all nodes until
+everything fits. Two nodes of eight pods have 2^16 splits, so the remainder is far smaller than any pod.
 
-The same for one resource: Fleszar and Hindi, new heuristics for one-dimensional bin-packing, doi:10.1016/S0305-0548(00)00082-4, whose
-minimum bin slack fills one bin exactly; and differencing of numbers, Karmarkar and Karp, for even shares.
-"""
+For one resource: Fleszar and Hindi, new heuristics for one-dimensional bin-packing, doi:10.1016/S0305-0548(00)00082-4,
+whose minimum bin slack fills one bin exactly; and differencing of numbers, Karmarkar and Karp, for even shares."""
 
 from __future__ import annotations
 
@@ -18,32 +17,31 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kubestow.models.cluster.cluster import Ints
-from kubestow.solver.tight_packing.demands import Demands
+from kubestow.solver.tight_packing.demands import PackingDemands
 
 Floats = NDArray[np.float64]
-#: Of a set of pods that may not be on a node.
-_NEVER = -1e18
+_INELIGIBLE_SLACK = -1e18  #: Slack of a pod set that the node cannot hold.
 
 
 @dataclass(frozen=True)
 class RepackingParameters:
-    """How much is dealt out anew at a time.
+    """Size of one repacking step.
 
     Attributes:
-        pods: Pods at most, all of whose subsets are listed, ...
-        most_pods: ... and at most where fewer lead no further.
-        patience: Steps without gain after which one more is taken.
-        nodes: Nodes at most.
-        sets: Sets of pods for one node that are looked at, before the last two nodes share what is left.
-        worst: Share of the steps that the node which is worst off takes part in.
+        pods: Pods of a step at first; all their subsets are listed.
+        max_pods: Pods of a step after many steps without gain.
+        patience: Steps without gain after which a step takes one pod more.
+        max_nodes: Nodes of a step.
+        max_sets: Sets tried for one node, before the last two nodes share the remainder.
+        worst_fraction: Fraction of the steps that involve the worst node.
     """
 
     pods: int = 12
-    most_pods: int = 16
+    max_pods: int = 16
     patience: int = 40
-    nodes: int = 4
-    sets: int = 400
-    worst: float = 0.7
+    max_nodes: int = 4
+    max_sets: int = 400
+    worst_fraction: float = 0.7
 
 
 PARAMETERS = RepackingParameters()
@@ -51,19 +49,32 @@ PARAMETERS = RepackingParameters()
 
 @dataclass
 class _Best:
-    """The best way so far to deal out pods: a set for each node, and what the worst of these has left."""
+    """The best split found so far.
+
+    Attributes:
+        slack: Slack of its worst node.
+        sets: Pod set of each node, as bits.
+    """
 
     slack: float
     sets: list[int] = field(default_factory=list)
 
 
 class Repacking:
-    """``chosen``: int64[K], the pods of each class of the demands to be packed. Shapes: P pods to be packed, N nodes, R resources.
+    """Repacking of chosen pods. Shapes: P pods, N nodes, R resources.
 
-    ``of``: int64[P], the class of each pod; ``node``: int64[P], where it is. What a node has left is measured in parts of the largest
-    node, by its scarcest resource; only the sign of it is ever relied on, and that is exact."""
+    A node's slack is the residual capacity of its scarcest resource, relative to the largest node. The search relies only
+    on its sign, which is exact.
 
-    def __init__(self, demands: Demands, chosen: Ints, *, seed: int) -> None:
+    Args:
+        chosen: Pods to pack of each class of the demands, int64[K].
+
+    Attributes:
+        of: Class of each pod, int64[P].
+        node: Node of each pod, int64[P].
+    """
+
+    def __init__(self, demands: PackingDemands, chosen: Ints, *, seed: int) -> None:
         self.demands = demands
         self.of = np.repeat(np.arange(len(chosen)), chosen)
         self.demand, self.allowed = demands.demand[self.of], demands.allowed[self.of]
@@ -82,11 +93,12 @@ class Repacking:
         return found
 
     def worst(self) -> float:
-        """Return what the node that is worst off has left: less than 0 where it has too many pods."""
+        """Return the slack of the worst node; negative if it is overfull."""
         return float(self._slack().min(initial=0.0))
 
     def run(self, over: Callable[[], bool]) -> bool:
-        """Repack until every pod has room, or ``over``, which is asked before every step; whether all pods have room."""
+        """Repack until all pods have room, or until ``over`` returns True, which is checked before every step. Return
+        whether all pods have room."""
         best, since = -np.inf, 0
         while True:
             slack = self._slack()
@@ -96,27 +108,28 @@ class Repacking:
             if len(self.usable) < 2 or over():
                 return False
             best, since = (worst, 0) if worst > best else (best, since + 1)
-            self.most = min(PARAMETERS.most_pods, PARAMETERS.pods + since // PARAMETERS.patience)
-            first = int(slack.argmin()) if self.rng.random() < PARAMETERS.worst else int(self.rng.choice(self.usable))
+            self.most = min(PARAMETERS.max_pods, PARAMETERS.pods + since // PARAMETERS.patience)
+            first = int(slack.argmin()) if self.rng.random() < PARAMETERS.worst_fraction else int(self.rng.choice(self.usable))
             self._repack(self._neighbours(first, slack[self.usable]))
 
     def _slack(self) -> Floats:
-        """float64[N]."""
+        """Return the slack of each node, float64[N]."""
         return np.asarray((self.left * self.scale).min(axis=1))
 
     def _deal(self) -> None:
-        """Large pods first, each where most is left."""
+        """Place the pods, large ones first, each on the node with most slack."""
         size = (self.demand * self.scale).sum(axis=1)
         for i in np.argsort(-size, kind="stable").tolist():
             after = ((self.left - self.demand[i]) * self.scale).min(axis=1)
-            n = int(np.where(self.allowed[i], after, _NEVER).argmax())
+            n = int(np.where(self.allowed[i], after, _INELIGIBLE_SLACK).argmax())
             self.node[i] = n
             self.left[n] -= self.demand[i]
 
     def _neighbours(self, first: int, slack: Floats) -> list[int]:
-        """A node and random others, rather those that have much left (``slack``: of the usable nodes), as many as have few enough pods."""
+        """Return a node and random others, up to the pod limit. Nodes with more slack (``slack``: of usable nodes) are more
+        likely."""
         pods = np.bincount(self.node, minlength=len(self.left))
-        chosen, most = [first], int(self.rng.integers(2, PARAMETERS.nodes + 1))
+        chosen, most = [first], int(self.rng.integers(2, PARAMETERS.max_nodes + 1))
         weight = slack - slack.min() + 1e-6
         for n in self.usable[np.argsort(self.rng.exponential(size=len(weight)) / weight, kind="stable")].tolist():
             if len(chosen) == most:
@@ -126,7 +139,7 @@ class Repacking:
         return chosen
 
     def _repack(self, nodes: list[int]) -> bool:
-        """Deal the pods of some nodes out anew; whether the worst of these is better off."""
+        """Repack the pods of some nodes. Return whether the worst of these nodes improved."""
         pods = np.flatnonzero(np.isin(self.node, nodes))
         if len(pods) > self.most:
             pods = np.sort(self.rng.permutation(pods)[: self.most])
@@ -142,9 +155,9 @@ class Repacking:
             slack = rest.min(axis=0)
             never = int(((~self.allowed[pods, n]).astype(np.int64) << np.arange(len(pods))).sum())
             if never:
-                slack[np.arange(len(slack)) & never != 0] = _NEVER
+                slack[np.arange(len(slack)) & never != 0] = _INELIGIBLE_SLACK
             tables.append(slack)
-            # sets that leave more than the others can spare would leave one of these worse off
+            # a set that wastes more than the others can spare would leave another node worse off
             good = np.flatnonzero(slack > best.slack)
             full.append(good[(rest[:, good] <= spare).all(axis=0)])
         self._share(tables, full, sums.shape[1] - 1, [], best, np.inf)
@@ -156,7 +169,7 @@ class Repacking:
         return True
 
     def _share(self, tables: list[Floats], full: list[Ints], rest: int, taken: list[int], best: _Best, worst: float) -> None:
-        """Deal the pods of the set ``rest`` to the nodes that have none; ``worst``: what the others have left."""
+        """Deal the pods of the set ``rest`` to the nodes without a set; ``worst``: least slack of the nodes that have one."""
         k = len(taken)
         sets = full[k][full[k] & ~rest == 0]
         if not len(sets):
@@ -168,14 +181,14 @@ class Repacking:
             if min(worst, float(both[i])) > best.slack:
                 best.slack, best.sets = min(worst, float(both[i])), [*taken, int(sets[i]), rest ^ int(sets[i])]
             return
-        for i in np.argsort(-here, kind="stable")[: PARAMETERS.sets].tolist():
+        for i in np.argsort(-here, kind="stable")[: PARAMETERS.max_sets].tolist():
             if here[i] <= best.slack:
                 return
             self._share(tables, full, rest ^ int(sets[i]), [*taken, int(sets[i])], best, min(worst, float(here[i])))
 
 
 def _sums(demand: Ints) -> Ints:
-    """int64[R, 2^P] of int64[P, R]: the demand of every set of pods; bit i of the index says whether pod i is in it."""
+    """Return int64[R, 2^P]: the demand of every subset of pods int64[P, R]; bit i of the index is set if pod i is in it."""
     found = np.zeros((demand.shape[1], 1 << len(demand)), dtype=np.int64)
     for i, row in enumerate(demand):
         found[:, 1 << i : 2 << i] = found[:, : 1 << i] + row[:, None]

@@ -1,4 +1,4 @@
-"""A tier whose pods are not all placed: refute what cannot be, choose which pods stay out, and pack the others."""
+"""Tight packing of one tier: refute impossible pod counts, choose the pods that stay out, and pack the others."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kubestow.models.cluster.cluster import Cluster, Ints
 from kubestow.solver.cpsat.run import CpSat
 from kubestow.solver.rules.base import Rule
 from kubestow.solver.runtime.run_context import RunContext
-from kubestow.solver.tight_packing.demands import Demands, relaxed, untied
+from kubestow.solver.tight_packing.demands import PackingDemands, relaxed, untied
 from kubestow.solver.tight_packing.full_nodes import FullNodes
 from kubestow.solver.tight_packing.left_out import LeftOut
 from kubestow.solver.tight_packing.node_filling import NodeFilling
@@ -20,40 +20,45 @@ from kubestow.solver.tight_packing.repacking import Repacking
 
 @dataclass(frozen=True)
 class TightParameters:
-    """How far each step goes. Shares are of the time that the caller grants a tier.
+    """Budgets of the steps. Fractions apply to the time that the caller grants a tier.
 
     Attributes:
-        choose: Share for a choice of pods that stay out.
-        patience: Repackings after which another choice is made, where the node that is worst off is no better off.
-        choices: Choices of pods that stay out.
-        step: Deterministic seconds that a repacking counts.
-        fill: Share for filling nodes one after the other, where next to nothing may be left over, ...
-        filling: ... and deterministic seconds that each step of it counts.
-        listing: Deterministic seconds that listing patterns counts, ...
-        pricing: ... and a linear program over some of them.
-        crowd: Share for patterns of few pods, ...
-        crowding: ... and deterministic seconds that these count.
-        pods: Pods above which the repacking has no chance to end.
+        choose_fraction: Time fraction for one choice of the pods that stay out.
+        stalled_repackings: Repackings without progress on the worst node, after which another choice is made.
+        max_choices: Number of choices of pods that stay out.
+        repacking_seconds: Deterministic seconds charged for a repacking.
+        filling_fraction: Time fraction for filling nodes one by one, if almost no room is to spare.
+        filling_seconds: Deterministic seconds charged per node filled.
+        listing_seconds: Deterministic seconds charged for listing patterns.
+        program_seconds: Deterministic seconds charged for a linear program over patterns.
+        crowded_fraction: Time fraction for the proof by patterns of few pods.
+        crowded_seconds: Deterministic seconds charged for that proof.
+        max_pods: Larger instances skip packing: it would not finish.
     """
 
-    choose: float = 0.1
-    patience: int = 300
-    choices: int = 40
-    step: float = 1.5e-3
-    fill: float = 0.85
-    filling: float = 3e-4
-    listing: float = 0.05
-    pricing: float = 0.03
-    crowd: float = 0.4
-    crowding: float = 0.5
-    pods: int = 5_000
+    choose_fraction: float = 0.1
+    stalled_repackings: int = 300
+    max_choices: int = 40
+    repacking_seconds: float = 1.5e-3
+    filling_fraction: float = 0.85
+    filling_seconds: float = 3e-4
+    listing_seconds: float = 0.05
+    program_seconds: float = 0.03
+    crowded_fraction: float = 0.4
+    crowded_seconds: float = 0.5
+    max_pods: int = 5_000
 
 
 PARAMETERS = TightParameters()
 
 
 class TightPacking:
-    """``active``: rules in any state. ``limits``: int64[G, N], see :func:`kubestow.solver.rules.eligibility.possible`."""
+    """Packing and bounds of the tiers of one instance.
+
+    Args:
+        active: Rules in any state.
+        limits: int64[G, N], see :func:`kubestow.solver.rules.eligibility.possible`.
+    """
 
     def __init__(self, cluster: Cluster, active: Sequence[Rule], limits: Ints, context: RunContext) -> None:
         self.cluster, self.active, self.limits, self.context = cluster, active, limits, context
@@ -63,14 +68,24 @@ class TightPacking:
         self.seed = context.options.seed
 
     def bound(self, priority: int, placed: dict[int, int], bound: int, seconds: float) -> tuple[int, Ints | None]:
-        """Return a bound of a tier, which is above what is ``placed`` of it, over all placements with so many pods of the tiers above; and
-        a placement of these tiers int64[G, N] that reaches it, where one was found on the way."""
+        """Tighten the bound of a tier.
+
+        The bound holds for all placements with at least the ``placed`` pods of every higher tier.
+
+        Args:
+            placed: Pods of the incumbent, by priority.
+            bound: Known bound, above ``placed[priority]``.
+            seconds: Time limit.
+
+        Returns:
+            The bound, and a placement int64[G, N] of these tiers that reaches it, or None if none was found on the way.
+        """
         over = self._until(seconds)
         while bound > placed[priority] and not over():
             wanted = {p: n for p, n in placed.items() if p > priority} | {priority: bound}
             proof = self._proof(wanted, over)
-            self.context.deadline.charge(PARAMETERS.listing)
-            if not (proof.impossible(self.cpsat, seconds * PARAMETERS.choose) or self._crowded(proof, seconds)):
+            self.context.deadline.charge(PARAMETERS.listing_seconds)
+            if not (proof.impossible(self.cpsat, seconds * PARAMETERS.choose_fraction) or self._crowded(proof, seconds)):
                 patterns = None if over() else proof.patterns(seconds)
                 if patterns is None:
                     return bound, None
@@ -82,23 +97,24 @@ class TightPacking:
         return bound, None
 
     def pack(self, counts: Ints, wanted: dict[int, int], seconds: float) -> Ints | None:
-        """Return a placement int64[G, N] with so many pods of each priority and none of others, for pods that no rule ties; tied ones
-        stay where a placement (``counts``: int64[G, N]) has them. None where none was found."""
+        """Return a placement int64[G, N] with exactly the ``wanted`` pods of each priority, or None if none was found.
+
+        Pods that a rule ties to others stay where the placement ``counts`` (int64[G, N]) has them."""
         free = untied(self.cluster, self.active, self.limits, counts)
         others = counts.copy()
         others[free.classes] = 0
         held = self.cluster.per_priority(others.sum(axis=1))
         fit = {p: int(free.count[free.priority == p].sum()) for p in wanted}
-        rest = {p: n - held[p] for p, n in wanted.items()}
-        if any(not 0 <= n <= fit[p] for p, n in rest.items()) or sum(rest.values()) > PARAMETERS.pods:
+        missing = {p: n - held[p] for p, n in wanted.items()}
+        if any(not 0 <= n <= fit[p] for p, n in missing.items()) or sum(missing.values()) > PARAMETERS.max_pods:
             return None
         kept = free.only(np.isin(free.priority, list(wanted)))
         if not len(kept.classes):
             return None
-        over, filled = self._until(seconds), self._charging(self._until(seconds * PARAMETERS.fill), PARAMETERS.filling)
-        choices = LeftOut(kept, rest, self.cpsat)
-        for _ in range(PARAMETERS.choices):
-            chosen = None if over() else choices.next(seconds * PARAMETERS.choose)
+        over, filled = self._until(seconds), self._charging(self._until(seconds * PARAMETERS.filling_fraction), PARAMETERS.filling_seconds)
+        choices = LeftOut(kept, missing, self.cpsat)
+        for _ in range(PARAMETERS.max_choices):
+            chosen = None if over() else choices.next(seconds * PARAMETERS.choose_fraction)
             if chosen is None:
                 return None
             self.seed += 1
@@ -120,23 +136,23 @@ class TightPacking:
     def _crowded(self, proof: FullNodes, seconds: float) -> bool:
         if not proof.next_to_nothing:
             return False
-        self.context.deadline.charge(PARAMETERS.crowding)
-        return proof.crowded(self.cpsat, seconds * PARAMETERS.crowd)
+        self.context.deadline.charge(PARAMETERS.crowded_seconds)
+        return proof.crowded(self.cpsat, seconds * PARAMETERS.crowded_fraction)
 
-    def _whole(self, demands: Demands, counts: Ints) -> Ints:
-        """int64[G, N] of int64[K, N]."""
+    def _whole(self, demands: PackingDemands, counts: Ints) -> Ints:
+        """Expand int64[K, N] to int64[G, N]."""
         found = np.zeros_like(self.limits)
         found[demands.classes] = counts
         return found
 
-    def _charging(self, over: Callable[[], bool], each: float = PARAMETERS.pricing) -> Callable[[], bool]:
-        """The same, asked before every step that counts so many deterministic seconds."""
+    def _charging(self, over: Callable[[], bool], each: float = PARAMETERS.program_seconds) -> Callable[[], bool]:
+        """Return ``over`` with a charge of ``each`` deterministic seconds per call."""
 
-        def asked() -> bool:
+        def charged() -> bool:
             self.context.deadline.charge(each)
             return over()
 
-        return asked
+        return charged
 
     def _until(self, seconds: float) -> Callable[[], bool]:
         end = self.context.deadline.left() - seconds
@@ -145,11 +161,11 @@ class TightPacking:
     def _patience(self, repacking: Repacking, over: Callable[[], bool]) -> Callable[[], bool]:
         best, since = repacking.worst(), 0
 
-        def tired() -> bool:
+        def stalled() -> bool:
             nonlocal best, since
-            self.context.deadline.charge(PARAMETERS.step)
+            self.context.deadline.charge(PARAMETERS.repacking_seconds)
             now = repacking.worst()
             best, since = (now, 0) if now > best else (best, since + 1)
-            return since > PARAMETERS.patience or over()
+            return since > PARAMETERS.stalled_repackings or over()
 
-        return tired
+        return stalled

@@ -116,7 +116,7 @@ def rates(jobs: int, tasks: int) -> None:
         for wide in (jobs, 64):
             workers = _Wide((opener or OPENERS["--dask local"])(jobs), wide)
             if parcel is not None:
-                dask_workers._PARCEL = parcel  # type: ignore[misc]
+                dask_workers._PARCEL_SECONDS = parcel  # type: ignore[misc]
             list(run(workers, empty, range(2 * jobs)))
             began, processor = time.perf_counter(), time.process_time()
             count = sum(1 for _ in run(workers, empty, _numbers(tasks)))

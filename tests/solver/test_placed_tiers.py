@@ -139,8 +139,8 @@ def searched(snapshot: Snapshot, chosen: Options, told: list[Progress] | None = 
 @pytest.mark.full
 def test_auto_leaves_large_models_to_neighbourhoods_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     # no bound but that of room: nothing is proved before the engines
-    monkeypatch.setattr(PlacedSearch, "_relax", lambda *_: None)
-    monkeypatch.setattr(PlacedSearch, "_tight", lambda *_: None)
+    monkeypatch.setattr(PlacedSearch, "_bound_tiers", lambda *_: None)
+    monkeypatch.setattr(PlacedSearch, "_tight_packing", lambda *_: None)
     assert searched(crowded(), options("auto")).engine == "exact"
     told: list[Progress] = []
     found = searched(crowded(), options("auto"), told, PlacedParameters(exact_limit=0))
@@ -162,7 +162,7 @@ def test_a_proof_by_construction_is_told() -> None:
 
 @pytest.mark.full
 def test_preferences_of_a_large_model_go_to_neighbourhoods_and_are_said_to(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(preference_search, "PARAMETERS", PreferenceSearchParameters(small=-1, whole=-1))
+    monkeypatch.setattr(preference_search, "PARAMETERS", PreferenceSearchParameters(small_variables=-1, whole_variables=-1))
     term = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "b"}}}
     repels = {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 9, "podAffinityTerm": term}]}}
     pulls = {"podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 4, "podAffinityTerm": term}]}}

@@ -77,7 +77,7 @@ def test_the_search_of_what_was_read_slowly_ends_earlier(monkeypatch: pytest.Mon
     snapshot = uneven()
     place(snapshot, Options(engine="greedy"))  # what is imported when it is first needed takes longer than compiling
     monkeypatch.setattr(deadline.Deadline, "__init__", noted)
-    monkeypatch.setattr("kubestow.solver.runtime.deadline.READING", 1e9)
+    monkeypatch.setattr("kubestow.solver.runtime.deadline.MAX_READING_RATIO", 1e9)
     began = time.monotonic() - 10
     place(snapshot, Options(engine="greedy"), began=began)
     assert kept[0] >= 20
@@ -103,7 +103,7 @@ def test_pods_are_not_evened_out_when_time_is_up(monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize("kind", tiny_soft.KINDS)
 def test_preferences_of_very_many_pods_are_bounded_alone(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
     """With more pods than that, the engine greedy moves none. Both values are those that the checker finds."""
-    monkeypatch.setattr(soft_tiers, "MANY_PODS", 0)
+    monkeypatch.setattr(soft_tiers, "LARGE_INSTANCE_PODS", 0)
     open_ = 0
     for seed in range(6):
         snapshot = from_objects(tiny_soft.snapshot(seed, kind))

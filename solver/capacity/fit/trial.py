@@ -47,7 +47,7 @@ class Trial(PlacedSearch):
             return Verdict(None, refuted=True, more=enough, share=(sum(bounds.values()), sum(self.wanted.values())))
         answer = self._construct(bounds)
         if not self._complete(answer):  # without any room that is kept
-            self._relax(answer)
+            self._bound_tiers(answer)
             if answer.bounds != self.wanted:
                 return Verdict(None, refuted=True, more=True, share=self._share(answer))
         if self._placed(answer):

@@ -15,7 +15,7 @@ from kubestow.models.cluster.compile import compile_cluster
 from kubestow.models.snapshot.scope import select
 from kubestow.models.snapshot.snapshot import from_objects
 from kubestow.solver import rules
-from kubestow.solver.bounds import node_patterns
+from kubestow.solver.bounds import coarse_node_patterns
 from kubestow.solver.bounds.alike_nodes import alike_nodes
 from kubestow.solver.bounds.class_groups import groups as class_groups
 from kubestow.solver.bounds.coarse_model import Coarse
@@ -26,7 +26,7 @@ from kubestow.solver.cpsat.model import PlacementModel
 from kubestow.solver.cpsat.run import CpSat
 from kubestow.solver.objective import encoding as objective_encoding
 from kubestow.solver.objective.preferences import Objective
-from kubestow.solver.objective.sparse_placement import Placed
+from kubestow.solver.objective.sparse_placement import SparsePlacement
 from kubestow.solver.rules.eligibility import fits, possible
 from kubestow.solver.rules.placement_model import build_model
 from kubestow.solver.runtime.deadline import Deadline
@@ -133,7 +133,7 @@ def cpsat() -> CpSat:
 def tighten(found: Components, component: Component, counts: Ints) -> None:
     """One turn for a group that is where a placement int64[G, N] has it."""
     rows = counts[component.classes]
-    worth = found.objective.total(found.objective.families(Placed(rows, component.classes), component.classes))
+    worth = found.objective.total(found.objective.families(SparsePlacement(rows, component.classes), component.classes))
     found.solve(component, cpsat(), 10.0, rows, worth)
 
 
@@ -214,7 +214,7 @@ def test_a_placement_of_merged_nodes_that_breaks_a_rule_of_zones_proves_nothing(
     objects += [pod(f"a{i}", cpu="500m", labels={"app": "a"}, spread=even) for i in range(3)]
     objects += [pod(f"b{i}", cpu="500m", labels={"app": "b"}, affinity=terms([near("a", HOST, 10)])) for i in range(9)]
     for most in (40, 1_200):
-        monkeypatch.setattr(node_patterns, "MOST", (most,))
+        monkeypatch.setattr(coarse_node_patterns, "PART_VARIABLE_LIMITS", (most,))
         assert check(objects, f"{most} variables") == 1
 
 
@@ -231,7 +231,7 @@ def test_the_domains_of_a_gang_are_told_apart(key: str, more: int) -> None:
 
 @pytest.mark.full
 def test_bounds_hold_at_every_stage_with_nodes_that_are_merged_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(node_patterns, "MOST", (6, 25))
+    monkeypatch.setattr(coarse_node_patterns, "PART_VARIABLE_LIMITS", (6, 25))
     assert sum(check(alike(seed), f"merged seed {seed}") for seed in range(60, 100)) > 25
 
 

@@ -22,7 +22,7 @@ from kubestow.solver.rules.eligibility import fits, possible
 from tests import tiny_soft
 from tests.objects import Object, node, pod
 from tests.solver.bounds.test_coarse_model import HOST, ZONE, alike, best, compiled, near, terms, tighten
-from tests.solver.bounds.test_node_patterns import flocks
+from tests.solver.bounds.test_coarse_node_patterns import flocks
 
 
 def bound_by_domains(cluster: Cluster, left: dict[int, int]) -> int | None:
@@ -30,7 +30,7 @@ def bound_by_domains(cluster: Cluster, left: dict[int, int]) -> int | None:
     active = rules.build(cluster)
     domains = DomainProgram(cluster, Objective(cluster, active), possible(cluster, active), left, range(cluster.n_classes))
     made = domains.program()
-    return None if made is None else best_bound(*made, seconds=5.0, deterministic=True) + domains.beside
+    return None if made is None else best_bound(*made, seconds=5.0, deterministic=True) + domains.other_points
 
 
 def check(objects: list[Object], where: str) -> bool:
@@ -140,7 +140,7 @@ def test_the_first_look_at_a_group_is_the_program() -> None:
 
 def test_a_large_program_is_not_made(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = compiled(flocks_in_zones())
-    monkeypatch.setattr("kubestow.solver.bounds.domain_program.MOST_COLUMNS", 10)
+    monkeypatch.setattr("kubestow.solver.bounds.domain_program.MAX_COLUMNS", 10)
     assert bound_by_domains(cluster, {0: 0}) is None
 
 

@@ -18,7 +18,7 @@ from kubestow.models.snapshot import snapshot as snapshots
 from kubestow.models.snapshot.scope import select
 from kubestow.solver import rules
 from kubestow.solver.bounds import placed_bounds as bounds_module
-from kubestow.solver.bounds.aggregation import Rules, groupings, kinds
+from kubestow.solver.bounds.aggregation import CrossRules, groupings, kinds
 from kubestow.solver.bounds.linear_relaxation import relax
 from kubestow.solver.bounds.placed_bounds import placed_bounds
 from kubestow.solver.bounds.safe_dual_bounds import Program, best_bound
@@ -228,7 +228,7 @@ def test_every_grouping_of_the_nodes_is_a_relaxation(kind: str) -> None:
         if not tiers:
             continue
         top = max(s[0] for s in scores)
-        shared = Rules(cluster)
+        shared = CrossRules(cluster)
         classes = kinds(cluster, possible(cluster, rules.build(cluster)), shared)
         for level, groups in enumerate(groupings(cluster, classes, shared)):
             relaxation = relax(cluster, classes, shared, groups, {})
@@ -244,7 +244,7 @@ def test_any_multipliers_give_a_bound(kind: str, seed: int, level: int, data: st
     cluster, scores = tiny_cluster(seed, kind)
     if not cluster.n_classes:
         return
-    shared = Rules(cluster)
+    shared = CrossRules(cluster)
     classes = kinds(cluster, possible(cluster, rules.build(cluster)), shared)
     relaxation = relax(cluster, classes, shared, list(groupings(cluster, classes, shared))[level], {})
     number = st.one_of(st.floats(), st.floats(0, 2), st.just(0.0))
@@ -344,5 +344,5 @@ def test_too_many_pairs_are_grouped_more_coarsely(monkeypatch: pytest.MonkeyPatc
     fixed = [pod(f"f{i}", cpu=f"{i * 100}m", node_name=f"n{i}") for i in range(5)]
     objects = [*nodes(5, cpu="4"), *fixed, *pods("p", 30, cpu="1")]
     assert bounded(objects) == {0: 16}
-    monkeypatch.setattr(bounds_module, "PAIRS", 1)
+    monkeypatch.setattr(bounds_module, "MAX_PAIRS", 1)
     assert 16 <= bounded(objects)[0] <= 19

@@ -118,7 +118,7 @@ def test_the_bound_is_the_optimum_where_pods_have_one_size() -> None:
 
 
 def test_too_many_columns_say_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shared_room, "MOST_COLUMNS", 1)
+    monkeypatch.setattr(shared_room, "MAX_COLUMNS", 1)
     found = bounds(contended(0, whole=True))
     assert found is not None
     assert found[0].bound == found[1]

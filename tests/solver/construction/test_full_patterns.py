@@ -129,12 +129,12 @@ def test_less_may_be_left_over_than_all_nodes_waste() -> None:
 
 
 def test_sums_that_are_too_large_are_not_listed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "CELLS", 10)
+    monkeypatch.setattr(module, "MAX_TABLE_CELLS", 10)
     assert listed(many()) is None
 
 
 def test_too_many_sizes_are_not_listed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "SIZES", 2)
+    monkeypatch.setattr(module, "MAX_SIZES", 2)
     assert listed(many()) is None
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from kubestow.models.cluster.cluster import Cluster
 from kubestow.solver import rules
 from kubestow.solver.construction.gang_greedy import place_gang
-from kubestow.solver.construction.greedy import _Builder, construct
+from kubestow.solver.construction.greedy import _PlacementBuilder, construct
 from kubestow.solver.objective.incremental_score import SoftState
 from kubestow.solver.objective.preferences import Objective
 from kubestow.solver.rules.eligibility import possible
@@ -17,9 +17,9 @@ from tests.solver.rules.test_gang_agreement import Oracle
 from tests.tiny import RACK, ZONE
 
 
-def builder(cluster: Cluster) -> _Builder:
+def builder(cluster: Cluster) -> _PlacementBuilder:
     active = rules.build(cluster)
-    return _Builder(cluster, active, possible(cluster, rules.build(cluster)), soft=SoftState(Objective(cluster, active)))
+    return _PlacementBuilder(cluster, active, possible(cluster, rules.build(cluster)), soft=SoftState(Objective(cluster, active)))
 
 
 def never() -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ortools.sat.python import cp_model
 
-from kubestow.solver.cpsat.run import REFUSED, CpSat
+from kubestow.solver.cpsat.run import REJECTED_MODEL_SECONDS, CpSat
 from kubestow.solver.runtime.options import Options
 from kubestow.solver.runtime.run_context import RunContext
 
@@ -18,4 +18,4 @@ def test_a_model_that_is_refused_takes_time_so_that_a_deterministic_search_ends(
     answer = cpsat.run(model, 1.0)
     assert answer.status == cp_model.MODEL_INVALID
     assert answer.solution is None
-    assert cpsat.deadline.elapsed() >= before + REFUSED
+    assert cpsat.deadline.elapsed() >= before + REJECTED_MODEL_SECONDS

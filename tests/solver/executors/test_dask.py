@@ -69,7 +69,7 @@ def elsewhere(tmp_path: Path) -> Iterator[Elsewhere]:
 
 @pytest.mark.full
 def test_what_is_no_scheduler_is_told_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dask_workers, "_TIMEOUT", 0.3)
+    monkeypatch.setattr(dask_workers, "_ANSWER_SECONDS", 0.3)
     with socket.socket() as deaf:  # takes connections, and says nothing
         deaf.bind(("127.0.0.1", 0))
         deaf.listen()
@@ -103,7 +103,7 @@ def test_other_versions_are_named_on_both_sides() -> None:
 
 def test_a_file_is_brought_in_blocks_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files, "_here", files._Here())
-    monkeypatch.setattr(files, "BLOCK", 7)
+    monkeypatch.setattr(files, "BLOCK_BYTES", 7)
     folder = tmp_path / "there"
     (folder / "inner").mkdir(parents=True)
     (folder / "inner" / "b.yaml").write_bytes(b"b" * 30)
@@ -126,7 +126,7 @@ def test_a_file_is_brought_in_blocks_whole_or_not_at_all(tmp_path: Path, monkeyp
 
 def test_files_that_no_task_uses_make_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files, "_here", files._Here())
-    monkeypatch.setattr(files, "_KEPT", 25)
+    monkeypatch.setattr(files, "_MAX_KEPT_BYTES", 25)
     monkeypatch.setattr(files, "_sees", lambda shared: False)
     brought = []
     for number in range(4):
@@ -182,7 +182,7 @@ def test_short_tasks_go_to_workers_together_and_long_ones_alone(local: DaskWorke
         return submit(function, expected, parcels, **where)
 
     monkeypatch.setattr(local._executor, "submit", counted)
-    local._lately.clear()
+    local._latest_seconds.clear()
     done = work.by_task(run(local, work.square, range(1000)))
     assert {task: each.value for task, each in done.items()} == {task: task * task for task in range(1000)}
     assert (sum(sent), sent[0], max(sent) <= 64, len(sent) < 300) == (1000, 1, True, True)
@@ -194,7 +194,7 @@ def test_short_tasks_go_to_workers_together_and_long_ones_alone(local: DaskWorke
 
 @pytest.mark.full
 def test_what_cannot_be_sent_back_is_the_error_of_its_task_alone(local: DaskWorkers) -> None:
-    local._lately.clear()
+    local._latest_seconds.clear()
     done = work.by_task(run(local, work.odd, range(200)))
     assert [task for task, each in done.items() if each.error is not None] == [7]
     assert {each.value for task, each in done.items() if task != 7} == set(range(200)) - {7}
@@ -255,7 +255,7 @@ def test_workers_that_are_not_fit_are_named(elsewhere: Elsewhere, monkeypatch: p
         _patiently(str(elsewhere.file))
     elsewhere.started.pop().kill()
     with monkeypatch.context() as soon:
-        soon.setattr(dask_workers, "_TIMEOUT", 3)
+        soon.setattr(dask_workers, "_ANSWER_SECONDS", 3)
         until = time.monotonic() + 60  # the scheduler takes a while to see it
         while "the scheduler has no workers" not in (said := _problem(str(elsewhere.file))):
             assert time.monotonic() < until, said

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from kubestow import cli
-from kubestow.solver.executors.pool import MOST, Pool, Question, decide, pool_of
+from kubestow.solver.executors.pool import MAX_BATCH_PARTS, Pool, Question, decide, pool_of
 from kubestow.solver.executors.workers import SchedulerGone
 from tests.solver.executors import work
 
@@ -83,7 +83,7 @@ def test_batches_grow_with_what_is_decided_fast() -> None:
         found = dict(question(pool).answers(work.fail_at, (i for i in range(1000) if i != 5), never))
     assert found == {i: 3 * i for i in range(1000) if i != 5}
     sizes = [len(batch) for batch in workers.sent]
-    assert (sizes[0], max(sizes)) == (1, MOST)
+    assert (sizes[0], max(sizes)) == (1, MAX_BATCH_PARTS)
 
 
 def test_parts_are_read_as_they_are_handed_out() -> None:
@@ -95,7 +95,7 @@ def test_parts_are_read_as_they_are_handed_out() -> None:
     with Pool(lambda: workers, 2) as pool:
         for number, _ in question(pool).answers(work.fail_at, (i for i in parts() if i != 5), never):
             known.add(number)
-    assert len(known) < 1000 + 5 * MOST  # of those after 1,000 few are left by what was learned of the first
+    assert len(known) < 1000 + 5 * MAX_BATCH_PARTS  # of those after 1,000 few are left by what was learned of the first
 
 
 @pytest.mark.full

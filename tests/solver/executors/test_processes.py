@@ -222,7 +222,7 @@ def test_what_is_done_when_all_workers_are_gone_is_told(when: str, monkeypatch: 
             self.finish(2)
             raise SchedulerGone("gone")
 
-    monkeypatch.setattr("kubestow.solver.executors.run._TICK", 0.0)
+    monkeypatch.setattr("kubestow.solver.executors.run._POLL_SECONDS", 0.0)
     done = list[int]()
     with pytest.raises(SchedulerGone):
         done.extend(each.task for each in run(Gone(), work.square, range(20)))

@@ -68,7 +68,7 @@ def test_both_sides_hear_each_other_while_the_work_goes_on() -> None:
 
 def test_what_it_sends_before_it_is_closed_is_not_lost() -> None:
     process = SecondProcess(work.parrot, "first")
-    until(lambda: not process._found.empty())
+    until(lambda: not process._incoming.empty())
     process.close()
     assert process.found() == ["first"]
     assert process.over

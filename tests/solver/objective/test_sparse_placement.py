@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kubestow.models.cluster.cluster import Ids, Ints
-from kubestow.solver.objective.sparse_placement import Placed
+from kubestow.solver.objective.sparse_placement import SparsePlacement
 
 
 @st.composite
@@ -23,7 +23,7 @@ def placements(draw: st.DrawFn) -> tuple[Ints, Ids]:
 @given(placements())
 def test_it_reads_as_the_matrix(drawn: tuple[Ints, Ids]) -> None:
     counts, codes = drawn
-    placed = Placed(counts)
+    placed = SparsePlacement(counts)
     assert placed.classes == [g for g in range(len(counts)) if counts[g].any()]
     for g, row in enumerate(counts):
         nodes, pods = placed.of(g)
@@ -42,7 +42,7 @@ def test_it_reads_as_the_matrix(drawn: tuple[Ints, Ids]) -> None:
 @given(placements(), st.permutations(range(10, 15)))
 def test_rows_may_be_other_classes(drawn: tuple[Ints, Ids], names: list[int]) -> None:
     counts, codes = drawn
-    placed = Placed(counts, names[: len(counts)])
+    placed = SparsePlacement(counts, names[: len(counts)])
     assert placed.classes == sorted(name for name, row in zip(names, counts, strict=False) if row.any())
     for name, row in zip(names, counts, strict=False):
         assert placed.per_domain([name], codes, 3).tolist() == [int(row[codes == d].sum()) for d in range(3)]

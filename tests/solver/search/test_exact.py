@@ -21,7 +21,7 @@ from kubestow.solver.rules.eligibility import possible
 from kubestow.solver.rules.placement_model import build_model
 from kubestow.solver.runtime.options import Options
 from kubestow.solver.runtime.run_context import RunContext
-from kubestow.solver.search.exact import Exact
+from kubestow.solver.search.exact import ExactEngine
 from kubestow.solver.solve import place
 from tests import tiny
 from tests.objects import node, pod
@@ -175,7 +175,7 @@ def test_an_assignment_without_a_bind_order_is_cut_off() -> None:
     snapshot = snapshots.from_objects(objects)
     cluster = compile_cluster(snapshot, select(snapshot))
     options = Options(engine="exact")
-    exact = Exact(cluster, RunContext.start(options))
+    exact = ExactEngine(cluster, RunContext.start(options))
     both = np.array([[0, 1, 1]])
     assert exact.encoding.assignment(both) is not None
     result = place(snapshot, options)

@@ -12,13 +12,13 @@ from kubestow.solver import rules
 from kubestow.solver.bounds.component import Component
 from kubestow.solver.bounds.component_bounds import Components
 from kubestow.solver.cpsat.run import CpSat
-from kubestow.solver.objective.container_affinity import Zones
+from kubestow.solver.objective.container_affinity import AssignedZones
 from kubestow.solver.objective.preferences import Objective
 from kubestow.solver.rules.eligibility import possible
 from kubestow.solver.runtime.options import Options
 from kubestow.solver.runtime.run_context import RunContext
 from kubestow.solver.search.clock import SearchClock
-from kubestow.solver.search.groups import Groups
+from kubestow.solver.search.groups import ClassGroups
 from kubestow.solver.search.local_search import LocalSearch
 from kubestow.solver.search.outcome import SoftOutcome
 from tests.objects import Object, node, pod
@@ -49,8 +49,8 @@ class Scattered:
         self.component: Component = next(c for c in components.found if len(c.classes) == 2)
         context = RunContext.start(Options(deterministic=True, time_limit=60))
         clock = SearchClock(context, cluster.n_nodes, 1e-5)
-        self.groups = Groups(components, self.search, self.objective, CpSat(context), clock)
-        self.best = SoftOutcome(self.counts, cells, Zones(), self.points(), components.bound)
+        self.groups = ClassGroups(components, self.search, self.objective, CpSat(context), clock)
+        self.best = SoftOutcome(self.counts, cells, AssignedZones(), self.points(), components.bound)
 
     def points(self) -> int:
         return self.objective.total(self.objective.families(self.search.counts))
@@ -59,7 +59,7 @@ class Scattered:
 def test_a_group_alone_fills_the_node_that_others_are_on() -> None:
     """Alone they share one node, 16 pairs and 100 points each."""
     at = Scattered(spare=False)
-    at.groups.look_alone(at.component)
+    at.groups.improve_alone(at.component)
     assert at.component.counts is not None
     assert (at.component.counts.sum(axis=1) == 4).all()
     assert at.component.value == 1600
@@ -73,7 +73,7 @@ def test_a_group_alone_fills_the_node_that_others_are_on() -> None:
 def test_others_give_way_to_a_group_that_knows_where_it_is_best_off() -> None:
     at = Scattered(spare=True)
     assert not at.groups.move_again(at.best, 10.0)  # it does not know yet
-    at.groups.look_alone(at.component)
+    at.groups.improve_alone(at.component)
     assert at.groups.losing() == set(at.component.classes)
     assert at.groups.move_again(at.best, 10.0)
     assert at.points() == 1600
@@ -84,7 +84,7 @@ def test_others_give_way_to_a_group_that_knows_where_it_is_best_off() -> None:
 
 def test_a_group_that_nobody_can_give_way_to_stays() -> None:
     at = Scattered(spare=False)
-    at.groups.look_alone(at.component)
+    at.groups.improve_alone(at.component)
     assert at.groups.move_again(at.best, 10.0)
     assert (at.search.counts == at.counts).all()
 
@@ -92,5 +92,5 @@ def test_a_group_that_nobody_can_give_way_to_stays() -> None:
 def test_bounding_is_worth_it_while_most_of_the_gap_may_be_unknown() -> None:
     at = Scattered(spare=False)
     assert at.groups.worth_bounding(at.best)
-    at.groups.look_alone(at.component)
+    at.groups.improve_alone(at.component)
     assert not at.groups.worth_bounding(at.best)

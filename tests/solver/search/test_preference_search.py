@@ -16,7 +16,7 @@ from kubestow.solver import rules
 from kubestow.solver.bind_order.order import Sequence_
 from kubestow.solver.bounds.component_bounds import Components
 from kubestow.solver.objective.assign_zones import value_of
-from kubestow.solver.objective.container_affinity import Zones
+from kubestow.solver.objective.container_affinity import AssignedZones
 from kubestow.solver.objective.preferences import Objective
 from kubestow.solver.rules.eligibility import possible
 from kubestow.solver.runtime.options import Options
@@ -42,7 +42,7 @@ def tier(result: Placement, name: str) -> Any:
 @pytest.fixture
 def large(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every model counts as large: annealing and groups have their turn."""
-    monkeypatch.setattr(preference_search, "PARAMETERS", PreferenceSearchParameters(small=-1))
+    monkeypatch.setattr(preference_search, "PARAMETERS", PreferenceSearchParameters(small_variables=-1))
 
 
 @pytest.mark.full
@@ -194,7 +194,7 @@ def test_no_turn_begins_whose_result_could_not_be_taken_over(monkeypatch: pytest
         seen.append(left)
         return take(28.0)
 
-    def valued(objective: Objective, counts: Ints, sequence: Sequence_) -> tuple[int, Zones]:
+    def valued(objective: Objective, counts: Ints, sequence: Sequence_) -> tuple[int, AssignedZones]:
         take(first)
         return value_of(objective, counts, sequence)
 

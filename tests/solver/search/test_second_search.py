@@ -19,22 +19,22 @@ from kubestow.solver import rules
 from kubestow.solver.bounds.component import Component
 from kubestow.solver.executors.second_process import Channel, SecondProcess
 from kubestow.solver.objective.assign_zones import value_of
-from kubestow.solver.objective.container_affinity import Zones
+from kubestow.solver.objective.container_affinity import AssignedZones
 from kubestow.solver.objective.preferences import Objective
 from kubestow.solver.rules.eligibility import possible
 from kubestow.solver.runtime.options import Options
 from kubestow.solver.runtime.run_context import RunContext
 from kubestow.solver.search import preference_search, second_search
 from kubestow.solver.search.exchange import GroupFound, PlacementFound
-from kubestow.solver.search.groups import Groups
-from kubestow.solver.search.outcome import SoftOutcome, Start
+from kubestow.solver.search.groups import ClassGroups
+from kubestow.solver.search.outcome import SoftOutcome, StartPlacement
 from kubestow.solver.search.parameters import PreferenceSearchParameters
 from kubestow.solver.search.preference_search import PreferenceSearch
 from kubestow.solver.search.second_search import SecondSearch, SecondSearchParameters
 from kubestow.solver.solve import place
 from tests.objects import Object, node, pod
 
-NOTE = "beside this one ended early"
+NOTE = "second search process ended early"
 
 
 def repels(app: str) -> Object:
@@ -73,8 +73,8 @@ class Started:
 def started(monkeypatch: pytest.MonkeyPatch) -> Started:
     """Every model counts as large, so that annealing and groups have their turn; a second process begins at once."""
     found = Started()
-    monkeypatch.setattr(preference_search, "PARAMETERS", PreferenceSearchParameters(small=-1, whole=-1))
-    monkeypatch.setattr(second_search, "SECOND", SecondSearchParameters(after=0.0, least=0.0))
+    monkeypatch.setattr(preference_search, "PARAMETERS", PreferenceSearchParameters(small_variables=-1, whole_variables=-1))
+    monkeypatch.setattr(second_search, "SECOND_LIMITS", SecondSearchParameters(start_seconds=0.0, min_remaining_seconds=0.0))
     monkeypatch.setattr(second_search, "SecondProcess", found.start)
     return found
 
@@ -86,7 +86,7 @@ def test_the_second_process_proves_what_the_first_found(started: Started, monkey
     def nothing(*_: Any) -> bool:
         pytest.fail("it bounded groups itself")
 
-    started.then = lambda process: monkeypatch.setattr(Groups, "bound", nothing)
+    started.then = lambda process: monkeypatch.setattr(ClassGroups, "bound", nothing)
     result = place(cluster(), Options(workers=2, time_limit=60))
     assert len(started.all) == 1
     assert soft(result).value == soft(result).bound
@@ -163,7 +163,7 @@ def searching(snapshot: Snapshot, sequence: list[tuple[int, int, int]], peer: To
     counts = np.zeros((compiled.n_classes, compiled.n_nodes), dtype=np.int64)
     for g, n, k in sequence:
         counts[g, n] += k
-    start = Start(counts, sequence)
+    start = StartPlacement(counts, sequence)
     return PreferenceSearch(Objective(compiled, active), possible(compiled, active), start, RunContext.start(options), peer)
 
 
@@ -191,7 +191,7 @@ def test_one_that_is_worth_less_than_it_says_or_places_fewer_is_not(other: Place
 
 def test_bounds_of_groups_are_taken_over_and_nothing_looser() -> None:
     for bound, expected in ((4, 4), (50, 10)):  # one pull of 10 is all there is
-        peer = Told(GroupFound(0, bound, None, None, wished=False, proved=False))
+        peer = Told(GroupFound(0, bound, None, None, unverified=False, proved=False))
         found = searching(attracted(), [(0, 0, 1), (1, 1, 1)], peer, Options(engine="lns", time_limit=1e-6)).improve()
         assert found.bound == expected
 
@@ -214,12 +214,12 @@ def test_the_other_search_hears_of_groups_and_of_placements() -> None:
 def test_what_is_known_of_a_group_only_grows() -> None:
     rows = np.ones((1, 2), dtype=np.int64)
     group = Component([0], 100, counts=rows, value=50)
-    assert not GroupFound(0, 90, rows * 2, 40, wished=False, proved=False).note(group)
+    assert not GroupFound(0, 90, rows * 2, 40, unverified=False, proved=False).note(group)
     assert (group.bound, group.value, group.counts is rows) == (90, 50, True)
-    assert GroupFound(0, 95, rows * 2, 60, wished=True, proved=False).note(group)
-    assert (group.bound, group.value, group.wished) == (90, 60, True)
-    assert GroupFound(0, 90, rows, 60, wished=False, proved=True).note(group)
-    assert (group.wished, group.proved) == (False, True)
+    assert GroupFound(0, 95, rows * 2, 60, unverified=True, proved=False).note(group)
+    assert (group.bound, group.value, group.unverified) == (90, 60, True)
+    assert GroupFound(0, 90, rows, 60, unverified=False, proved=True).note(group)
+    assert (group.unverified, group.proved) == (False, True)
 
 
 def test_the_cores_are_shared_out(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -230,7 +230,7 @@ def test_the_cores_are_shared_out(monkeypatch: pytest.MonkeyPatch) -> None:
         over = False
         failed = False
 
-        def __init__(self, work: Any, compiled: Any, limits: Any, start: Start, options: Options) -> None:
+        def __init__(self, work: Any, compiled: Any, limits: Any, start: StartPlacement, options: Options) -> None:
             given.append(options)
 
         def found(self) -> list[Any]:
@@ -240,14 +240,14 @@ def test_the_cores_are_shared_out(monkeypatch: pytest.MonkeyPatch) -> None:
             return
 
     monkeypatch.setattr(second_search, "SecondProcess", Recorded)
-    monkeypatch.setattr(second_search, "SECOND", SecondSearchParameters(after=0.0, least=0.0))
+    monkeypatch.setattr(second_search, "SECOND_LIMITS", SecondSearchParameters(start_seconds=0.0, min_remaining_seconds=0.0))
     search = searching(attracted(), [(0, 0, 1), (1, 1, 1)], Told(), Options(workers=4, seed=2**31 - 1))
     peer = SecondSearch(_no_work, search.cluster, search.limits, search.cpsat)
 
     def workers() -> int:
         return search.cpsat._solver(1, tight=False, quick=False, workers=None).parameters.num_workers
 
-    best = SoftOutcome(search.limits, [], Zones(), 0, 0)
+    best = SoftOutcome(search.limits, [], AssignedZones(), 0, 0)
     peer.begin(best)
     peer.begin(best)
     assert [(options.workers, options.seed) for options in given] == [(3, 0)]

@@ -70,7 +70,7 @@ def together() -> list[Object]:
 def test_pods_that_stand_on_each_other_change_zones_together(monkeypatch: pytest.MonkeyPatch) -> None:
     search = searching(together(), first=2)
     assert (value(search), annealed(search), value(search)) == (20, 50, 70)  # a point for each pair that required affinity ties
-    monkeypatch.setattr(unit_moves, "PARAMETERS", unit_moves.UnitParameters(share=0))
+    monkeypatch.setattr(unit_moves, "PARAMETERS", unit_moves.UnitParameters(probability=0))
     assert annealed(searching(together(), first=2)) == 0  # one by one none of them can leave
 
 

@@ -11,7 +11,7 @@ from kubestow.models.snapshot import snapshot as snapshots
 from kubestow.models.snapshot.scope import select
 from kubestow.solver import rules
 from kubestow.solver.rules.eligibility import possible
-from kubestow.solver.tight_packing.demands import Demands, relaxed, untied
+from kubestow.solver.tight_packing.demands import PackingDemands, relaxed, untied
 from tests.objects import Object, node, pod
 
 
@@ -72,5 +72,5 @@ def test_what_is_beyond_whole_units_is_no_room() -> None:
 @pytest.mark.parametrize(("wanted", "full"), [(990, False), (999, True), (1_000, True), (1_001, True)])
 def test_full_is_what_leaves_next_to_nothing(wanted: int, full: bool) -> None:
     ones = np.ones(1, dtype=np.int64)
-    demands = Demands(ones, wanted * ones, np.array([[1, 1]]), ones, np.array([[1_000, 100_000]]), np.ones((1, 1), dtype=bool))
+    demands = PackingDemands(ones, wanted * ones, np.array([[1, 1]]), ones, np.array([[1_000, 100_000]]), np.ones((1, 1), dtype=bool))
     assert demands.full is full

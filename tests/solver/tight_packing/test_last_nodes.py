@@ -27,7 +27,7 @@ def test_agrees_with_brute_force(seed: int) -> None:
 
 def test_says_that_not_everything_was_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     seed = next(s for s in range(100) if len(problem(s).room) == 3 and tuple(problem(s).count.tolist()) in reachable(problem(s)))
-    for few in (replace(last_nodes.PARAMETERS, listed=0), replace(last_nodes.PARAMETERS, looks=0)):
+    for few in (replace(last_nodes.PARAMETERS, max_sets=0), replace(last_nodes.PARAMETERS, max_trials=0)):
         monkeypatch.setattr(last_nodes, "PARAMETERS", few)
         last = LastNodes(problem(seed), rng=np.random.default_rng(0), over=lambda: False)
         assert last.run() is None

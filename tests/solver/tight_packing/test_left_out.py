@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 
 from kubestow.solver.cpsat.run import CpSat
-from kubestow.solver.tight_packing.demands import Demands
+from kubestow.solver.tight_packing.demands import PackingDemands
 from kubestow.solver.tight_packing.left_out import LeftOut
 from tests.solver.tight_packing.tiny_rooms import context
 
 
-def equal(demand: list[list[int]], count: list[int], room: list[list[int]], priority: list[int]) -> Demands:
+def equal(demand: list[list[int]], count: list[int], room: list[list[int]], priority: list[int]) -> PackingDemands:
     size = len(count)
     allowed = np.ones((size, len(room)), dtype=bool)
-    return Demands(np.arange(size), np.array(count), np.array(demand), np.array(priority), np.array(room), allowed)
+    return PackingDemands(np.arange(size), np.array(count), np.array(demand), np.array(priority), np.array(room), allowed)
 
 
 def test_the_largest_stay_out_first_and_every_choice_comes_once() -> None:

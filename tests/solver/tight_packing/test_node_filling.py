@@ -7,13 +7,13 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from kubestow.solver.tight_packing.demands import Demands
+from kubestow.solver.tight_packing.demands import PackingDemands
 from kubestow.solver.tight_packing.node_filling import NodeFilling
 from tests.solver.tight_packing.tiny_rooms import fits, problem, reachable
 from tests.tiers import sampled
 
 
-def equal(seed: int, nodes: int, each: int, *, limited: bool = False) -> Demands:
+def equal(seed: int, nodes: int, each: int, *, limited: bool = False) -> PackingDemands:
     """Nodes of one size that together have room for all pods, in two resources, and less than one unit a node more; ``limited``: a third
     of the pods may not be on the nodes of one of two kinds."""
     rng = np.random.default_rng(seed)
@@ -25,7 +25,7 @@ def equal(seed: int, nodes: int, each: int, *, limited: bool = False) -> Demands
     if limited:
         allowed[np.ix_(rng.random(size) < 0.3, np.arange(nodes) % 2 == 0)] = False
     ones = np.ones(size, dtype=np.int64)
-    return Demands(np.arange(size), ones, demand, 0 * ones, room, allowed)
+    return PackingDemands(np.arange(size), ones, demand, 0 * ones, room, allowed)
 
 
 def steps(most: int) -> Callable[[], bool]:

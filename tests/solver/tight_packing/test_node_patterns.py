@@ -56,7 +56,7 @@ def test_too_many_are_not_listed(monkeypatch: pytest.MonkeyPatch) -> None:
     count = np.full(6, 3, dtype=np.int64)
     one = NodeRoom(np.array([100]), np.arange(1, 7, dtype=np.int64)[:, None], count, np.array([100]))
     assert NodePatterns(one).all(1.0, 1_000_000) is not None
-    monkeypatch.setattr(node_patterns, "PARAMETERS", PatternParameters(states=10, patterns_states=10, most_states=10))
+    monkeypatch.setattr(node_patterns, "PARAMETERS", PatternParameters(max_states=10, min_listed_states=10, max_listed_states=10))
     assert NodePatterns(one).all(1.0, 1_000_000) is None
     assert NodePatterns(one).exist() is None
     assert NodePatterns(one, lambda: True).all(1.0, 1_000_000) is None

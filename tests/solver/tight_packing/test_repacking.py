@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from kubestow.solver.tight_packing.demands import Demands
+from kubestow.solver.tight_packing.demands import PackingDemands
 from kubestow.solver.tight_packing.repacking import Repacking
 from tests.solver.tight_packing.tiny_rooms import fits, problem, reachable
 from tests.tiers import sampled
 
 
-def planted(seed: int, nodes: int, each: int, spare: float) -> Demands:
+def planted(seed: int, nodes: int, each: int, spare: float) -> PackingDemands:
     """Pods of which some complete placement is known, on nodes of the same size, with so much of it to spare."""
     rng = np.random.default_rng(seed)
     demand = rng.integers(100, 1000, (nodes * each, 2))
@@ -19,7 +19,7 @@ def planted(seed: int, nodes: int, each: int, spare: float) -> Demands:
     room = np.full((nodes, 2), 0) + np.ceil(load.mean(axis=0) * (1 + spare)).astype(np.int64)
     size = len(demand)
     ones = np.ones(size, dtype=np.int64)
-    return Demands(np.arange(size), ones, demand, 0 * ones, room, np.ones((size, nodes), dtype=bool))
+    return PackingDemands(np.arange(size), ones, demand, 0 * ones, room, np.ones((size, nodes), dtype=bool))
 
 
 def steps(most: int) -> object:

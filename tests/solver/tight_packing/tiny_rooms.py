@@ -10,10 +10,10 @@ import numpy as np
 from kubestow.models.cluster.cluster import Ints
 from kubestow.solver.runtime.options import Options
 from kubestow.solver.runtime.run_context import RunContext
-from kubestow.solver.tight_packing.demands import Demands
+from kubestow.solver.tight_packing.demands import PackingDemands
 
 
-def problem(seed: int, *, classes: int = 4, nodes: int = 3) -> Demands:
+def problem(seed: int, *, classes: int = 4, nodes: int = 3) -> PackingDemands:
     """Up to so many classes of one to three pods, on nodes whose room is about what they want."""
     rng = np.random.default_rng(seed)
     k, n, resources = int(rng.integers(1, classes + 1)), int(rng.integers(1, nodes + 1)), int(rng.integers(1, 4))
@@ -26,16 +26,16 @@ def problem(seed: int, *, classes: int = 4, nodes: int = 3) -> Demands:
         room[:] = room[0]
     allowed = rng.random((k, n)) < (0.8 if rng.random() < 0.5 else 1.0)
     allowed &= (demand[:, None, :] <= room).all(axis=2)
-    return Demands(np.arange(k), count, demand, rng.choice((0, 10), k), room, allowed)
+    return PackingDemands(np.arange(k), count, demand, rng.choice((0, 10), k), room, allowed)
 
 
-def fits(demands: Demands, counts: Ints) -> bool:
+def fits(demands: PackingDemands, counts: Ints) -> bool:
     """Whether int64[K, N] keeps within room, numbers and where pods may be."""
     load = counts.T @ demands.demand
     return bool((load <= demands.room).all() and (counts.sum(axis=1) <= demands.count).all() and not counts[~demands.allowed].any())
 
 
-def reachable(demands: Demands) -> set[tuple[int, ...]]:
+def reachable(demands: PackingDemands) -> set[tuple[int, ...]]:
     """Every vector of placed pods per class."""
     found = {(tuple([0] * len(demands.count)), tuple(map(tuple, demands.room.tolist())))}
     for k in range(len(demands.count)):
@@ -51,7 +51,7 @@ def reachable(demands: Demands) -> set[tuple[int, ...]]:
     return {placed for placed, _ in found}
 
 
-def most(demands: Demands) -> dict[int, int]:
+def most(demands: PackingDemands) -> dict[int, int]:
     """The lexicographic optimum: pods per priority."""
     tiers = sorted(set(demands.priority.tolist()), reverse=True)
     values = [

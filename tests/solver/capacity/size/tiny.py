@@ -21,7 +21,7 @@ from kubestow.solver.capacity.size.options import SizeOptions
 from kubestow.solver.capacity.size.world import world
 from kubestow.solver.runtime.options import Options
 from kubestow.solver.runtime.run_context import RunContext
-from kubestow.solver.search.exact import Exact
+from kubestow.solver.search.exact import ExactEngine
 from tests import tiny
 
 Object = dict[str, Any]
@@ -151,5 +151,5 @@ def holds(snapshot: Snapshot, asked: SizeOptions, options: Options) -> bool:
     """Return whether everything that waits finds a place, by the exact engine alone."""
     cluster = compile_cluster(snapshot, select(snapshot, from_scratch=asked.mode == "from-scratch"))
     nothing = np.zeros((cluster.n_classes, cluster.n_nodes), dtype=np.int64)
-    found = Exact(cluster, RunContext.start(options)).solve(nothing, [])
+    found = ExactEngine(cluster, RunContext.start(options)).solve(nothing, [])
     return int(found.counts.sum()) == len(cluster.scope.pending)

@@ -1,13 +1,16 @@
-"""What pods gain from one another on single nodes, over lists of alike nodes: how many of them hold how many pods of a class, and of two
-classes that attract or repel each other.
+"""Points that pods on the same node gain from each other, for a coarse model over lists of alike nodes.
 
-In a coarse model only the pods of a class on all alike nodes together are known. Here u[g, a] says how many of these nodes hold a ≥ 1 pods
-of class g, and w[g, h, a, b] how many hold a of g and b of h: the local polytope of a graphical model (Wainwright and Jordan,
-doi:10.1561/2200000001), with whole nodes counted. Where the terms between classes make a tree, whole numbers always belong to nodes that
-hold just this, so nothing is lost but where three classes compete for the room of one node; a row for each a of a class with several
-partners bounds what these take together. What a domain of a wider key holds is in unary where it matters, and j pods on one node are j in
-its domain: so attraction on nodes and repulsion in zones, or the other way round, are not both met by fractions of pods.
-"""
+The coarse model only knows the pods of each class on all alike nodes together. This module adds u[g, a], the number of
+these nodes that hold a ≥ 1 pods of class g. w[g, h, a, b] is the number that hold a pods of g and b of h, where g and h
+attract or repel each other. This is the local polytope of a graphical model (Wainwright and Jordan,
+doi:10.1561/2200000001), with whole nodes counted.
+
+If the terms between classes form a tree, every integer solution belongs to real nodes. Then the model is exact except
+where three classes compete for the room of one node. A class with several partners has a row for each a that bounds what
+the partners take together.
+
+Pods in a domain of a wider key are written in unary where that matters, and j pods on one node are j pods in its domain.
+So fractions of pods cannot satisfy both attraction on nodes and repulsion in zones, or the reverse."""
 
 from __future__ import annotations
 
@@ -26,22 +29,30 @@ from kubestow.solver.objective.preferences import Objective
 from kubestow.solver.rules.batch_quota import single
 from kubestow.solver.rules.graph import connected
 
-#: Variables of a part at most, also where its nodes are merged as far as they can be: what single nodes see is most of what attraction is
-#: worth.
-LARGEST = 20_000
-#: Variables of a part at most, in models of a group made one after the other: nodes are merged until there are no more, or no further.
-#: Small models are solved in a moment, and mostly lose nothing.
-MOST = (1_200, 5_000, LARGEST)
+#: Parts with more variables are omitted, even if their nodes are merged as far as possible. The limit is high because most points of
+#: attraction come from single nodes.
+MAX_PART_VARIABLES = 20_000
+#: Variables per part in the successive coarse models of a group. Nodes are merged until a model is small enough, or as far as possible.
+#: Small models are solved fast and rarely lose points.
+PART_VARIABLE_LIMITS = (1_200, 5_000, MAX_PART_VARIABLES)
 #: Longer sums are not written in unary.
-LADDER = 200
+MAX_UNARY_PODS = 200
 
 Pair = tuple[int, int]
 
 
 @dataclass
 class Alike:
-    """Nodes that are alike for the classes of one part. ``firsts``: of the kinds that they are of; ``nodes``: int64[n]; ``own``, ``cross``:
-    points of a pair of pods of a class, of a pair of classes; ``held``: u by (class, pods); ``both``: w by (classes, pods of each)."""
+    """Nodes that are alike for the classes of one part.
+
+    Attributes:
+        firsts: First node of each kind that these nodes belong to.
+        nodes: All nodes, int64[n].
+        own: Points of a pair of pods of a class.
+        cross: Points of a pair of pods of two classes.
+        held: Variables u by (class, pods).
+        both: Variables w by (pair of classes, pods of each).
+    """
 
     firsts: list[int]
     nodes: Ints
@@ -53,23 +64,37 @@ class Alike:
 
 @dataclass
 class MergedNodes:
-    """``kinds``: lists of alike nodes by the first of each, which has the variables; ``pools``: int64[N], the same number where nodes
-    differ in limits and room only."""
+    """The merged nodes of a coarse model.
+
+    Attributes:
+        kinds: Lists of alike nodes by their first node, which has the variables.
+        pools: int64[N], equal numbers for nodes that differ only in limits and room.
+    """
 
     kinds: Mapping[int, Ints]
     pools: Ints
 
 
 @dataclass
-class Part:
-    """Classes that such terms tie to each other. ``alike``: None where the model would be too large, and nothing is known of them."""
+class PatternPart:
+    """Classes that terms over single nodes tie together.
+
+    Attributes:
+        classes: Class indices.
+        alike: Lists of alike nodes. None if the model would be too large; it then ignores these terms.
+    """
 
     classes: list[int]
     alike: list[Alike] | None
 
 
-class NodePatterns:
-    """Adds them to a coarse model. ``limits``: int64[G, N]; ``most``: variables of a part."""
+class CoarseNodePatterns:
+    """Adds pods per node to a coarse model.
+
+    Args:
+        limits: int64[G, N].
+        most: Maximum number of variables of a part.
+    """
 
     def __init__(self, encoding: PlacementModel, objective: Objective, limits: Ints, nodes: MergedNodes, most: int) -> None:
         self.encoding, self.cluster, self.limits, self.most = encoding, objective.cluster, limits, most
@@ -78,7 +103,7 @@ class NodePatterns:
         self._ruled, self._wide = self._domains(rules=True), self._domains(rules=False)
         links: list[Sequence[int]] = [pair for _, _, cross in self.terms for pair in cross]
         members = {g for _, own, cross in self.terms for g in (*own, *(g for pair in cross for g in pair))}
-        self.parts = [Part(part, self._fine_enough(part)) for part in connected(links, members)]
+        self.parts = [PatternPart(part, self._fine_enough(part)) for part in connected(links, members)]
 
     @property
     def omitted(self) -> list[int]:
@@ -86,8 +111,9 @@ class NodePatterns:
         return [g for part in self.parts if part.alike is None for g in part.classes]
 
     def _domains(self, *, rules: bool) -> Ints:
-        """int64[N]: the same number where nodes are in the same domains of every key of terms that spans nodes, and have the same others.
-        ``rules``: of every key of hard rules, too; else what these ask of pods on such nodes may be lost."""
+        """Return int64[N]: equal numbers for nodes in the same domains of every key of terms that spans nodes.
+
+        With ``rules``, keys of hard rules count as well. Without them, the model may lose those rules."""
         columns: list[Ids] = [np.zeros(self.cluster.n_nodes, dtype=np.int32)]
         keys = {p.key for cls in self.cluster.classes for p in cls.pulls}
         for cls in self.cluster.classes if rules else ():
@@ -100,8 +126,10 @@ class NodePatterns:
         return np.unique(np.stack(columns, axis=1), axis=0, return_inverse=True)[1].reshape(-1).astype(np.int64)
 
     def _fine_enough(self, part: list[int]) -> list[Alike] | None:
-        """Kinds of nodes put together where they differ in nothing that matters to these classes; if that is too many variables, where they
-        differ in points, then in room, and then in the domains of hard rules."""
+        """Merge kinds of nodes that are equal for these classes.
+
+        If that yields too many variables, merge kinds that differ in points, then in room, then in domains of hard rules.
+        Return None if even the last merge is too large."""
         fits = [self.encoding.fits[g] for g in part]
         need = np.array(fits) @ self.cluster.demand[part]
         room = np.minimum(self.cluster.free, need)[:, need > 0]
@@ -114,10 +142,10 @@ class NodePatterns:
             size = sum(self._size(alike) for alike in found)
             if size <= self.most:
                 return found
-        return found if size <= LARGEST else None
+        return found if size <= MAX_PART_VARIABLES else None
 
     def _alike(self, part: Sequence[int], rows: Ints) -> list[Alike]:
-        """One for each distinct row int64[N, *]."""
+        """Return one list of alike nodes for each distinct row int64[N, *]."""
         merged: dict[tuple[int, ...], list[int]] = {}
         for n in self._kinds:
             if self.limits[part, n].any():
@@ -125,7 +153,7 @@ class NodePatterns:
         return [self._between(firsts, set(part)) for firsts in merged.values()]
 
     def _between(self, firsts: list[int], part: set[int]) -> Alike:
-        """With what pairs of pods are worth on these nodes."""
+        """Return alike nodes with the points of pairs of pods on these nodes."""
         own: dict[int, int] = {}
         cross: dict[Pair, int] = {}
         for where, mine, between in self.terms:
@@ -142,8 +170,15 @@ class NodePatterns:
         )
 
     def deal(self, solution: Sequence[int], points: Ints, held: Ints, free: Ints) -> Ints:
-        """Return int64[G, N]: what a solution puts on each node, as far as there is room: the largest first, each on the node where it is
-        worth most. ``points``: int64[G, N]; ``held``: int64[N], pods, and ``free``: int64[N, R], room that is left, both updated."""
+        """Return int64[G, N]: the pods of a solution dealt to single nodes as far as there is room.
+
+        The largest sets come first, each on the node where it scores most.
+
+        Args:
+            points: int64[G, N].
+            held: Pods on each node, int64[N]. Updated.
+            free: Residual capacity, int64[N, R]. Updated.
+        """
         found = np.zeros_like(self.limits)
         for part in self.parts:
             for alike in part.alike or ():
@@ -164,7 +199,7 @@ class NodePatterns:
         return found
 
     def _high(self, alike: Alike, g: int) -> int:
-        """The most pods of a class that one of these nodes holds."""
+        """Return the maximum number of pods of a class on one of these nodes."""
         return min(int(self.limits[g, alike.firsts].max()), self.encoding.fits[g])
 
     def _size(self, alike: Alike) -> int:
@@ -172,7 +207,7 @@ class NodePatterns:
         return sum(high.values()) + sum(high[g] * high[h] for g, h in alike.cross)
 
     def encode(self, points: Points) -> None:
-        """Add the variables, their rows, and what they are worth."""
+        """Add the variables, their rows and their points."""
         for part in self.parts:
             for alike in part.alike or ():
                 for g in part.classes:
@@ -183,7 +218,9 @@ class NodePatterns:
                     self._room(alike, g)
 
     def join(self, key: str, graphs: Sequence[DomainGraph]) -> None:
-        """Tie what single nodes hold to what their domain of a wider key holds, where pods of a class repel or attract others there."""
+        """Tie the pods on single nodes to the pods in their domain of a wider key.
+
+        Do so only for classes whose pods repel each other there, or attract other classes."""
         codes, _ = self.cluster.domains(key)
         for part in self.parts:
             for d, graph in enumerate(graphs):
@@ -191,7 +228,7 @@ class NodePatterns:
                 for g in part.classes:
                     own = frozenset([g])
                     total = graph.sums.get(own)
-                    if inside and total is not None and total.high <= LADDER and (own in graph.repels or total.steps):
+                    if inside and total is not None and total.high <= MAX_UNARY_PODS and (own in graph.repels or total.steps):
                         self._step(inside, g, total, graph.repels.get(own))
 
     def _step(self, inside: Sequence[Alike], g: int, total: DomainSum, repels: tuple[int, cp_model.IntVar] | None) -> None:
@@ -202,11 +239,11 @@ class NodePatterns:
             model.add(cp_model.LinearExpr.weighted_sum([square, *units], [1, *(-(2 * k + 1) for k in range(len(units)))]) >= 0)
         for j in range(2, total.high + 1):
             holding = [variable for alike in inside for (h, a), variable in alike.held.items() if h == g and a >= j]
-            if holding:  # each such node has j pods in the domain
+            if holding:  # each such node contributes j pods to the domain
                 steps = units[j - 1 :: j]
                 model.add(cp_model.LinearExpr.weighted_sum([*holding, *steps], [1] * len(holding) + [-1] * len(steps)) <= 0)
         size = sum(len(alike.nodes) for alike in inside)
-        if total.high > size:  # pairs on nodes that cannot be avoided
+        if total.high > size:  # more pods than nodes: some pairs on nodes are unavoidable
             held = [(variable, a * (a - 1)) for alike in inside for (h, a), variable in alike.held.items() if h == g and a > 1]
             steps = units[size:]
             weights = [w for _, w in held] + [-2 * ((size + k) // size) for k in range(len(steps))]
@@ -246,34 +283,35 @@ class NodePatterns:
             model.add(cp_model.LinearExpr.sum(variables) <= alike.held[h, b])
         held = [variable for (k, _), variable in alike.held.items() if k in pair]
         both = [variable for variables in rows.values() for variable in variables]
-        if held:  # nodes with pods of one or the other
+        if held:  # nodes with pods of either class
             weights = [1] * len(held) + [-1] * len(both)
             model.add(cp_model.LinearExpr.weighted_sum([*held, *both], weights) <= len(alike.nodes))
 
     def _room(self, alike: Alike, g: int) -> None:
-        """Room of nodes with a pods of g for all that g is paired with."""
+        """Limit all partners of g together to the room that a pods of g leave on a node."""
         partners = [pair for pair in alike.cross if g in pair]
         if len(partners) < 2:
             return
         resources = [(self.cluster.free[alike.nodes, r].max(), self.cluster.demand[:, r]) for r in np.flatnonzero(self.cluster.demand[g])]
         resources.append((self.cluster.slots[alike.nodes].max(), np.ones(self.cluster.n_classes, dtype=np.int64)))
         for a in range(1, self._high(alike, g) + 1):
-            beside = [
+            shared = [
                 (variable, q if pair[0] == g else p, pair[1] if pair[0] == g else pair[0])
                 for (pair, p, q), variable in alike.both.items()
                 if (p if pair[0] == g else q if pair[1] == g else -1) == a
             ]
             for free, demand in resources:
-                weights = [k * int(demand[h]) for _, k, h in beside]
+                weights = [k * int(demand[h]) for _, k, h in shared]
                 rest = int(free) - a * int(demand[g])
-                if sum(self._high(alike, h) * int(demand[h]) for h in {h for _, _, h in beside}) > rest:
+                if sum(self._high(alike, h) * int(demand[h]) for h in {h for _, _, h in shared}) > rest:
                     self.encoding.model.add(
-                        cp_model.LinearExpr.weighted_sum([*(v for v, _, _ in beside), alike.held[g, a]], [*weights, -rest]) <= 0
+                        cp_model.LinearExpr.weighted_sum([*(v for v, _, _ in shared), alike.held[g, a]], [*weights, -rest]) <= 0
                     )
 
 
 def _terms(objective: Objective) -> list[tuple[Bools, dict[int, int], dict[Pair, int]]]:
-    """Of each term over single nodes: bool[N], where it counts; points of a pair of pods of a class, and of a pair of classes."""
+    """Return, for each term over single nodes, where it counts (bool[N]), the points of a pair of pods of a class, and of a
+    pair of classes."""
     found = []
     for t in objective.pairs:
         term = objective.terms[t]
@@ -294,7 +332,7 @@ def _terms(objective: Objective) -> list[tuple[Bools, dict[int, int], dict[Pair,
 
 
 def _unfold(classes: Sequence[int], alike: Alike, solution: Sequence[int]) -> list[dict[int, int]]:
-    """Return pods by class for each of the alike nodes that has some: pairs are followed from class to class."""
+    """Return the pods by class of each alike node that is not empty, following pairs from class to class."""
     nodes: list[dict[int, int]] = []
     done: set[int] = set()
     for root in classes:
@@ -308,11 +346,11 @@ def _unfold(classes: Sequence[int], alike: Alike, solution: Sequence[int]) -> li
             for node in list(nodes) if before is not None else ():
                 pair = (min(g, before), max(g, before)) if before is not None else (g, g)
                 for a in sorted(rest, reverse=True):
-                    beside = node.get(before, 0) if before is not None else 0
-                    key = (pair, a, beside) if pair[0] == g else (pair, beside, a)
+                    held_before = node.get(before, 0) if before is not None else 0
+                    key = (pair, a, held_before) if pair[0] == g else (pair, held_before, a)
                     both = alike.both.get(key)
-                    used = sum(1 for other in nodes if other.get(g) == a and other.get(before or 0) == beside)
-                    if beside and rest[a] and both is not None and used < solution[both.index]:
+                    used = sum(1 for other in nodes if other.get(g) == a and other.get(before or 0) == held_before)
+                    if held_before and rest[a] and both is not None and used < solution[both.index]:
                         node[g] = a
                         rest[a] -= 1
                         break

@@ -10,12 +10,12 @@ import pytest
 
 from kubestow.models.cluster.cluster import Cluster
 from kubestow.solver import rules
-from kubestow.solver.bounds import node_patterns
+from kubestow.solver.bounds import coarse_node_patterns
 from kubestow.solver.bounds.alike_nodes import alike_nodes
 from kubestow.solver.bounds.coarse_model import Coarse
 from kubestow.solver.bounds.component_bounds import Components
 from kubestow.solver.objective.preferences import Objective
-from kubestow.solver.objective.sparse_placement import Placed
+from kubestow.solver.objective.sparse_placement import SparsePlacement
 from kubestow.solver.rules.eligibility import fits, possible
 from tests.objects import Object, node, pod
 from tests.solver.bounds.test_coarse_model import HOST, ZONE, best, compiled, cpsat, near, terms
@@ -73,7 +73,7 @@ def coarse_bounds(cluster: Cluster, most: int) -> list[tuple[list[int], int, int
         if (counts.sum(axis=1) == cluster.count[classes]).all():
             assert (counts <= limits[classes]).all()
             assert (counts.T @ sub.demand <= np.maximum(sub.free, 0)).all()
-            worth = objective.total(objective.families(Placed(counts, classes), classes))
+            worth = objective.total(objective.families(SparsePlacement(counts, classes), classes))
         beside = found._pairs_ceiling([classes[g] for g in omitted], single_nodes=True)
         made.append((classes, answer.bound + beside, worth, bool(omitted)))
     return made
@@ -99,14 +99,14 @@ def check(seed: int, most: int) -> tuple[int, int]:
 
 
 def test_coarse_models_bound_a_few_groups_that_attract_each_other_on_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(node_patterns, "LARGEST", 0)
+    monkeypatch.setattr(coarse_node_patterns, "MAX_PART_VARIABLES", 0)
     found = [check(seed, most) for seed in range(4) for most in (0, 40, 5_000)]
     assert sum(groups for groups, _ in found) > 4
 
 
 @pytest.mark.full
 def test_coarse_models_bound_groups_that_attract_each_other_on_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(node_patterns, "LARGEST", 0)
+    monkeypatch.setattr(coarse_node_patterns, "MAX_PART_VARIABLES", 0)
     for most in (0, 25, 80):
         assert sum(check(seed, most)[0] for seed in range(4, 18)) > 8
     found = [check(seed, 5_000) for seed in range(18, 44)]
