@@ -11,7 +11,7 @@ from kubestow.checker.capacity.buffers import headroom_faults
 from kubestow.models.documents.headroom import Headroom
 from kubestow.models.documents.placement import SnapshotRef
 from kubestow.models.snapshot.snapshot import Snapshot, from_objects
-from kubestow.solver.capacity.buffers.headroom import beside, headroom
+from kubestow.solver.capacity.buffers.headroom import headroom, headroom_with
 from kubestow.solver.capacity.buffers.states import in_state
 from kubestow.solver.runtime.options import Options
 from kubestow.solver.runtime.run_context import RunContext
@@ -85,7 +85,7 @@ def test_no_node_and_no_chunk() -> None:
 def test_beside_a_placement_that_is_known() -> None:
     snapshot = from_objects([*nodes(2), template("t"), buffer("b", "t", 3), pod("p", cpu="2"), pod("q", cpu="2")])
     sure = [entry for entry in headroom(snapshot, "now", context()).assignments if "buffer" not in entry.pod]
-    found = beside(snapshot, "now", sure, context())
+    found = headroom_with(snapshot, "now", sure, context())
     assert (found.left, [each.fits for each in found.buffers], [each.bound for each in found.buffers]) == (0, [2], [3])
     assert faults(snapshot, found) == []
 

@@ -118,7 +118,7 @@ def test_what_no_purchase_does_for_names_the_snapshot() -> None:
     found = sized(moments(busy(2, "1", "1Gi"), [pod("huge", cpu="9")]))
     assert (found.status, found.buy, found.placement, deciding(found)) == ("infeasible", [], None, [1])
     assert [misfit.pods for misfit in found.misfits] == [["default/huge"]]
-    assert found.notes == ["of the snapshots it is that of 2026-11-02T20:00:00Z of which no purchase places everything"]
+    assert found.notes == ["no purchase places all pods of the snapshot of 2026-11-02T20:00:00Z"]
 
 
 def test_snapshots_that_one_purchase_each_does_for_may_have_none_together() -> None:

@@ -18,7 +18,7 @@ from kubestow.models.snapshot.capture_info import Capture
 from kubestow.models.snapshot.scope import select
 from kubestow.models.snapshot.snapshot import Snapshot, from_objects
 from kubestow.solver.capacity.size.options import SizeOptions
-from kubestow.solver.capacity.size.world import world
+from kubestow.solver.capacity.size.purchase_cluster import world
 from kubestow.solver.runtime.options import Options
 from kubestow.solver.runtime.run_context import RunContext
 from kubestow.solver.search.exact import Exact

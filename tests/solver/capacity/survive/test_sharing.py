@@ -65,7 +65,7 @@ def test_scenarios_of_workers_that_are_gone_are_decided_here() -> None:
     alone = survive(snapshot, asked, OPTIONS)
     with Pool(lambda: Inline(ends_after=2), 2) as pool:
         found = survive(snapshot, asked, OPTIONS, pool=pool)
-    assert found.notes == [*alone.notes, "this process went on without its workers: tcp://here: the Dask scheduler is gone"]
+    assert found.notes == [*alone.notes, "continued without worker processes: tcp://here: the Dask scheduler is gone"]
     assert found.outcomes == alone.outcomes
 
 

@@ -228,7 +228,7 @@ def test_what_is_certain_is_kept_when_it_is_interrupted() -> None:
     stop = threading.Event()
 
     def on_progress(progress: Progress) -> None:
-        if progress.detail is not None and "failures done" in progress.detail:
+        if progress.detail is not None and "distinct failures decided" in progress.detail:
             stop.set()
 
     objects = [node(f"n{i}", cpu=str(4 + i), labels={ZONE_KEY: "z"}) for i in range(120)]

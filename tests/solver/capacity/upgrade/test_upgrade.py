@@ -96,7 +96,7 @@ def test_a_full_pool_is_blocked_without_a_surge_and_the_smallest_that_helps_is_n
     found = find([*nodes(3), *(web(i, f"n{i}", cpu="3") for i in range(3))], surge="0", unavailable="1")
     assert (found.complete, found.proved, found.waves) == (False, True, [])
     assert {(each.node, each.kind) for each in found.blocked} == {(f"n{i}", "room") for i in range(3)}
-    assert "asks for 3 CPU, 128Mi memory" in found.blocked[0].message
+    assert "requests 3 CPU, 128Mi memory" in found.blocked[0].message
     assert (found.smallestSurge, found.smallestProved) == (1, True)
 
 
@@ -128,7 +128,7 @@ def test_a_budget_that_is_only_not_met_now_is_no_proof() -> None:
     assert [(each.kind, each.object, each.proved) for each in found.blocked] == [
         ("PodDisruptionBudget", "PodDisruptionBudget default/web", False)
     ]
-    assert "2 of its pods are healthy, it wants 2" in found.blocked[0].message
+    assert "2 of its pods are healthy, 2 needed" in found.blocked[0].message
     assert (found.proved, found.smallestProved) == (False, False)
 
 
