@@ -250,7 +250,7 @@ def test_numa() -> None:
 
 def test_more_pods_asked_for_than_there_are_and_no_nodes() -> None:
     assert cause([node("a"), pod("p", owner="Job/j")], needed=2).facts == [
-        Fact("GangScheduling", "Job default/j", "at least 2 pods have to be placed, and there are 1")
+        Fact("GangScheduling", "Job default/j", "at least 2 pods must be placed, but there are only 1")
     ]
     assert only(cause([pod("p")]), "NodeResourcesFit").message == "the input has no nodes"
 

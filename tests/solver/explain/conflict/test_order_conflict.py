@@ -68,7 +68,7 @@ def test_a_gang_that_first_fit_leaves_no_room_for_is_impossible_with_a_cause(nam
     [fact] = cause.facts
     assert fact.rule == "DynamicResources"
     assert "at most 1 of 2 pods can be bound in any order, and 2 are needed" in fact.message
-    assert "cannot be placed: 1 gpu-whole asked for: 0 of 1 free on n1; a claim gets the first of its alternatives" in fact.message
+    assert "cannot be placed: 1 gpu-whole asked for: 0 of 1 free on n1; a claim gets the first of its free alternatives" in fact.message
     assert {way.change for way in cause.waysOut} >= {"addNodes"}
 
 
