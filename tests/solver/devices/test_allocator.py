@@ -247,7 +247,7 @@ def test_devices_that_nothing_tells_apart_are_not_tried_again() -> None:
 
 
 def test_a_search_that_takes_too_long_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(allocator, "STEPS", 20)
+    monkeypatch.setattr(allocator, "MAX_STEPS", 20)
     listed = [device(str(i), a={"numa": i}) for i in range(12)]
     with pytest.raises(AllocationError, match="too long"):
         found(listed, claim("c", exactly(count=6), constraints=[same()]), claim("d", exactly()))

@@ -91,7 +91,7 @@ def test_encoding_and_brute_force_agree_at_length() -> None:
 
 @pytest.mark.full
 def test_where_modes_are_too_many_nothing_that_can_be_served_is_ruled_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(claim_modes, "MOST_MODES", 1)
+    monkeypatch.setattr(claim_modes, "MAX_MODES", 1)
     loose = 0
     for seed in range(150):
         found = instance(seed)
