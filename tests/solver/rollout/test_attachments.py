@@ -51,7 +51,7 @@ def test_a_new_pod_on_another_node_never_gets_the_volume() -> None:
     assert (found.complete, found.proved, len(found.waves)) == (False, True, 1)
     (reason,) = found.stuck[0].reasons
     assert reason.rule == "MultiAttach"
-    assert reason.message == "volume pv is attached to node n1: it can be attached to one node only (ReadWriteOnce)"
+    assert reason.message == "volume pv is attached to node n1: it can be attached to only one node (ReadWriteOnce)"
     assert [way.change for way in found.waysOut] == ["maxUnavailable", "strategy"]
 
 
