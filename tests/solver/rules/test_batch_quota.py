@@ -16,7 +16,7 @@ from kubestow.models.snapshot.snapshot import from_objects
 from kubestow.solver import rules
 from kubestow.solver.objective.incremental_score import SoftState
 from kubestow.solver.objective.preferences import Objective
-from kubestow.solver.rules.batch_quota import FREE, BatchQuota, pour, ranks, single
+from kubestow.solver.rules.batch_quota import NO_LIMIT, BatchQuota, pour, ranks, single
 from kubestow.solver.rules.inter_pod_affinity import InterPodAffinity
 from kubestow.solver.rules.pod_topology_spread import PodTopologySpread
 from tests.objects import Object, node, pod
@@ -133,7 +133,7 @@ def test_single_domains() -> None:
     assert single(np.array([0, 1, -1], dtype=np.int32), 2)
     assert single(np.array([-1, -1], dtype=np.int32), 0)
     assert not single(np.array([0, 0, 1], dtype=np.int32), 2)
-    assert FREE > 10**9
+    assert NO_LIMIT > 10**9
 
 
 # --- choose, against the rules ---------------------------------------------------------------------------------------------------
