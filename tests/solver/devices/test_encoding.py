@@ -120,7 +120,8 @@ def test_a_claim_that_is_allocated_keeps_its_pods_where_it_serves() -> None:
 
 
 def parts_hold(seed: int, kind: str) -> int:
-    """Assert that the pods of each class fit again, in a model of them alone, where they were beside all others; how many classes."""
+    """Assert that the pods of each class fit again, in a model of them alone, on their nodes in the whole
+    placement. Return the number of classes."""
     snapshot = snapshots.from_objects(tiny.snapshot(seed, kind))
     cluster = compile_cluster(snapshot, select(snapshot))
     built = construct(cluster, rules.build(cluster), possible(cluster, rules.build(cluster)))

@@ -40,7 +40,7 @@ def rolled(snapshot: Snapshot) -> Rollout:
 
 
 def single(*there: Object, strategy: Object | None = None, cpu: str = "3", **mount: Any) -> Rollout:
-    """One replica beside the old pod on n1; each of two nodes has room for one."""
+    """One replica next to the old pod on n1; each of two nodes has room for one."""
     mount = mount or MOUNT
     made = [node("n1"), node("n2"), deployment(1, strategy=strategy, cpu=cpu, **mount), replica_set()]
     return rolled(from_objects([*made, old(0, "n1", cpu=cpu, **mount), *there]))

@@ -1,4 +1,4 @@
-"""The most chunks that fit beside all real pods, buffer after buffer, against brute force."""
+"""The most chunks that fit in addition to all real pods, buffer after buffer, compared with brute force."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_the_first_buffer_by_name_comes_first() -> None:
 
 
 def test_rules_of_the_template_count() -> None:
-    """A chunk of a workload whose pods keep apart finds only the node without one of them."""
+    """A chunk of a workload whose pods keep apart finds only the node without such a pod."""
     apart = {
         "podAntiAffinity": {
             "requiredDuringSchedulingIgnoredDuringExecution": [
@@ -100,7 +100,8 @@ def test_time_is_charged() -> None:
 
 
 def tiny(seed: int) -> tuple[list[Object], list[int], list[tuple[int, int]], list[int]]:
-    """Nodes of so many CPUs, real pods that wait, and buffers as (CPU of a chunk, chunks); the objects first."""
+    """Return objects and buffers as (CPU of a chunk, chunks). The objects are nodes of random CPUs and pending
+    real pods."""
     rng = random.Random(seed)
     free = [rng.randint(2, 7) for _ in range(rng.randint(1, 3))]
     real = [rng.randint(1, 4) for _ in range(rng.randint(0, 2))]

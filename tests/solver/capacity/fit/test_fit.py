@@ -1,4 +1,5 @@
-"""What fits: templates alone and in a ratio, gangs, room that is kept, what runs, and what has no replicas."""
+"""The answers of ``fit``: templates alone and in a ratio, gangs, reserved room, running pods, and objects
+without replicas."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What is bought for several snapshots is the cheapest that does for each of them, as brute force has it, and who decides it is said."""
+"""The purchase for several snapshots is the cheapest that suffices for each, by brute force, and names the
+deciding snapshots."""
 
 from __future__ import annotations
 
@@ -164,7 +165,7 @@ def judged(found: Sizing, snapshots: list[Snapshot]) -> list[str]:
 
 
 def lies(found: Sizing) -> dict[str, Any]:
-    """Return by what is wrong with it: a change of a document, and the words of the fault."""
+    """Return by fault a change of a document, and the words of the fault."""
     series = found.series or []
     first, second = series
     other = second if first.placement is None else first

@@ -33,7 +33,7 @@ def accounted(objects: list[Object], buy: list[Purchase], assignments: dict[str,
 def test_a_pod_weighs_what_it_takes_of_its_dominant_resource() -> None:
     objects = [node("n1", cpu="4", memory="8Gi"), pod("cpu", cpu="2", memory="1Gi"), pod("mem", cpu="1", memory="6Gi")]
     found = accounted(objects, [Purchase("s", "a", 1, 1.0, ["n1"])], {"cpu": "n1", "mem": "n1"})
-    # Half of the CPUs beside three quarters of the memory: 2 to 3, what nobody asks for in the same ratio.
+    # Half of the CPUs and three quarters of the memory: 2 to 3. Nobody requests both in the same ratio.
     assert {w.workload: w.cost for w in found.workloads} == {"Pod default/mem": 0.6, "Pod default/cpu": 0.4}
 
 

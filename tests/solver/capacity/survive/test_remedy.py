@@ -1,4 +1,4 @@
-"""Remedies: the cheapest nodes with which all failures are survived, by hand and beside all purchases that cost less."""
+"""Remedies: the cheapest nodes with which all failures are survived, by hand and against all cheaper purchases."""
 
 from __future__ import annotations
 

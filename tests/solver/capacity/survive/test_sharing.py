@@ -1,4 +1,5 @@
-"""Survival decided by many workers: the same documents, whoever decides; workers that die or are gone; interruption."""
+"""Survival decided by many workers: equal documents for any distribution of work, workers that die or are gone,
+and interruption."""
 
 from __future__ import annotations
 

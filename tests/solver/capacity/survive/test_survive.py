@@ -1,4 +1,4 @@
-"""What survives: the exact engine over the raw objects that every failure leaves as the judge, certificates, limits, interruption."""
+"""Certificates of survival, compared with the exact engine over the raw objects that every failure leaves."""
 
 from __future__ import annotations
 
@@ -254,7 +254,8 @@ def test_a_deterministic_run_says_the_same_again() -> None:
 
 
 def composed(seed: int, kind: str, at_once: int = 2) -> int:
-    """How many failures of a random cluster of more nodes the certificates of single ones decide; all are checked against brute force."""
+    """Return the number of failures of a random larger cluster that composed certificates decide. All are
+    checked against brute force."""
     snapshot = running(seed, kind, nodes=6, pods=7)
     if len(snapshot.nodes) < at_once:
         return 0

@@ -244,7 +244,8 @@ def test_nothing_is_proved_where_pods_of_two_nodes_make_way_for_each_other() -> 
 
 @pytest.mark.parametrize("small", [True, False])
 def test_pods_that_stay_where_they_would_not_be_accepted_again_take_no_room_of_others(small: bool) -> None:
-    """``small``: the node that stays has shrunk below what it runs; else it has lost the label that its pod asks for."""
+    """With ``small``, the node that stays has shrunk below its pods' requests; otherwise it has lost the label
+    that its pod selects."""
     stays = node("m", cpu="1" if small else "4", labels={ZONE: "a" if small else "c"})
     objects = [*zonal("a"), node("n-b", cpu="4", labels={"pool": "p", ZONE: "a"}), stays]
     objects += [placed("g", "n-a", "a", "2"), placed("h", "m", "a", "4")]

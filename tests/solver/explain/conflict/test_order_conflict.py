@@ -58,7 +58,7 @@ def solved(given: Snapshot, *, causes: bool = True) -> Placement:
 
 @pytest.mark.parametrize("named", [True, False])
 def test_a_gang_that_first_fit_leaves_no_room_for_is_impossible_with_a_cause(named: bool) -> None:
-    """Two halves would do, but whoever comes first gets the whole card."""
+    """Two halves would do, but the first pod to arrive gets the whole card."""
     found = solved(snapshot(*CLASSES, *card("n1"), *gang(("whole", "half"), ("whole", "half"), named=named)))
     assert found.status == "infeasible"
     assert [(tier.value, tier.bound) for tier in found.objective] == [(0, 0)]
