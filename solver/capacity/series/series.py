@@ -90,7 +90,7 @@ class _SeriesOutcome:
         alone: The result for each snapshot alone.
         shared: The result for all snapshots together.
         decides: Indices of the deciding snapshots.
-        wrong: Index of a snapshot for which no purchase places everything; None without one.
+        infeasible_index: Index of a snapshot for which no purchase places everything; None without one.
     """
 
     alone: list[SizeOutcome]

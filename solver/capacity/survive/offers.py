@@ -56,7 +56,7 @@ class MissingRoom:
 
     Attributes:
         lacking: Missing amount of each resource.
-        gives: For each offer, the amounts that one node provides.
+        provides: For each offer, the amounts that one node provides.
     """
 
     lacking: tuple[int, ...]
