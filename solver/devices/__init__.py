@@ -1,9 +1,16 @@
-"""Devices for the claims of pods: kube-scheduler's search for one pod on one node, the books of a placement that grows, and in how many
-ways devices serve claims.
+"""Devices for the claims of pods.
 
-Enter at :class:`kubestow.solver.devices.state.DeviceState` (what is allocated, and whether one more pod can be served), at
-:func:`kubestow.solver.devices.allocator.allocate` (the search itself), at :func:`kubestow.solver.devices.result.devices` (what the pods of
-a bind order get), at :mod:`kubestow.solver.devices.device_groups` and :mod:`kubestow.solver.devices.claim_modes` (of which
-:mod:`kubestow.solver.rules.encodings.dynamic_resources` makes rows), at :func:`kubestow.solver.devices.together.together` (several pods of
-a node) and at :func:`kubestow.solver.devices.supply.supply` (bounds). It imports ``models`` alone.
+The package holds kube-scheduler's search for one pod on one node, the books of a growing placement, and the
+ways in which devices serve claims. Entry points:
+
+* :class:`kubestow.solver.devices.state.DeviceState`: the allocation, and whether one more pod can be
+  served;
+* :func:`kubestow.solver.devices.allocator.allocate`: the search itself;
+* :func:`kubestow.solver.devices.result.devices`: the devices that pods get in a bind order;
+* :mod:`kubestow.solver.devices.device_groups` and :mod:`kubestow.solver.devices.claim_modes`, which
+  :mod:`kubestow.solver.rules.encodings.dynamic_resources` turns into rows;
+* :func:`kubestow.solver.devices.together.together`: several pods on one node;
+* :func:`kubestow.solver.devices.supply.supply`: bounds.
+
+It imports only ``models``.
 """

@@ -1,12 +1,15 @@
-"""The search of kube-scheduler for the devices of one pod on one node: exhaustive, the first solution counts.
+"""kube-scheduler's search for the devices of one pod on one node: exhaustive, and the first solution counts.
 
-Claims in the order of the pod, requests in order, devices of a request in increasing position, an alternative only after all the ones
-before it have failed with whatever follows. An error ends the search, even where other devices would do. What cannot change the first
-solution is cut: of devices that nothing tells apart, the next one fails as the one before has. Where no error is possible, a request that
-too few devices are left for fails at once.
+Claims come in the order of the pod, requests in order, devices of a request by increasing position. An
+alternative is tried only after all earlier ones have failed with everything that follows. An error ends the
+search, even if other devices would do.
 
-Source: k8s.io/dynamic-resource-allocation/structured/internal/incubating/allocator_incubating.go, as of v1.36.2, without its faults
-#140436, #140438 and #140434. Its limit of 10 s per node is one of steps here (:data:`STEPS`).
+Branches that cannot change the first solution are cut. Among indistinguishable devices, the next one fails as
+the previous one has. If no error is possible, a request with too few remaining devices fails at once.
+
+Source: k8s.io/dynamic-resource-allocation/structured/internal/incubating/allocator_incubating.go, as of
+v1.36.2, without its faults #140436, #140438 and #140434. Its limit of 10 s per node is a limit of steps here
+(:data:`MAX_STEPS`).
 """
 
 from __future__ import annotations
@@ -21,25 +24,26 @@ from kubestow.models.devices.demand import Claim, Constraint, Request
 from kubestow.models.devices.inventory import Attribute, Books, Inventory, Kind, Pick, Site
 from kubestow.models.devices.selecting import Selecting
 
-#: A search that looks at more candidates is an error.
-STEPS: Final = 1_000_000
+#: Maximum number of candidates of a search; more is an error.
+MAX_STEPS: Final = 1_000_000
 
 _FAIL, _DONE, _TOO_MANY = 0, 1, 2
 _Amounts = tuple[tuple[str, Fraction], ...]
 
 
 class AllocationError(Exception):
-    """The search ends without an answer, which rejects the node; the message says why."""
+    """An error that ends the search and rejects the node. The message gives the reason."""
 
 
 def allocate(inventory: Inventory, matches: Selecting, claims: Sequence[Claim], site: Site, books: Books) -> tuple[Pick, ...] | None:
-    """Return the devices that the claims get, None if there are not enough.
+    """Return the devices of the claims; None if there are not enough.
 
     Raises:
-        AllocationError: a selector that fails, all devices of a pool that is not whole, too many devices, or a search that takes too long.
+        AllocationError: A selector fails, a request for all devices meets an incomplete pool, there are too
+            many devices, or the search takes too long.
     """
     try:
-        return _Search(inventory, matches, claims, site, books).run()
+        return _DeviceSearch(inventory, matches, claims, site, books).run()
     except CelError as error:
         raise AllocationError(str(error)) from error
     except RecursionError:
@@ -47,7 +51,12 @@ def allocate(inventory: Inventory, matches: Selecting, claims: Sequence[Claim], 
 
 
 class _Part:
-    """One request or alternative. ``listed``: of a request for all devices those that it takes. ``positions``: where the search looks."""
+    """One request or alternative.
+
+    Attributes:
+        listed: For a request for all devices, the positions that it takes; None otherwise.
+        positions: Positions that the search considers.
+    """
 
     def __init__(self, request: Request) -> None:
         self.request = request
@@ -59,27 +68,27 @@ class _Part:
         self._barred: dict[int, bool] = {}
 
     def amounts(self, kind: Kind) -> _Amounts | None:
-        """Return what it takes of each capacity of a kind, None if it cannot."""
+        """Return the amounts it takes of each capacity of a kind; None if the kind cannot serve it."""
         if kind.id not in self._amounts:
             self._amounts[kind.id] = kind.amounts(self.request.capacity)
         return self._amounts[kind.id]
 
     def barred(self, kind: Kind) -> bool:
-        """Return whether a gate or a taint that it does not tolerate keeps it from devices of a kind."""
+        """Return True if a gate or an untolerated taint excludes devices of a kind."""
         if kind.id not in self._barred:
             self._barred[kind.id] = not kind.open_to(self.request.tolerations)
         return self._barred[kind.id]
 
 
 class _Constraint:
-    """A constraint over the devices that are taken: ``held`` grows and shrinks with them."""
+    """A constraint over the devices taken so far, in ``held``."""
 
     def __init__(self, constraint: Constraint) -> None:
         self.attribute, self._distinct = constraint.attribute, constraint.distinct
         self.held: list[Attribute] = []
 
     def add(self, kind: Kind) -> bool:
-        """Take a device of a kind in, if it obeys."""
+        """Add a device of a kind; return True if it satisfies the constraint."""
         value = kind.attributes.get(self.attribute)
         if value is None:
             return False
@@ -96,7 +105,7 @@ class _Constraint:
         return True
 
 
-class _Search:
+class _DeviceSearch:
     def __init__(self, inventory: Inventory, matches: Selecting, claims: Sequence[Claim], site: Site, books: Books) -> None:
         self.inventory, self.matches, self.site, self.books = inventory, matches, site, books
         self.ids: list[int] = site.visible.tolist()
@@ -132,19 +141,22 @@ class _Search:
                         part.count = len(part.listed)
                 least += min(part.count for part in alternatives)
             if least > MOST:
-                raise AllocationError(f"a claim gets {MOST} devices at most, and asks for {least}")
+                raise AllocationError(f"a claim may get at most {MOST} devices, but requests {least}")
         self.safe = self._narrow()
         return tuple(pick for picks in self.picks for pick in picks) if self._claim(0) == _DONE else None
 
     def _all(self, part: _Part) -> list[int]:
-        """The positions of the devices that a request for all of them stands for."""
+        """Return the positions that a request for all devices takes."""
         if self.broken is not None:
             raise AllocationError(f"request {part.request.name} asks for all devices: {self.broken}")
         return [at for at in range(len(self.ids)) if self._selected(part, at) and self._large_enough(part, at)]
 
     def _narrow(self) -> bool:
-        """Give each request the positions at which it may find something. Return whether no error is possible any more, so that they are
-        exact as far as the books go."""
+        """Set the candidate positions of each request.
+
+        Return True if no error is possible any more, so that the positions are exact with respect to the
+        books.
+        """
         parts = [part for claim in self.claims for alternatives in claim for part in alternatives if part.listed is None]
         every = range(len(self.ids))
         for part in parts:
@@ -164,7 +176,7 @@ class _Search:
         return self.matches(part.request.selectors, device.kind) and device.id not in self.elsewhere
 
     def _open(self, part: _Part, at: int) -> bool:
-        """Return whether the books alone leave a device to a request."""
+        """Return True if the books make a device available to a request."""
         device = self.devices[at]
         if (self.books.in_use[device.unit] and not part.request.admin) or (device.counters and device.id in self.short):
             return False
@@ -199,7 +211,11 @@ class _Search:
         return _TOO_MANY if too_many else _FAIL
 
     def _device(self, c: int, r: int, part: _Part, i: int, start: int) -> int:
-        """Find device i of a request and whatever follows. ``start``: the first of ``part.positions`` that may be taken."""
+        """Find device i of a request and everything that follows.
+
+        Args:
+            start: First of ``part.positions`` that may be taken.
+        """
         if part.listed is not None and not part.listed:
             return _FAIL
         if i >= part.count:
@@ -219,7 +235,7 @@ class _Search:
             if self.safe and len(positions) - p < part.count - i:
                 return _FAIL
             self.steps += 1
-            if self.steps > STEPS:
+            if self.steps > MAX_STEPS:
                 raise AllocationError("the search for devices takes too long")
             at = positions[p]
             if not self._free(c, part, at) or (not self.safe and not self._selected(part, at)) or not self._large_enough(part, at):
@@ -242,7 +258,7 @@ class _Search:
         return not self.books.in_use[unit] and not self.taken.get(unit)
 
     def _alike(self, at: int) -> Hashable:
-        """Return what a device must have in common with another for the search to go on in the same way."""
+        """Return the traits by which devices are equivalent for the rest of the search."""
         device = self.devices[at]
         unit = device.unit
         kind = self.inventory.kinds[device.kind]

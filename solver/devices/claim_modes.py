@@ -1,9 +1,9 @@
-"""The ways to serve the requests of a claim that depend on each other: which alternative each takes, and which values have to match.
+"""The modes in which interdependent requests of a claim can be served: the alternative of each, and the values that must match.
 
-Requests that no constraint ties together are bundles of their own. Under one mode of a bundle every request takes its devices from groups
-that are named, and nothing but the number of devices, and attributes that have to be distinct, is left open. Any numbers of devices
-that add up for many pods together can be dealt to them one by one: by integer decomposition of totally unimodular polyhedra (Baum and
-Trotter 1978), as long as distinct values are asked of each request by one constraint at most.
+Requests without common constraints are separate bundles. A mode of a bundle names the groups from which each
+request takes devices. Only the numbers of devices, and attributes that must be distinct, stay open. Numbers
+that add up for many pods can be dealt to them one by one, by integer decomposition of totally unimodular
+polyhedra (Baum and Trotter 1978). This holds if at most one constraint per request asks for distinct values.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from kubestow.models.devices.demand import Claim, Constraint, Request
 from kubestow.models.devices.inventory import Books
 from kubestow.solver.devices.device_groups import DeviceGroups, Group, Wish, wish
 
-#: Modes of one bundle at one site. Beyond, attributes with the most values are not asked to match; if alternatives alone are as many, the
-#: bundle asks for nothing.
-MOST_MODES = 200
+#: Maximum number of modes of one bundle at one site. With more, attributes with the most values need not match.
+#: If the alternatives alone exceed it, the bundle asks for nothing.
+MAX_MODES = 200
 
 Value = tuple[str, object]
 
 
 @dataclass(frozen=True, slots=True)
 class Bundle:
-    """Requests that constraints tie together, or a single one. Names are left out where nothing refers to them."""
+    """Requests that constraints connect, or a single request. Names that nothing refers to are empty."""
 
     requests: tuple[tuple[Request, ...], ...]
     constraints: tuple[Constraint, ...] = ()
@@ -34,8 +34,14 @@ class Bundle:
 
 @dataclass(eq=False, slots=True)
 class Take:
-    """What one request takes. ``count``: of all groups together. ``admin``: whether they stay free. ``every``: all devices of each group,
-    and then ``spare`` ones as well, at least one if there are no others: shared devices that are full are left out."""
+    """The devices that one request takes.
+
+    Attributes:
+        count: Number of devices from all groups together.
+        admin: True if the devices stay free.
+        every: True if all devices of each group are taken, then ``spare`` ones, and at least one if there are
+            no groups. Full shared devices are left out.
+    """
 
     wish: Wish
     groups: tuple[Group, ...]
@@ -47,14 +53,20 @@ class Take:
 
 @dataclass(eq=False, slots=True)
 class Mode:
-    """``distinct``: takes, by position, and the attribute of which their devices have pairwise different values."""
+    """A way to serve a bundle.
+
+    Attributes:
+        takes: The devices of each request.
+        distinct: Positions of takes, and the attribute whose values must differ pairwise between their
+            devices.
+    """
 
     takes: list[Take]
     distinct: list[tuple[tuple[int, ...], str]]
 
 
 def bundles(claim: Claim) -> list[Bundle]:
-    """Return the requests of a claim in parts that no constraint ties together."""
+    """Return the requests of a claim in parts that no constraint connects."""
     parts: list[tuple[set[int], list[Constraint]]] = [({i}, []) for i in range(len(claim.requests))]
     for constraint in claim.constraints:
         tied = {i for i, ways in enumerate(claim.requests) if any(constraint.about(request.name) for request in ways)}
@@ -73,11 +85,14 @@ def bundles(claim: Claim) -> list[Bundle]:
 
 
 def modes(bundle: Bundle, site: int, groups: DeviceGroups, books: Books, *, broken: bool) -> tuple[list[Mode], bool]:
-    """Return the modes in which a bundle can be served at a site, and whether they ask for less than the bundle does, for there would be
-    too many. ``broken``: requests for all devices fail there."""
+    """Return the modes in which a bundle can be served at a site, and True if they are relaxed because there would be too many.
+
+    Args:
+        broken: True if requests for all devices fail at the site.
+    """
     found: list[Mode] = []
     loose = False
-    if prod(len(ways) for ways in bundle.requests) > MOST_MODES:
+    if prod(len(ways) for ways in bundle.requests) > MAX_MODES:
         return [Mode([], [])], True
     for ways in product(*bundle.requests):
         takes = [_take(request, site, groups, books, broken=broken) for request in ways]
@@ -87,11 +102,11 @@ def modes(bundle: Bundle, site: int, groups: DeviceGroups, books: Books, *, brok
         if mode is None:
             continue
         matching.sort(key=lambda match: len(match[2]))
-        while prod(len(match[2]) for match in matching) > MOST_MODES:
+        while prod(len(match[2]) for match in matching) > MAX_MODES:
             matching.pop()
             loose = True
         found += [narrowed for narrowed in _matched(mode, matching) if all(_enough(take, books) for take in narrowed.takes)]
-    if len(found) > MOST_MODES:
+    if len(found) > MAX_MODES:
         return [Mode([], [])], True
     return found, loose
 
@@ -99,8 +114,10 @@ def modes(bundle: Bundle, site: int, groups: DeviceGroups, books: Books, *, brok
 def _constrained(
     mode: Mode | None, ways: Sequence[Request], constraints: Sequence[Constraint]
 ) -> tuple[Mode | None, list[tuple[tuple[int, ...], str, list[Value]]]]:
-    """Return the mode with the devices that have the attributes asked for, None if there are none; and what has to match: takes, attribute,
-    and the values to choose from."""
+    """Return the mode restricted to devices that have the attributes of the constraints, and the values that may match.
+
+    The mode is None if there are no such devices. A match is (takes, attribute, candidate values).
+    """
     matching = []
     for constraint in constraints:
         tied = tuple(i for i, request in enumerate(ways) if constraint.about(request.name))
@@ -118,7 +135,7 @@ def _constrained(
 
 
 def _take(request: Request, site: int, groups: DeviceGroups, books: Books, *, broken: bool) -> Take | None:
-    """What a request takes; None where it can never be served."""
+    """Return the devices that a request takes; None if it can never be served."""
     asked = wish(request)
     serving = groups.serving(asked, site)
     if request.count is not None:
@@ -131,13 +148,13 @@ def _take(request: Request, site: int, groups: DeviceGroups, books: Books, *, br
 
 
 def values(group: Group, attribute: str) -> tuple[Value, ...]:
-    """Return the values of an attribute of the group's devices, with their type; devices without it have none."""
+    """Return the typed values of an attribute of the group's devices; empty if they lack it."""
     found = group.kind.attributes.get(attribute)
     return () if found is None else tuple((found[0], value) for value in found[1])
 
 
 def _keep(take: Take, attribute: str, value: Value | None) -> Take | None:
-    """Return what is left of it without devices that lack an attribute, or (not None) a value of it; None where it needs one of those."""
+    """Return the take without devices that lack an attribute, or a given value; None if it needs such devices."""
 
     def good(group: Group) -> bool:
         found = values(group, attribute)
@@ -161,7 +178,7 @@ def _narrowed(mode: Mode, tied: Sequence[int], attribute: str, value: Value | No
 
 
 def _common(takes: Sequence[Take], attribute: str) -> list[Value]:
-    """Return the values that each of these requests finds some device with."""
+    """Return the values for which each of these requests has some device."""
     found: dict[Value, None] = dict.fromkeys(v for group in (*takes[0].groups, *takes[0].spare) for v in values(group, attribute))
     for take in takes[1:]:
         here = {v for group in (*take.groups, *take.spare) for v in values(group, attribute)}
@@ -180,6 +197,6 @@ def _matched(mode: Mode, matching: Sequence[tuple[tuple[int, ...], str, list[Val
 
 
 def _enough(take: Take, books: Books) -> bool:
-    """Return whether there are devices for one pod."""
+    """Return True if there are enough devices for one pod."""
     there = sum(len(group.units) if take.admin else group.free(books) for group in take.groups)
     return there >= take.count and (bool(take.groups) or not take.every or any(group.free(books) for group in take.spare))

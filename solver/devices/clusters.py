@@ -1,7 +1,7 @@
-"""The devices of a site in clusters that are interchangeable, and which of them requests may get.
+"""The devices of a site in interchangeable clusters, and the devices that requests may get.
 
-Devices of one kind with the same counters are a group with a number; groups that share counters, or the value of an attribute that a
-constraint reads, are a cluster: one GPU with its partitions, one NVLink group.
+Devices of one kind with the same counters form a group. Groups that share counters, or the value of an
+attribute that a constraint reads, form a cluster. Examples are one GPU with its partitions, and one NVLink group.
 """
 
 from __future__ import annotations
@@ -18,8 +18,13 @@ Amounts = tuple[tuple[str, int], ...]
 
 
 @dataclass(frozen=True)
-class Option:
-    """A request on this site, or one of its alternatives. ``groups``: (group, what a share takes of its capacity) that may serve it."""
+class ClaimOption:
+    """A request at this site, or one of its alternatives.
+
+    Attributes:
+        groups: (group, capacity that one share takes) of each group that may serve it.
+        constraints: Positions of the claim's constraints on it.
+    """
 
     request: Request
     groups: tuple[tuple[int, Amounts], ...]
@@ -27,8 +32,14 @@ class Option:
 
 
 class DeviceClusters:
-    """The devices of one site, for some pods. What is free of them is given with each question, as books. ``members``: groups of each
-    cluster, by position in ``groups``; ``counters``: those that their devices draw on; ``scale`` makes all amounts whole."""
+    """The devices of one site for some pods. Each query supplies the free devices as books.
+
+    Attributes:
+        members: Groups of each cluster, by position in ``groups``.
+        counters: Counters that the devices consume.
+        scale: Factor that makes all amounts integral.
+        built: A number for each cluster, equal for clusters with the same structure.
+    """
 
     def __init__(self, groups: DeviceGroups, site: int, asks: Iterable[Claims]) -> None:
         asked = list(dict.fromkeys(asks))
@@ -61,7 +72,7 @@ class DeviceClusters:
 
     def _options(
         self, groups: DeviceGroups, site: int, number: Mapping[int, int], claim: Claim, alternatives: Sequence[Request]
-    ) -> list[Option]:
+    ) -> list[ClaimOption]:
         found = []
         for request in alternatives:
             asked = wish(request)
@@ -71,11 +82,11 @@ class DeviceClusters:
             taken = [group.kind.amounts(request.capacity) or () if group.kind.shared else () for group in serving]
             pairs = [(number[g.id], tuple((name, int(a * self.scale)) for name, a in each)) for g, each in zip(serving, taken, strict=True)]
             about = tuple(i for i, constraint in enumerate(claim.constraints) if constraint.about(request.name))
-            found.append(Option(request, tuple(pairs), about))
+            found.append(ClaimOption(request, tuple(pairs), about))
         return found
 
     def _cluster(self, asked: Sequence[Claims]) -> None:
-        """Join groups by counters and by the attributes that tell them apart, and say which clusters are built alike."""
+        """Join groups by counters and by distinguishing attributes, and number the structures of the clusters."""
         read = sorted({constraint.attribute for claims in asked for claim in claims for constraint in claim.constraints})
         values: dict[tuple[object, ...], list[int]] = {}
         for g, group in enumerate(self.groups):
@@ -124,4 +135,4 @@ class DeviceClusters:
             self.owned.append(list(owned))
             built.append(tuple(shape))
         numbered = {each: i for i, each in enumerate(dict.fromkeys(built))}
-        self.built = [numbered[each] for each in built]  # the same number for clusters that are built alike
+        self.built = [numbered[each] for each in built]  # the same number for clusters with the same structure

@@ -1,6 +1,7 @@
-"""Devices in groups that nothing tells apart: neither a request of the instance, nor where they are, nor what they consume.
+"""Groups of indistinguishable devices: equal for every request of the instance, in visibility and in consumption.
 
-A shared device is a group of its own, for what shares take of it is counted for each, and so is one that several slices publish.
+A shared device is a group of its own, because its shares are counted separately. So is a device that several
+slices publish.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from kubestow.models.devices.table import DeviceTable
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What a request asks of every single device."""
+    """The requirements of a request on every single device."""
 
     selectors: tuple[str, ...]
     tolerations: tuple[Toleration, ...]
@@ -29,9 +30,18 @@ class Wish:
 
 @dataclass(eq=False, slots=True)
 class Group:
-    """``sites``: those that see the devices, by position in ``Inventory.sites``. ``pool``: where several do, else empty. ``units``: the
-    devices, as the books name them. ``row``: what the room for them is counted under; the same for groups of one device that several slices
-    publish. ``node``, ``selector``: which nodes an allocation serves, see :class:`kubestow.models.devices.inventory.Device`."""
+    """A group of devices.
+
+    Attributes:
+        sites: Positions in ``Inventory.sites`` of the sites that see the devices.
+        pool: Name of the pool if several sites see it; empty otherwise.
+        counters: Counters that each device consumes, with amounts.
+        node: True if an allocation serves only its node, see
+            :class:`kubestow.models.devices.inventory.Device`.
+        selector: The selector of nodes that an allocation serves, see the same class.
+        row: Key under which the room is counted; equal for groups of one device that several slices publish.
+        units: The devices, as the books name them.
+    """
 
     id: int
     kind: Kind
@@ -44,12 +54,16 @@ class Group:
     units: list[int] = field(default_factory=list)
 
     def free(self, books: Books) -> int:
-        """Return how many of the devices are not allocated as a whole."""
+        """Return the number of devices that are not allocated as a whole."""
         return len(self.units) - int(np.count_nonzero(books.in_use[self.units]))
 
 
 class DeviceGroups:
-    """The devices of a cluster in groups. ``of_site``: per site the groups that it sees."""
+    """The devices of a cluster in groups.
+
+    Attributes:
+        of_site: By site, the groups that it sees.
+    """
 
     def __init__(self, table: DeviceTable) -> None:
         self._table = table
@@ -84,7 +98,7 @@ class DeviceGroups:
         self._fits = cache(self._matches)
 
     def matching(self, wish: Wish, site: int) -> tuple[Group, ...]:
-        """Return the groups at a site whose devices all selectors match, and that are large enough, whether or not they can be had."""
+        """Return the groups at a site that all selectors match and that are large enough, available or not."""
         key = (wish, site)
         found = self._matching.get(key)
         if found is None:
@@ -92,7 +106,7 @@ class DeviceGroups:
         return found
 
     def serving(self, wish: Wish, site: int) -> tuple[Group, ...]:
-        """Return the groups at a site whose devices serve a request as long as they are not allocated."""
+        """Return the groups at a site whose devices serve a request when they are not allocated."""
         key = (wish, site)
         found = self._serving.get(key)
         if found is None:
@@ -100,7 +114,10 @@ class DeviceGroups:
         return found
 
     def _matches(self, wish: Wish, kind: int) -> bool:
-        """A device on which an expression fails is of no use to anybody; that the failure may end a search depends on the order."""
+        """Return True if devices of a kind match.
+
+        A device on which an expression fails serves nobody. The order determines if the failure ends a search.
+        """
         try:
             return self.inventory.kinds[kind].amounts(wish.capacity) is not None and self._table.matches(wish.selectors, kind)
         except CelError:
@@ -113,5 +130,5 @@ def groups_of(table: DeviceTable) -> DeviceGroups:
 
 
 def wish(request: Request) -> Wish:
-    """Return what a request asks of every single device."""
+    """Return the requirements of a request on every single device."""
     return Wish(request.selectors, request.tolerations, request.capacity)

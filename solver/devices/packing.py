@@ -1,7 +1,8 @@
-"""Whether the devices that a node sees can serve several pods together, however they arrive: the question that first-fit does not answer.
+"""Exact packings: whether the devices of a node can serve several pods together in any order, which first-fit does not decide.
 
-An exact search over classes of devices instead of devices. Clusters that are built alike and in the same state are interchangeable
-(:mod:`kubestow.solver.devices.clusters`): one of them is tried, and states that led nowhere are remembered up to their exchange.
+The search is over classes of devices. Clusters with the same structure and state are interchangeable
+(:mod:`kubestow.solver.devices.clusters`): only one is tried, and dead ends are remembered up to this
+symmetry.
 """
 
 from __future__ import annotations
@@ -13,25 +14,28 @@ from typing import Final
 
 from kubestow.models.devices.demand import Constraint
 from kubestow.models.devices.inventory import Books, Kind
-from kubestow.solver.devices.clusters import Amounts, Claims, DeviceClusters, Option
+from kubestow.solver.devices.clusters import Amounts, ClaimOption, Claims, DeviceClusters
 
-#: Orders of the pods that are tried, and steps of each search.
-TRIES: Final = 6
-STEPS: Final = 1_500
-#: Per constraint of a claim the values, with their types, that it holds on to.
+#: Maximum number of pod orders, and of steps of each search.
+MAX_ATTEMPTS: Final = 6
+MAX_STEPS: Final = 1_500
+#: By constraint of a claim, the typed values that it has fixed or used.
 Held = tuple[frozenset[tuple[str, object]] | None, ...]
-#: Of each claim of a pod, the group of each device that it gets.
+#: The group of each device that a pod gets, in the order of its claims.
 Taken = tuple[int, ...]
 
 
 def pack(
-    clusters: DeviceClusters, books: Books, pods: Sequence[Claims], *, tries: int = TRIES, steps: int = STEPS
+    clusters: DeviceClusters, books: Books, pods: Sequence[Claims], *, tries: int = MAX_ATTEMPTS, steps: int = MAX_STEPS
 ) -> tuple[list[Taken] | None, bool]:
-    """Return the groups of the devices that each pod gets, in the order given, such that all are served beside what is in the books, and
-    True; or None and whether it is proved that there is no such choice. The hardest pods first, then in orders with noise."""
+    """Return the groups of the devices that each pod gets, in the given order and in addition to the books, and True.
+
+    If none are found, return None, and True if it is proved that there are none. The first attempt places the
+    hardest pods first; later ones add noise to the order.
+    """
     rng = random.Random(len(pods))
     for attempt in range(tries):
-        found, sure = _Search(clusters, books, pods, steps, rng if attempt else None).run()
+        found, sure = _PackingSearch(clusters, books, pods, steps, rng if attempt else None).run()
         if sure:
             return found, True
     return None, False
@@ -39,7 +43,7 @@ def pack(
 
 @dataclass(frozen=True)
 class _At:
-    """Where a search is: in a request of a claim of a pod, by position in the order and in the question."""
+    """The position of a search: the pod in the order and in the query, its claim and request."""
 
     position: int
     pod: int
@@ -48,14 +52,14 @@ class _At:
     constraints: tuple[Constraint, ...]
 
 
-class _Search:
+class _PackingSearch:
     def __init__(self, clusters: DeviceClusters, books: Books, pods: Sequence[Claims], steps: int, rng: random.Random | None) -> None:
         self._p, self._pods, self._steps = clusters, pods, steps
         self._options = [clusters.options[claims] for claims in pods]
         groups, scale = clusters.groups, clusters.scale
         self._free = [group.free(books) for group in groups]
         self._left = [int(books.left[counter] * scale) for counter in clusters.counters]
-        #: Of shared devices: the number of shares, and what is left of the capacity.
+        #: Of shared devices: the number of shares, and the remaining capacity.
         self._shares = [int(books.shares[group.units[0]]) if group.kind.shared else 0 for group in groups]
         self._rest = [
             {name: value - int(books.consumed.get((group.units[0], name), 0) * scale) for name, value in capacity.items()}
@@ -75,14 +79,14 @@ class _Search:
         return None, not self._cut
 
     def _size(self, i: int) -> float:
-        """What a pod takes at least, as a share of what there is: the hardest first."""
+        """Return the minimum fraction of the supply that a pod takes. The hardest pods come first."""
         total = 0.0
         for claim in self._options[i]:
             for alternatives in claim:
                 total += min((self._weight(option) for option in alternatives), default=0.0)
         return total + 1e-3 * sum(bool(claim.constraints) for claim in self._pods[i])
 
-    def _weight(self, option: Option) -> float:
+    def _weight(self, option: ClaimOption) -> float:
         count = len(option.groups) if option.request.count is None else option.request.count
         return count * min((self._share(g, taken) for g, taken in option.groups), default=0.0)
 
@@ -93,11 +97,10 @@ class _Search:
             return max(amount / max(1, int(self._p.totals[c] * self._p.scale)) for c, amount in self._p.uses[g])
         return 1.0
 
-    # --- what is short for sure -------------------------------------------------------------------------------------------------
+    # --- shortages --------------------------------------------------------------------------------------------------------------
 
     def _needed(self) -> list[dict[object, tuple[int, int]]]:
-        """Per position in the order, of each kind of amount: what all pods from there on take at least, and the least that one device
-        gives at a time."""
+        """Return by position in the order, for each kind of amount, the minimum total of the remaining pods and the smallest piece."""
         found: list[dict[object, tuple[int, int]]] = [{}]
         uses: list[set[int]] = [set()]
         for i in reversed(self._order):
@@ -111,11 +114,11 @@ class _Search:
                         total[name] = before + count * least, min(smallest, least)
             found.append(total)
         found.reverse()
-        self._uses = [sorted(groups) for groups in reversed(uses)]  # groups that pods from a position on may get devices of
+        self._uses = [sorted(groups) for groups in reversed(uses)]  # groups whose devices pods from a position on may get
         return found
 
-    def _least(self, alternatives: Sequence[Option]) -> dict[object, tuple[int, int]]:
-        """Of each kind of amount how many devices a request takes, and the least of each, whatever devices it gets."""
+    def _least(self, alternatives: Sequence[ClaimOption]) -> dict[object, tuple[int, int]]:
+        """Return for each kind of amount the number of devices of a request, and the minimum amount of each."""
         if len(alternatives) != 1 or not alternatives[0].groups or not alternatives[0].request.count or alternatives[0].request.admin:
             return {}
         option = alternatives[0]
@@ -124,7 +127,7 @@ class _Search:
         return {name: (alternatives[0].request.count or 0, min(each[name] for each in taken)) for name in names}
 
     def _amounts(self, g: int, taken: Amounts) -> Iterator[tuple[object, int]]:
-        """What a device of a group takes, by kind of amount: capacity by name, counters by position, or itself."""
+        """Yield the amounts that a device of a group takes, by kind: capacity by name, counters by position, or the device itself."""
         yield from taken
         if not self._p.groups[g].kind.shared:
             yield from ((position, amount) for position, (_, amount) in enumerate(self._p.uses[g]))
@@ -132,7 +135,7 @@ class _Search:
                 yield None, 1
 
     def _short(self, position: int) -> bool:
-        """Return whether what is left is too little for the pods from a position on; less than anybody takes is nothing."""
+        """Return True if the remainder is insufficient for the pods from a position on. Scraps below the smallest piece do not count."""
         needs = self._needs[position]
         if not needs:
             return False
@@ -173,8 +176,8 @@ class _Search:
         return position, tuple(clusters)
 
     def _take(self, g: int, taken: Amounts) -> bool:
-        """Take a device of a group; whether there is one, with the counters and the capacity that it needs."""
-        charge = not self._shares[g]  # counters are consumed once, for however many shares
+        """Take a device of a group if it is available with its counters and capacity; return True on success."""
+        charge = not self._shares[g]  # counters are consumed once, for any number of shares
         if not self._free[g] or (charge and any(self._left[c] < amount for c, amount in self._p.uses[g])):
             return False
         if any(self._rest[g][name] < amount for name, amount in taken):
@@ -183,7 +186,7 @@ class _Search:
         return True
 
     def _book(self, g: int, taken: Amounts, times: int) -> None:
-        """Take a device, or with -1 give it back."""
+        """Take a device, or return it if ``times`` is -1."""
         shared = self._p.groups[g].kind.shared
         if not shared or self._shares[g] == (0 if times > 0 else 1):
             for c, amount in self._p.uses[g]:
@@ -235,15 +238,15 @@ class _Search:
         return False
 
     def _fit(self, g: int, taken: Amounts) -> float:
-        """How much a device is of other use: the tightest first."""
+        """Return the alternative use of a device. The tightest one is tried first."""
         if self._p.groups[g].kind.shared:
             return float(sum(self._rest[g][name] for name, _ in taken))
         if self._p.uses[g]:
             return float(sum(self._left[c] for c, _ in self._p.uses[g]))
         return float(sum(self._free[h] for h in self._p.members[self._p.cluster_of[g]]))
 
-    def _pick(self, at: _At, option: Option, order: Sequence[tuple[int, Amounts]], count: int, held: Held) -> bool:
-        """Take ``count`` devices of the groups in ``order``, in which no device comes before one that was taken already."""
+    def _pick(self, at: _At, option: ClaimOption, order: Sequence[tuple[int, Amounts]], count: int, held: Held) -> bool:
+        """Take ``count`` devices of the groups in ``order``. Devices before one already taken are excluded."""
         if not count:
             return self._request(at.position, at.claim, at.request + 1, held)
         tried: set[tuple[object, ...]] = set()
@@ -269,8 +272,8 @@ class _Search:
             self._book(g, taken, -1)
         return False
 
-    def _all(self, at: _At, option: Option, held: Held) -> bool:
-        """Take every device that a request for all of them matches."""
+    def _all(self, at: _At, option: ClaimOption, held: Held) -> bool:
+        """Take every device that a request for all devices matches."""
         done: list[tuple[int, Amounts]] = []
         now: Held | None = held
         for g, taken in option.groups:
@@ -290,7 +293,7 @@ class _Search:
 
 
 def _constrained(constraints: Sequence[Constraint], about: Sequence[int], kind: Kind, held: Held) -> Held | None:
-    """What constraints hold on to with one more device; None where one of them does not allow it."""
+    """Return the values of the constraints with one more device; None if one of them rejects it."""
     if not about:
         return held
     found = list(held)

@@ -1,4 +1,4 @@
-"""The devices of a result, as documents have them."""
+"""The devices of a result, in the form of documents."""
 
 from __future__ import annotations
 
@@ -14,7 +14,12 @@ if TYPE_CHECKING:
 
 
 def devices(table: DeviceTable, pod: int, picks: Iterable[Pick]) -> list[DeviceResult]:
-    """Return what a pod (index into ``snapshot.pods``) gets. ``Pick.claim``: position among ``DeviceTable.names`` of the pod."""
+    """Return the devices of a pod.
+
+    Args:
+        pod: Index into ``snapshot.pods``.
+        picks: The devices. ``Pick.claim`` is a position among ``DeviceTable.names`` of the pod.
+    """
     names, found = table.names[pod], []
     for pick in picks:
         claim, device = names[pick.claim], table.inventory.devices[pick.device]

@@ -1,4 +1,4 @@
-"""What a node lacks of the devices that claims ask for, in a few words: how many match, how many of these are free, and what ties them."""
+"""Device shortages of a node in a few words: matching devices, free devices, and constraints between them."""
 
 from __future__ import annotations
 
@@ -12,17 +12,24 @@ from kubestow.models.devices.demand import Claim, Request
 from kubestow.models.devices.inventory import Device
 from kubestow.solver.devices.state import DeviceState
 
-#: Reasons that are told apart in one message.
-_TOLD: Final = 3
-#: Characters of an error.
-_LONGEST: Final = 160
+#: Maximum number of distinct reasons in one message.
+_MAX_REASONS: Final = 3
+#: Maximum number of characters of an error.
+_MAX_ERROR_CHARACTERS: Final = 160
 
 
 @dataclass(frozen=True)
 class Available:
-    """What a node has for one request: ``matching``: devices for which its selectors hold; of these ``open``: that it may take, as taints
-    and capacity go; of these ``free``: that nobody has. ``total``: all devices that the node sees. ``alike``: the most free ones that have
-    all attributes in common which must match, None if none must."""
+    """The devices of a node for one request. Each count is a subset of the one before.
+
+    Attributes:
+        total: Devices that the node sees.
+        matching: Devices that the selectors match.
+        open: Devices whose taints and capacity allow the request.
+        free: Devices that nobody has allocated.
+        alike: Largest number of free devices with equal values of all attributes that must match; None if
+            none must.
+    """
 
     total: int
     matching: int
@@ -32,7 +39,7 @@ class Available:
 
 
 def asked(claim: Claim, request: Request) -> str:
-    """Return what a request asks for: ``4 a100``, ``all gpu``, ``4 a100 of one gpu.example.com/nvlink``."""
+    """Return a request as text: ``4 a100``, ``all gpu`` or ``4 a100 of one gpu.example.com/nvlink``."""
     many = request.count is None or request.count > 1
     ties = [
         f"{'of different' if constraint.distinct else 'of one'} {constraint.attribute}"
@@ -40,20 +47,20 @@ def asked(claim: Claim, request: Request) -> str:
         if constraint.about(request.name) and (many or len(claim.requests) > 1)
     ]
     amount = "all" if request.count is None else str(request.count)
-    return " ".join([amount, request.device_class, *(" and ".join(ties[:_TOLD]),)]).strip()
+    return " ".join([amount, request.device_class, *(" and ".join(ties[:_MAX_REASONS]),)]).strip()
 
 
 def claims_asked(claims: Sequence[Claim]) -> str:
-    """Return what claims ask for together: ``2 gpu, 1 nic``; of alternatives the first."""
+    """Return the requests of claims as text: ``2 gpu, 1 nic``. Of alternatives, only the first is shown."""
     words = [asked(claim, alternatives[0]) for claim in claims for alternatives in claim.requests if alternatives]
-    return ", ".join([*words[:_TOLD], *(["…"] if len(words) > _TOLD else [])]) or "nothing"
+    return ", ".join([*words[:_MAX_REASONS], *(["…"] if len(words) > _MAX_REASONS else [])]) or "nothing"
 
 
 def available(state: DeviceState, claim: Claim, request: Request, n: int) -> Available:
-    """Return what node n has for a request of a claim now.
+    """Return the devices of node n for a request of a claim in the current state.
 
     Raises:
-        CelError: a selector fails on one of its devices.
+        CelError: A selector fails on one of its devices.
     """
     inventory = state.inventory
     devices = [inventory.devices[i] for i in inventory.visible(n).tolist()]
@@ -86,8 +93,8 @@ def _free(state: DeviceState, request: Request, device: Device) -> bool:
 
 
 def why_not(state: DeviceState, claims: Sequence[Claim], n: int) -> tuple[str, str]:
-    """Return what claims ask for, of those the part that is short where one is, and what node n has instead. They get nothing there now."""
-    # Attributes that are lists may match in part: then the most alike are a lower bound, and the words are about too few all the same.
+    """Return the unserved part of the claims and the reason on node n, where they currently get no devices."""
+    # List-valued attributes may match in part. Then ``alike`` is a lower bound, and the text still says too few.
     error = state.error(tuple(claims), n)
     if error is not None:
         return claims_asked(claims), _cut(error)
@@ -113,7 +120,7 @@ def why_not(state: DeviceState, claims: Sequence[Claim], n: int) -> tuple[str, s
 
 
 def _cut(error: str) -> str:
-    return error if len(error) <= _LONGEST else f"{error[:_LONGEST]}…"
+    return error if len(error) <= _MAX_ERROR_CHARACTERS else f"{error[:_MAX_ERROR_CHARACTERS]}…"
 
 
 def _choices(claims: Sequence[Claim]) -> Iterator[tuple[Claim, tuple[Request, ...]]]:
@@ -138,18 +145,21 @@ def _short(request: Request, found: Available) -> str:
 
 
 def summed(reasons: Sequence[tuple[str, str, str]]) -> str:
-    """Return the reasons of several nodes, each with the node's name, in one sentence: ``4 a100 asked for: 2 of 4 free on 3 nodes, no
-    devices on n1``."""
+    """Return the reasons on several nodes as one sentence: ``4 a100 asked for: 2 of 4 free on 3 nodes, no devices on n1``.
+
+    Args:
+        reasons: (unserved part, reason, name of the node).
+    """
     by_part: dict[str, dict[str, list[str]]] = {}
     for part, why, node in reasons:
         by_part.setdefault(part, {}).setdefault(why, []).append(node)
     said = []
-    for part, found in list(by_part.items())[:_TOLD]:
+    for part, found in list(by_part.items())[:_MAX_REASONS]:
         told = sorted(found.items(), key=lambda item: -len(item[1]))
-        words = [f"{why} on {_on(nodes)}" for why, nodes in told[:_TOLD]]
-        more = [node for _, nodes in told[_TOLD:] for node in nodes]
+        words = [f"{why} on {_on(nodes)}" for why, nodes in told[:_MAX_REASONS]]
+        more = [node for _, nodes in told[_MAX_REASONS:] for node in nodes]
         said.append(f"{part} asked for: {', '.join([*words, *([f'too few on {_on(more)}'] if more else [])])}")
-    return "; ".join([*said, *(["…"] if len(by_part) > _TOLD else [])])
+    return "; ".join([*said, *(["…"] if len(by_part) > _MAX_REASONS else [])])
 
 
 def _on(nodes: Sequence[str]) -> str:

@@ -1,7 +1,7 @@
-"""What a placement that grows and shrinks has allocated of devices, and what one more pod would get on each node.
+"""The device allocation of a growing and shrinking placement, and the devices that one more pod would get on each node.
 
-Whether a search succeeds depends on what a node sees and what of that is allocated, whatever its name: nodes for which this is equal share
-the answer (a *state*), across all placements of the instance.
+The outcome of a search depends on the devices that a node sees and on their allocation, not on its name.
+Nodes that agree in both share a *state* and the answer, across all placements of the instance.
 """
 
 from __future__ import annotations
@@ -18,14 +18,23 @@ from kubestow.models.kube.selectors import Bools
 from kubestow.solver.devices.allocator import AllocationError, allocate
 
 Claims = tuple[Claim, ...]
-#: What claims get, by position in ``Site.visible`` instead of by device; a text where the search is an error, None where it fails.
+#: The result of a search: devices by position in ``Site.visible``, a message if it is an error, None if it
+#: fails.
 _Answer = tuple[Pick, ...] | str | None
 
 
 @dataclass
 class _Memo:
-    """What all states of one table share. ``watchers``: unit -> views that show it. ``sites``: view -> sites. ``problems``: claims ->
-    number. ``answers``: (problem, state) -> what the search finds. ``capacities``: per view the (unit, capacity) that it shares."""
+    """Data shared by all states of one table.
+
+    Attributes:
+        watchers: By unit, the views that show it.
+        sites: By view, its sites.
+        of_counter: By counter, the views that list it.
+        problems: By claims, their number.
+        answers: By (problem, state), the result of the search.
+        capacities: By view, its shared (unit, capacity) pairs.
+    """
 
     watchers: dict[int, list[int]] = field(default_factory=dict)
     sites: list[list[int]] = field(default_factory=list)
@@ -46,7 +55,11 @@ class _Memo:
 
 
 class DeviceState:
-    """``books``: what is allocated, the claims of the snapshot included."""
+    """The allocation and its queries.
+
+    Attributes:
+        books: The allocation, including the claims of the snapshot.
+    """
 
     def __init__(self, table: DeviceTable) -> None:
         self.table, self.inventory = table, table.inventory
@@ -54,7 +67,7 @@ class DeviceState:
         memo = self._memo = table.cached("states", lambda: _memo(table.inventory))
         self._dirty: set[int] = set()
         self._views, self._sites = list(memo.first_views), memo.first_sites.copy()
-        if not memo.interned:  # the first of the table
+        if not memo.interned:  # the first one of the table
             self._views = [self._view_state(v) for v in range(len(self.inventory.views))]
             self._sites = np.zeros(len(self.inventory.sites), dtype=np.int32)
             self._refresh_sites(range(len(self.inventory.sites)))
@@ -62,7 +75,7 @@ class DeviceState:
 
     @property
     def joined(self) -> bool:
-        """Return whether some devices or counters serve several nodes."""
+        """True if some devices or counters serve several nodes."""
         return self._memo.joined
 
     # --- states -------------------------------------------------------------------------------------------------------
@@ -86,7 +99,7 @@ class DeviceState:
             self._sites[s] = self._intern(tuple(self._views[v] for v in views))
 
     def states(self) -> Ids:
-        """int32[N]: the state of each node; what a pod gets is the same on nodes of one state."""
+        """Return int64[N], the state of each node. A pod gets the same devices on nodes of one state."""
         if self._dirty:
             sites: set[int] = set()
             for v in self._dirty:
@@ -98,7 +111,7 @@ class DeviceState:
             self._refresh_sites(sorted(sites))
         return np.asarray(self._sites[self.inventory.site_of])
 
-    # --- questions ----------------------------------------------------------------------------------------------------
+    # --- queries ------------------------------------------------------------------------------------------------------
 
     def _problem(self, claims: Claims) -> int:
         memo = self._memo
@@ -111,7 +124,7 @@ class DeviceState:
         return found
 
     def _answer(self, problem: int, state: int, n: int) -> _Answer:
-        """What claims get on node n, which is in this state."""
+        """Return the result for claims on node n, which is in this state."""
         memo = self._memo
         if (problem, state) not in memo.answers:
             site = self.inventory.site(n)
@@ -129,7 +142,7 @@ class DeviceState:
         return memo.answers[problem, state]
 
     def rejected(self, claims: Claims, where: Bools) -> Bools:
-        """bool[N]: the nodes among ``where`` on which claims get no devices."""
+        """Return bool[N], the nodes among ``where`` on which claims get no devices."""
         mask = np.zeros(len(where), dtype=bool)
         if not claims:
             return mask
@@ -150,7 +163,7 @@ class DeviceState:
         return mask
 
     def find(self, claims: Claims, n: int) -> tuple[Pick, ...] | None:
-        """Return the devices that claims get on node n now."""
+        """Return the devices that claims currently get on node n."""
         found = self._answer(self._problem(claims), int(self.states()[n]), n)
         if not isinstance(found, tuple):
             return None
@@ -158,12 +171,12 @@ class DeviceState:
         return tuple(replace(pick, device=int(visible[pick.device])) for pick in found)
 
     def error(self, claims: Claims, n: int) -> str | None:
-        """Return why a search is an error on node n, None if it is not."""
+        """Return the message of a search that is an error on node n; None otherwise."""
         found = self._answer(self._problem(claims), int(self.states()[n]), n) if claims else ()
         return found if isinstance(found, str) else None
 
     def room(self, claims: Claims, n: int, most: int) -> int:
-        """Return how many pods with such claims of their own node n takes one after the other, at most ``most``."""
+        """Return the number of pods with these claims that node n can take one after another, up to ``most``."""
         key = (self._problem(claims), int(self.states()[n]), most)
         found = self._memo.rooms.get(key)
         if found is None:
@@ -178,7 +191,7 @@ class DeviceState:
         return found
 
     def book(self, picks: tuple[Pick, ...], times: int = 1) -> None:
-        """Add devices to what is allocated, or with ``times`` -1 take them out."""
+        """Add devices to the allocation, or remove them if ``times`` is -1."""
         if picks:
             self.inventory.book(self.books, picks, times)
             for pick in picks:
@@ -188,7 +201,7 @@ class DeviceState:
                     self._dirty.update(self._memo.of_counter.get(counter, ()))
 
     def free(self, picks: tuple[Pick, ...]) -> bool:
-        """Return whether devices could all be taken now, as far as that they are free."""
+        """Return True if all devices are currently free."""
         units = [self.inventory.devices[pick.device].unit for pick in picks if not pick.admin]
         return not any(self.books.in_use[unit] for unit in units)
 
@@ -221,7 +234,7 @@ def _memo(inventory: Inventory) -> _Memo:
 
 
 def _traits(inventory: Inventory, view: View, kinds: Ids) -> Hashable:
-    """Return what a search can tell of a view, but for what is allocated."""
+    """Return the properties of a view that a search can see, except the allocation."""
     elsewhere = tuple(at for at, i in enumerate(view.ids.tolist()) if i in view.elsewhere) if view.elsewhere else ()
     position = {counter: at for at, counter in enumerate(view.counters)}
     consumed: Hashable = ()

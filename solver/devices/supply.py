@@ -1,8 +1,9 @@
-"""Devices as resources: amounts of which the pods on a node take no more together than is free there, whatever devices they get.
+"""Devices as resources: amounts that bound the pods of a node together, independent of the devices they get.
 
-Each column is a necessary condition, none is enough by itself: how many devices of some kinds, how much of the capacity of shared ones, how
-much of the counters that partitions draw on; and how many pieces of more than a half, a third or a quarter of the largest device or counter
-(dual feasible functions, Fekete and Schepers, doi:10.1007/s101070100243). Bounds and the order of construction read them like CPU.
+Each column is a necessary condition: the number of devices of some kinds, the capacity of shared devices, the
+counters of partitions. Further columns count the pieces larger than a half, a third or a quarter of the
+largest device or counter (dual feasible functions, Fekete and Schepers, doi:10.1007/s101070100243). Bounds
+and the order of construction treat them like CPU.
 """
 
 from __future__ import annotations
@@ -16,23 +17,23 @@ import numpy as np
 
 from kubestow.models.cluster.cluster import Cluster, Ints
 
-if TYPE_CHECKING:  # selectors take longer to import than many a snapshot to solve
+if TYPE_CHECKING:  # selectors are slow to import
     from kubestow.models.devices.demand import Claim, Request
     from kubestow.models.devices.inventory import Kind
     from kubestow.models.devices.table import DeviceTable
 
-#: Pieces of which a device or a counter holds at most 1, 2, … have columns of their own.
-ROUNDINGS: Final = 4
+#: Number of further columns: for pieces of which a device or counter holds at most 1, 2, …
+MAX_ROUNDINGS: Final = 4
 Kinds = frozenset[int]
-#: What there is some amount of: devices, a capacity by the name of its driver and its own, counters by their position in what devices use.
+#: A measured amount: devices, a capacity by driver and name, or counters by their position in the consumption.
 Measure = tuple[str, Hashable]
 _DEVICES: Final = ("devices", None)
-#: A request: the kinds that may serve it, how many devices it takes, and of what each of them takes how much at least.
+#: A request: the kinds that may serve it, the number of devices, and the minimum amounts of each device.
 _Piece = tuple[Kinds, int, dict[Measure, Fraction]]
 
 
 def supply(cluster: Cluster) -> tuple[Ints, Ints]:
-    """Return what a pod of each class takes, int64[G, C], and what each node has, int64[N, C]."""
+    """Return the request of a pod of each class, int64[G, C], and the supply of each node, int64[N, C]."""
     table = cluster.devices
     if table is None:
         return np.zeros((cluster.n_classes, 0), dtype=np.int64), np.zeros((cluster.n_nodes, 0), dtype=np.int64)
@@ -46,7 +47,7 @@ class _Supply:
         self._wish = wish
         self._table, self._cluster, self._groups = table, cluster, groups_of(table)
         self._serving: dict[Request, Kinds] = {}
-        self._least: dict[int, dict[Measure, Fraction]] = {}  # what a device of a kind takes of counters at least
+        self._least: dict[int, dict[Measure, Fraction]] = {}  # minimum counters that a device of a kind consumes
         for group in self._groups.groups:
             uses: dict[Measure, Fraction] = {("counter", at): amount for at, (_, amount) in enumerate(group.counters)}
             before = self._least.setdefault(group.kind.id, dict(uses))
@@ -71,7 +72,7 @@ class _Supply:
 
     @staticmethod
     def _units(taken: Sequence[Sequence[tuple[int, Fraction]]], rest: Sequence[Sequence[Fraction]]) -> Iterator[Fraction]:
-        """The unit that makes all amounts whole, and larger ones by which they are rounded."""
+        """Yield the unit that makes all amounts integral, and larger ones for rounding."""
         asked = {amount for pieces in taken for _, amount in pieces if amount}
         if not asked:
             return
@@ -79,13 +80,13 @@ class _Supply:
         unit = Fraction(gcd(*(int(amount * scale) for amount in asked)), scale)
         yield unit
         largest = max((left for parts in rest for left in parts), default=Fraction(0)) / unit
-        rounded = {unit * (floor(largest / parts) + 1) for parts in range(2, ROUNDINGS + 2)}
+        rounded = {unit * (floor(largest / parts) + 1) for parts in range(2, MAX_ROUNDINGS + 2)}
         yield from sorted(each for each in rounded if min(asked) < each <= max(asked))
 
-    # --- what is asked ----------------------------------------------------------------------------------------------------------
+    # --- requests ---------------------------------------------------------------------------------------------------------------
 
     def _asked(self, g: int) -> list[_Piece]:
-        """The requests of a pod of the class, but those that depend on the node, on other pods or on the alternative."""
+        """Return the requests of a pod of the class, except those that depend on the node, on other pods or on the alternative."""
         demand = self._cluster.classes[g].devices
         if demand is None or demand.refusal is not None:
             return []
@@ -105,13 +106,13 @@ class _Supply:
                 yield serving, request.count, {measure: min(takes[measure] for takes in each) for measure in measures}
 
     def _takes(self, request: Request, kind: Kind) -> dict[Measure, Fraction]:
-        """What a device of a kind takes at least where it serves a request."""
+        """Return the minimum amounts that a device of a kind provides to a request."""
         if not kind.shared:
             return {_DEVICES: Fraction(1), **self._least.get(kind.id, {})}
         return {(kind.driver, name): amount for name, amount in kind.amounts(request.capacity) or ()}
 
     def _served(self, request: Request) -> Kinds:
-        """The kinds that may serve a request, wherever they are."""
+        """Return the kinds that may serve a request at any site."""
         found = self._serving.get(request)
         if found is None:
             sites = range(len(self._groups.of_site))
@@ -120,7 +121,7 @@ class _Supply:
         return found
 
     def _sets(self) -> list[Kinds]:
-        """The sets of kinds that requests are served by, and the unions of those that overlap or draw on the same counters."""
+        """Return the sets of kinds that serve requests, and the unions of sets that overlap or consume the same counters."""
         single = list(dict.fromkeys(kinds for kinds in self._serving.values() if kinds))
         drawing: dict[int, set[int]] = {}
         for group in self._groups.groups:
@@ -133,10 +134,10 @@ class _Supply:
             unions = [union for union in unions if not union & kinds] + [joined]
         return list(dict.fromkeys([*single, *unions]))
 
-    # --- what there is ----------------------------------------------------------------------------------------------------------
+    # --- supply -----------------------------------------------------------------------------------------------------------------
 
     def _held(self, site: int, kinds: Kinds) -> dict[Measure, list[Fraction]]:
-        """What is free of devices of these kinds: in all, by counter, and by shared device."""
+        """Return the free amounts of devices of these kinds: in total, by counter, and by shared device."""
         books = self._groups.inventory.books
         found: dict[Measure, list[Fraction]] = {}
         seen: set[tuple[int, int]] = set()

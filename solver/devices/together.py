@@ -1,4 +1,4 @@
-"""Which pods can be on a node together as far as its devices go, in whatever order they arrive; remembered."""
+"""Cached answers whether the devices of a node can serve several pods together, in any order of arrival."""
 
 from __future__ import annotations
 
@@ -10,19 +10,23 @@ import numpy as np
 from kubestow.models.cluster.cluster import Cluster, Ints
 from kubestow.models.kube.selectors import Bools
 
-if TYPE_CHECKING:  # selectors take longer to import than many a snapshot to solve
+if TYPE_CHECKING:  # selectors are slow to import
     from kubestow.models.devices.inventory import Books
     from kubestow.solver.devices.clusters import Claims, DeviceClusters
     from kubestow.solver.devices.packing import Taken
 
-#: Steps of a search for pods that some engine would like to put together: it asks often, and has others.
-GLANCE = 200
+#: Maximum number of steps of a search on behalf of an engine, which queries often and has alternatives.
+MAX_QUERY_STEPS = 200
 #: Pods of one node: class -> number.
 Pods = Mapping[int, int]
 
 
 class Together:
-    """Of the classes whose devices are of one node and of no other pod (``lonely``: bool[G]), beside what is allocated in the snapshot."""
+    """The answers for classes whose devices concern one node and no other pod, given the snapshot's allocation.
+
+    Attributes:
+        lonely: bool[G], the classes in question.
+    """
 
     def __init__(self, cluster: Cluster) -> None:
         from kubestow.solver.devices.device_groups import groups_of
@@ -37,7 +41,7 @@ class Together:
         self._groups = groups_of(table)
         self._asks: list[Claims] = [()]
         number = {self._asks[0]: 0}
-        #: int64[G, N]: what is asked for, by position in ``_asks``.
+        #: int64[G, N]: the requested claims, by position in ``_asks``.
         self._asked: Ints = np.zeros((cluster.n_classes, cluster.n_nodes), dtype=np.int64)
         self.lonely: Bools = np.zeros(cluster.n_classes, dtype=bool)
         for g, cls in enumerate(cluster.classes):
@@ -54,15 +58,15 @@ class Together:
         self._made: dict[int, DeviceClusters] = {}
         self._found: dict[tuple[int, tuple[tuple[int, int], ...]], bool] = {}
         self._plans: dict[tuple[int, tuple[int, tuple[tuple[int, int], ...]]], list[Taken]] = {}  # with the node
-        self._shares: dict[tuple[int, int], tuple[Taken, int, int] | None] = {}  # by state and what is asked for
+        self._shares: dict[tuple[int, int], tuple[Taken, int, int] | None] = {}  # by state and position in ``_asks``
 
     @property
     def books(self) -> Books:
-        """Return what is allocated in the snapshot."""
+        """The allocation of the snapshot."""
         return self._inventory.books
 
     def _key(self, n: int, pods: Pods) -> tuple[int, tuple[tuple[int, int], ...]]:
-        """What the answer depends on: the state of the node, and how often which claims are asked for."""
+        """Return the key that determines the answer: the state of the node, and the number of pods by claims."""
         asked: dict[int, int] = {}
         for g, k in pods.items():
             ask = int(self._asked[g, n])
@@ -71,15 +75,22 @@ class Together:
         return int(self._states[n]), tuple(sorted(asked.items()))
 
     def note(self, n: int, pods: Pods, taken: Sequence[tuple[int, Taken]] = ()) -> None:
-        """Take note that these pods can be on node n together; ``taken``: what each (class) may get."""
+        """Record that these pods fit on node n together.
+
+        Args:
+            taken: (class, groups of devices) of each pod.
+        """
         key = self._key(n, pods)
         self._found[key] = True
         if taken:
             self._plans[n, key] = [each for _, each in sorted((int(self._asked[g, n]), each) for g, each in taken)]
 
     def share(self, g: int, n: int) -> tuple[Taken, int, int] | None:
-        """Return what a pod of class g asks for on node n where that is shares of one capacity and nothing else: groups (one shared device
-        each) that may give it, how much of each, and of how many; None where it is not."""
+        """Return the request of a pod of class g on node n, if it consists only of shares of one capacity; None otherwise.
+
+        The result is the groups (one shared device each) that may serve it, the amount per share, and the
+        number of shares.
+        """
         key = int(self._states[n]), int(self._asked[g, n])
         if key not in self._shares:
             self._shares[key] = self._share(self._clusters(self._alike.setdefault(key[0], n)), self._asks[key[1]])
@@ -99,7 +110,7 @@ class Together:
         return tuple(g for g, _ in option.groups), each[0][1], count
 
     def shared_room(self, n: int) -> dict[int, int]:
-        """Return what is left of each shared device of node n with one capacity, by group, beside what is allocated in the snapshot."""
+        """Return by group the remaining amount of each shared device with one capacity on node n, given the snapshot's allocation."""
         clusters, books, found = self._clusters(self._alike.setdefault(int(self._states[n]), n)), self.books, {}
         for g, group in enumerate(clusters.groups):
             if group.kind.shared and len(clusters.capacity[g]) == 1 and group.free(books):
@@ -108,7 +119,7 @@ class Together:
         return found
 
     def fits(self, n: int, pods: Pods) -> bool:
-        """Return whether pods of lonely classes get devices on node n, as far as a short search finds out."""
+        """Return True if a short search finds devices on node n for pods of lonely classes."""
         key = self._key(n, pods)
         if not key[1]:
             return True
@@ -116,12 +127,16 @@ class Together:
         if found is None:
             node = self._alike.setdefault(key[0], n)
             listed = [self._asks[ask] for ask, k in key[1] for _ in range(k)]
-            found = self._found[key] = self._pack(self._clusters(node), self._inventory.books, listed, tries=1, steps=GLANCE)[0] is not None
+            found = self._found[key] = (
+                self._pack(self._clusters(node), self._inventory.books, listed, tries=1, steps=MAX_QUERY_STEPS)[0] is not None
+            )
         return found
 
     def plan(self, n: int, books: Books, pods: Pods) -> tuple[dict[int, list[Taken]] | None, bool]:
-        """Return what the pods of each class may get on node n beside what is allocated, or None; see :func:`packing.pack`."""
-        order = sorted((int(self._asked[g, n]), g) for g, k in pods.items() for _ in range(k))  # as ``fits`` has it: what it found is found
+        """Return the devices of each class's pods on node n in addition to the books, or None; see :func:`packing.pack`."""
+        order = sorted(
+            (int(self._asked[g, n]), g) for g, k in pods.items() for _ in range(k)
+        )  # the order of ``fits``, so that its plans are found
         units = [unit for group in self._clusters(n).groups for unit in group.units]
         known = self._plans.get((n, self._key(n, pods)))
         taken, sure = known, True
@@ -133,7 +148,7 @@ class Together:
         return (None if taken is None else found), sure
 
     def groups(self, n: int, units: list[int]) -> Taken:
-        """Return the groups of a plan that these units of node n are in."""
+        """Return the groups of a plan that contain these units of node n."""
         of = self._clusters(n).group_of
         return tuple(of[unit] for unit in units)
 
@@ -148,7 +163,7 @@ class Together:
 
 
 def together(cluster: Cluster) -> Together | None:
-    """Return the answers for a cluster, those that are known already included; None where no pod asks for devices."""
+    """Return the cached answers for a cluster; None if no pod requests devices."""
     table = cluster.devices
     if table is None:
         return None

@@ -1,4 +1,4 @@
-"""The effective container affinity A(C1, C2) of one pod's containers, as the annotations say it: for ``explain --affinity``."""
+"""The effective container affinity A(C1, C2) of one pod's containers, from its annotations, for ``explain --affinity``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from kubestow.solver.explain.per_node import UnknownPod
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A(source, target), containers written as ``namespace/pod/container``, if both ran on one node."""
+    """The affinity A(source, target) of two containers (``namespace/pod/container``) on one node."""
 
     source: str
     target: str
@@ -27,7 +27,12 @@ class Pair:
 
 @dataclass
 class Matrix:
-    """``pairs``: the nonzero A from or to a container of the pod, its own first; ``warnings``: of its annotations."""
+    """The affinities of one pod.
+
+    Attributes:
+        pairs: The nonzero A from or to a container of the pod, its own containers first.
+        warnings: Warnings about its annotations.
+    """
 
     pod: str
     containers: list[str]
@@ -36,11 +41,11 @@ class Matrix:
 
 
 def matrix(snapshot: Snapshot, name: str, policy: Policy) -> Matrix:
-    """Return A of the pod ``namespace/name``, of the first pod of the workload of that name, or, where it has none, of its PodTemplate.
+    """Return A for the pod ``namespace/name``, for the first pod of the workload of that name, or for its PodTemplate if it has no pods.
 
     Raises:
-        UnknownPod: there is neither.
-        InputError: the pod's annotations cannot be read.
+        UnknownPod: No such pod or workload.
+        InputError: The pod's annotations cannot be read.
     """
     pods = [p for p in snapshot.pods if not kube_objects.is_terminal(p)]
     chosen = next((p for p in pods if kube_objects.pod_key(p) == name), None) or _of_workload(snapshot, name)
@@ -59,7 +64,7 @@ def matrix(snapshot: Snapshot, name: str, policy: Policy) -> Matrix:
                 hints = parse(pod, symmetric=policy.shorthand == "symmetric") if has_hints(pod) else Hints((), ())
                 others.append((hints, views(pod)))
             except AnnotationError:
-                continue  # a pod whose annotation cannot be read has no say
+                continue  # a pod with an unreadable annotation contributes no hints
     policy = switched(policy, snapshot)
     switches = {"colocate_pods": policy.colocatePods, "colocate_namespaces": policy.colocateNamespaces}
     for hints, other_views in others:
@@ -80,8 +85,10 @@ def _name(view: ContainerView) -> str:
 
 
 def _of_workload(snapshot: Snapshot, name: str) -> kube_objects.Pod | None:
-    """The first pod of a workload of this name. Without pods, the pod that it would make: beside pods of its own that would be one more
-    replica than there is."""
+    """Return the first pod of a workload of this name, or the pod of its template if it has none.
+
+    The template is not used if there are pods, because it would count as an additional replica.
+    """
     owned = OwnedPods(snapshot)
     for kind, objects in snapshot.workloads.items():
         for workload in objects:

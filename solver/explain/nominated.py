@@ -1,4 +1,4 @@
-"""The second pass of filters, for nodes to which pending pods are nominated: with those of equal or higher priority as if they were bound.
+"""The second filter pass for nodes with nominated pods: those of equal or higher priority count as if they were bound.
 
 Source: pkg/scheduler/framework/runtime/framework.go, RunFilterPluginsWithNominatedPods.
 """
@@ -26,14 +26,14 @@ from kubestow.solver.rules.node_resources_fit import NodeResourcesFit
 from kubestow.solver.rules.pod_topology_spread import PodTopologySpread
 from kubestow.solver.rules.volumes import NodeVolumeLimits, VolumeRestrictions
 
-#: Rules whose state nominated pods change; devices and volumes that are not bound yet are nobody's before a pod is bound.
-_CHANGED: Final[tuple[type[Rule], ...]] = (
+#: Rules whose state nominated pods change. Devices and unbound volumes have no owner before a pod is bound.
+_AFFECTED_RULES: Final[tuple[type[Rule], ...]] = (
     NodePorts, NodeResourcesFit, VolumeRestrictions, NodeVolumeLimits, PodTopologySpread, InterPodAffinity,
 )  # fmt: skip
 
 
 class Nominated:
-    """The pods that are nominated to nodes, against those that are judged (the pending ones of ``scope``)."""
+    """The pods nominated to nodes, against the judged pods (the pending ones of ``scope``)."""
 
     def __init__(self, snapshot: Snapshot, scope: Scope, daemon_namespaces: tuple[str, ...], policy: Policy) -> None:
         self._pods = snapshot.pods
@@ -47,7 +47,7 @@ class Nominated:
         guests = {i for at in self._at.values() for i in at}
         both = replace(scope, pending=sorted({*scope.pending, *guests}))
         self._cluster = compile_cluster(snapshot, both, daemon_namespaces=daemon_namespaces, policy=policy)
-        self._rules = [rule for rule in rules.build(self._cluster) if isinstance(rule, _CHANGED)]
+        self._rules = [rule for rule in rules.build(self._cluster) if isinstance(rule, _AFFECTED_RULES)]
         self._class = {i: g for g, cls in enumerate(self._cluster.classes) for i in cls.pods}
         self._known: dict[tuple[int, int, tuple[int, ...]], list[tuple[str, str]]] = {}
 
@@ -57,17 +57,17 @@ class Nominated:
         for n, listed in self._at.items():
             guests = tuple(j for j in listed if j != i and (self._pods[j].spec.priority or 0) >= rank)
             if guests:
-                for name, message in self._beside(self._class[i], n, guests):
+                for name, message in self._rejections(self._class[i], n, guests):
                     yield n, name, message
 
-    def _beside(self, g: int, n: int, guests: tuple[int, ...]) -> list[tuple[str, str]]:
+    def _rejections(self, g: int, n: int, guests: tuple[int, ...]) -> list[tuple[str, str]]:
         found = self._known.get((g, n, guests))
         if found is not None:
             return found
         found = self._known[g, n, guests] = []
         here = np.arange(self._cluster.n_nodes) == n
         for rule in self._rules:
-            if isinstance(rule, InterPodAffinity) and not self._asked(g):
+            if isinstance(rule, InterPodAffinity) and not self._has_affinity_rules(g):
                 continue
             for j in guests:
                 rule.place(self._class[j], n)
@@ -77,8 +77,8 @@ class Nominated:
                 rule.remove(self._class[j], n)
         return found
 
-    def _asked(self, g: int) -> bool:
-        """Return whether InterPodAffinity looks at pods of the class at all: it skips those without terms that no bound pod repels."""
+    def _has_affinity_rules(self, g: int) -> bool:
+        """Return True if InterPodAffinity considers pods of the class. It skips pods without terms that no bound pod repels."""
         cluster, pod = self._cluster, self._cluster.classes[g].pod
         if required_terms(pod, "podAffinity") or required_terms(pod, "podAntiAffinity"):
             return True
@@ -86,8 +86,11 @@ class Nominated:
         return any((cluster.domains(fixed.term.key)[0][fixed.nodes] >= 0).any() for fixed in terms)
 
     def _crowded(self, g: int, n: int, guests: tuple[int, ...]) -> bool:
-        """Return whether nominated pods break a spread constraint with an empty selector. That counts no bound pod, but one that is added
-        later matches it (podtopologyspread/filtering.go, updateWithPod)."""
+        """Return True if nominated pods break a spread constraint with an empty selector.
+
+        Such a selector matches no bound pod, but it matches a pod that is added later
+        (podtopologyspread/filtering.go, updateWithPod).
+        """
         cluster, cls = self._cluster, self._cluster.classes[g]
         labels = cls.pod.metadata.labels or {}
         everything = {

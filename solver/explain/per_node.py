@@ -1,4 +1,4 @@
-"""Why a pod can or cannot go to each node: every rule asked on its own, against the bound pods, as the scheduler would now."""
+"""Verdicts on each node for a pod: every rule is checked on its own against the bound pods, as the scheduler would now."""
 
 from __future__ import annotations
 
@@ -19,17 +19,24 @@ from kubestow.solver.rules.base import Rule
 
 
 class UnknownPod(Exception):
-    """No such pod in the snapshot, or one that cannot be judged (terminal)."""
+    """An error: the snapshot has no such pod, or the pod cannot be judged because it has ended."""
 
 
 class UnknownNode(Exception):
-    """No such node in the snapshot."""
+    """An error: the snapshot has no such node."""
 
 
 @dataclass(frozen=True)
 class PodVerdict:
-    """``feasible``: nodes that no rule rejects; ``rejected``: per other node every rule (plugin name) that rejects it;
-    ``messages``: a few words per rule; ``runs_on``: the node of a bound pod."""
+    """The verdict on a pod.
+
+    Attributes:
+        pod: ``namespace/name``.
+        feasible: Nodes that no rule rejects.
+        rejected: For every other node, the plugin names of the rules that reject it.
+        messages: A few words per rule.
+        runs_on: The node of a bound pod.
+    """
 
     pod: str
     feasible: list[str]
@@ -48,13 +55,20 @@ def explain(
     daemon_namespaces: tuple[str, ...] = (),
     policy: Policy = DEFAULT,
 ) -> list[PodVerdict]:
-    """Judge each pending pod alone against the bound pods, and on a node to which pending pods of equal or higher priority are nominated
-    against these, too, as if they were bound; with ``pod`` (``namespace/name``) only that one, which may also be bound
-    (it is then judged as if it were taken off its node first) or gated; with ``workload`` ([KIND/][NAMESPACE/]NAME) only its pending
-    pods, or if it has none the first of its pods; with ``node`` only that node.
+    """Judge each pending pod alone against the bound pods.
+
+    A node with nominated pods of equal or higher priority is also judged as if these were bound.
+
+    Args:
+        pod: Judge only this pod (``namespace/name``). It may be gated, or bound; a bound pod is taken off its
+            node first.
+        workload: Judge only the pending pods of this workload ([KIND/][NAMESPACE/]NAME), or its first pod if
+            none is pending.
+        node: Judge only this node.
 
     Raises:
-        UnknownPod, UnknownNode: the snapshot has none of this name.
+        UnknownPod: The snapshot has no such pod or workload.
+        UnknownNode: The snapshot has no such node.
     """
     if node is not None and all(n.metadata.name != node for n in snapshot.nodes):
         raise UnknownNode(node)
@@ -85,11 +99,11 @@ def explain(
         for i in cls.pods:
             by_pod[i] = PodVerdict(pod_key(snapshot.pods[i]), feasible, rejected, messages, snapshot.pods[i].spec.nodeName or None)
     nominated = Nominated(snapshot, scope, daemon_namespaces, policy)
-    return [_beside(nominated, i, by_pod[i], cluster.nodes.names, only) for i in scope.pending]
+    return [_with_nominated(nominated, i, by_pod[i], cluster.nodes.names, only) for i in scope.pending]
 
 
-def _beside(nominated: Nominated, i: int, verdict: PodVerdict, names: list[str], only: int | None) -> PodVerdict:
-    """The verdict on pod i with the rules that reject it once the pods nominated to a node are added to it."""
+def _with_nominated(nominated: Nominated, i: int, verdict: PodVerdict, names: list[str], only: int | None) -> PodVerdict:
+    """Return the verdict on pod i, extended by rules that reject it once the pods nominated to a node are added."""
     more = [found for found in nominated.rejects(i) if only in (None, found[0])]
     if not more:
         return verdict
@@ -105,10 +119,10 @@ def _beside(nominated: Nominated, i: int, verdict: PodVerdict, names: list[str],
 
 
 def _pods_of(snapshot: Snapshot, workload: str) -> list[int]:
-    """Indices of the pods of a workload, given as [KIND/][NAMESPACE/]NAME.
+    """Return the indices of the pods of a workload, given as [KIND/][NAMESPACE/]NAME.
 
     Raises:
-        UnknownPod: there is none such, several, or it has no pods.
+        UnknownPod: No workload matches, several match, or it has no pods.
     """
     from kubestow.models.workloads.expand import owned
     from kubestow.models.workloads.view import find
@@ -138,7 +152,7 @@ def _pods_of(snapshot: Snapshot, workload: str) -> list[int]:
 
 
 def judge(cluster: Cluster, active: list[Rule], g: int, only: int | None = None) -> tuple[list[str], dict[str, list[str]], dict[str, str]]:
-    """Return feasible nodes, rejecting rules per node and messages per rule for one more pod of class g in the rules' current state."""
+    """Return feasible nodes, rejecting rules per node and messages per rule, for one more pod of class g in the rules' state."""
     nodes = np.arange(cluster.n_nodes) if only is None else np.array([only])
     rejected: dict[str, list[str]] = {}
     messages: dict[str, str] = {}

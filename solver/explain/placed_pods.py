@@ -1,4 +1,4 @@
-"""A snapshot in which pods run where a placement has them, with the volumes that their claims take on the way."""
+"""The snapshot after a placement: pods run on their nodes, and their claims have volumes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,11 @@ _change = msgspec.structs.replace
 
 
 def placed_in(snapshot: Snapshot, placed: Sequence[tuple[int, str]]) -> Snapshot:
-    """Return a snapshot with pods bound to their nodes. ``placed``: (index of a pod, its node), in bind order."""
+    """Return a snapshot with pods bound to their nodes.
+
+    Args:
+        placed: (index of a pod, its node), in bind order.
+    """
     found = bound_as(snapshot, placed)
     waiting = [(i, node) for i, node in placed if _waits(snapshot, snapshot.pods[i])]
     if not waiting:
@@ -45,7 +49,7 @@ def _waits(snapshot: Snapshot, pod: Pod) -> bool:
 
 
 def _bind(snapshot: Snapshot, key: str, volume: str | None, node: str) -> None:
-    """Bind a claim to a static volume, or have its volume made on a node if no other may have it (None)."""
+    """Bind a claim to a static volume. If there is none (None) and only one node can use the volume, select the node for provisioning."""
     claim = snapshot.persistent_volume_claims[key]
     if volume is not None and claim.spec is not None:
         there = snapshot.persistent_volumes[volume]

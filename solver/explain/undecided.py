@@ -1,4 +1,4 @@
-"""Bounds where the snapshot lacks Namespace objects whose labels decide what pods may be near."""
+"""Bounds for snapshots that lack Namespace objects whose labels decide inter-pod affinity."""
 
 from __future__ import annotations
 
@@ -11,15 +11,21 @@ from kubestow.solver.rules.eligibility import fits
 
 
 def is_undecided(snapshot: Snapshot, pods: Iterable[int]) -> bool:
-    """Return whether required terms that concern these pods (by index) depend on labels of namespaces that are not known. InterPodAffinity
-    proves nothing about them then."""
+    """Return True if required terms that concern these pods (by index) depend on labels of unknown namespaces.
+
+    InterPodAffinity then proves nothing about them.
+    """
     found = undecided(snapshot)
     return found is not None and not found.required.isdisjoint(pods)
 
 
 def most_placed(cluster: Cluster, limits: Ints, hopeless: Sequence[int] = ()) -> dict[int, int]:
-    """Return how many pods of each priority can be placed at most. ``limits``: int64[G, N], pods per class and node as the rules have it;
-    ``hopeless``: classes that are proved to have no place."""
+    """Return an upper bound on the placed pods of each priority.
+
+    Args:
+        limits: int64[G, N], the maximum number of pods by class and node under the rules.
+        hopeless: Classes that are proved to fit on no node.
+    """
     unsure = is_undecided(cluster.snapshot, cluster.scope.pending)
     could = cluster.count.copy() if unsure else fits(cluster, limits)
     could[list(hopeless)] = 0

@@ -1,4 +1,4 @@
-"""What could not be placed, and why: a minimal cause and the cheapest remedies for each gang, and for each kind of pod, that is left."""
+"""The explanation of unplaced pods: a minimal cause and the cheapest remedies for each unplaced gang and class."""
 
 from __future__ import annotations
 
@@ -21,20 +21,29 @@ if TYPE_CHECKING:
     from kubestow.solver.explain.conflict.placement_question import PlacementQuestion
     from kubestow.solver.explain.per_node import PodVerdict
 
-#: Gangs and kinds of pods that are looked into, highest priority first.
-MOST = 8
-#: Seconds for one of them at least, so that some get an answer where there is no time for all.
-LEAST = 4.0
-#: The share of the time of one of them for its cause.
-CAUSE = 0.5
-#: The share for its remedies.
-REMEDIES = 0.5
+#: Maximum number of gangs and classes to explain, highest priority first.
+MAX_EXPLAINED = 8
+#: Minimum number of seconds for each, so that some are explained when time is short.
+MIN_SECONDS = 4.0
+#: Fraction of the time of each for its cause.
+CAUSE_TIME_FRACTION = 0.5
+#: Fraction of the time of each for its remedies.
+REMEDY_TIME_FRACTION = 0.5
 
 
 @dataclass(frozen=True)
 class Left:
-    """Pods that were left together. ``pods``: indices into ``snapshot.pods``; ``ask``: those that are asked about, ``needed`` of them.
-    ``classes``: of which none can be placed if these cannot; ``unaided``: no other waiting pod could help them."""
+    """A group of pods that stayed unplaced together.
+
+    Attributes:
+        pods: Indices into ``snapshot.pods``.
+        ask: The pods to explain.
+        needed: Number of these pods that must be placed.
+        gang: Name of their gang; None without one.
+        priority: Their priority.
+        classes: Classes of which no pod can be placed if these pods cannot.
+        unaided: True if no other pending pod could help them.
+    """
 
     pods: tuple[int, ...]
     ask: tuple[int, ...]
@@ -46,8 +55,11 @@ class Left:
 
 
 def left_of(cluster: Cluster, placed: Sequence[int]) -> list[Left]:
-    """Return the gangs that got no node, and of other classes the pods that did not, highest priority first. ``placed``: pods of each
-    class that did."""
+    """Return the gangs without a node, and the unplaced pods of other classes, highest priority first.
+
+    Args:
+        placed: Number of placed pods of each class.
+    """
     found = []
     for k, gang in enumerate(cluster.gangs):
         if gang.needed > 1 and not any(placed[g] for g in gang.classes):
@@ -65,7 +77,7 @@ def left_of(cluster: Cluster, placed: Sequence[int]) -> list[Left]:
 
 
 def _unaided(cluster: Cluster, classes: Sequence[int]) -> bool:
-    """Return whether no other waiting pod can help these: none that their affinity asks for or their spread counts, no mates of a gang."""
+    """Return True if no other pending pod can help these: none that their affinity or spread matches, and no member of their gang."""
     own, gang = set(classes), cluster.classes[classes[0]].gang
     if gang is not None and own != set(cluster.gangs[gang].classes):
         return False
@@ -75,8 +87,12 @@ def _unaided(cluster: Cluster, classes: Sequence[int]) -> bool:
 
 
 def asked(snapshot: Snapshot, verdicts: Sequence[PodVerdict], *, whole: bool, tiers: Sequence[str] = ()) -> list[Left]:
-    """Return what `explain` looks into: the gangs of the pods, all of them if they are to be placed together (``whole``), and kinds of pods
-    that fit on no node. ``tiers``: the policy's networkTiers."""
+    """Return the groups that ``explain`` looks into: the gangs of the pods, and classes that fit on no node.
+
+    Args:
+        whole: True if all pods must be placed together.
+        tiers: The policy's networkTiers.
+    """
     index = {pod_key(pod): i for i, pod in enumerate(snapshot.pods)}
     verdicts = [v for v in verdicts if v.pod in index]
     pods = [index[v.pod] for v in verdicts]
@@ -111,11 +127,17 @@ def explain_left(
     context: RunContext,
     claims: dict[str, ResourceClaim] | None = None,
 ) -> list[tuple[Left, doc.Cause]]:
-    """Return the cause and the remedies of each, within the deadline. ``snapshot``: movable pods that are placed again have no node in it;
-    ``placed``: (index of a pod, its node) of what was placed; ``claims``: the ResourceClaims as these have them allocated, None for those
-    of the snapshot. What cannot be placed on its own, and no other waiting pod could help, is
-    explained by running pods and rules alone; otherwise the other pods count where they were placed. Remedies always count them."""
-    from kubestow.solver.explain.conflict.minimal_conflict import minimal_cause  # these take ortools, which takes long to import
+    """Return the cause and the remedies of each group, within the deadline.
+
+    Groups that could not be placed alone, and that no other pending pod could help, are explained by running
+    pods and rules. For other groups, the placed pods count, too. Remedies always count them.
+
+    Args:
+        snapshot: The cluster. Movable pods that are placed again have no node in it.
+        placed: (index of a pod, its node) of each placed pod.
+        claims: The ResourceClaims after the placement; None for those of the snapshot.
+    """
+    from kubestow.solver.explain.conflict.minimal_conflict import minimal_cause  # ortools is slow to import
     from kubestow.solver.explain.conflict.order_conflict import order_cause
     from kubestow.solver.explain.conflict.placement_question import PlacementQuestion
 
@@ -127,15 +149,15 @@ def explain_left(
     options, seconds = context.options, context.deadline.left()
 
     def part(of: float) -> RunContext:
-        """Return the context of a part of the work that may take so many seconds."""
+        """Return the context of a part of the work with this time limit."""
         return RunContext.start(Options(time_limit=of, seed=options.seed, deterministic=options.deterministic), context.stop)
 
-    for number, entry in enumerate(left[:MOST]):
-        rest = seconds * (1 - number / min(MOST, len(left))) if options.deterministic else context.deadline.left()
+    for number, entry in enumerate(left[:MAX_EXPLAINED]):
+        rest = seconds * (1 - number / min(MAX_EXPLAINED, len(left))) if options.deterministic else context.deadline.left()
         if context.stop.is_set() or (number and rest <= 0):
             break
-        share = max(0.5, min(rest, LEAST), rest / (min(MOST, len(left)) - number))
-        tried = share * CAUSE / 2
+        share = max(0.5, min(rest, MIN_SECONDS), rest / (min(MAX_EXPLAINED, len(left)) - number))
+        tried = share * CAUSE_TIME_FRACTION / 2
         question = PlacementQuestion(together, entry.ask, entry.needed, options.exempt, options.policy, options.catalogue, here)
         lone = replace(question, snapshot=snapshot, placed=frozenset())
         cause = (minimal_cause(lone, part(tried)) or order_cause(lone, part(tried))) if entry.unaided else None
@@ -146,14 +168,18 @@ def explain_left(
             continue
         cause.pods = [pod_key(snapshot.pods[i]) for i in entry.pods]
         cause.gang, cause.alone, cause.together = entry.gang, alone, entry.needed
-        cause.waysOut = remedied(question, cause, here, part(share * REMEDIES))
+        cause.waysOut = remedied(question, cause, here, part(share * REMEDY_TIME_FRACTION))
         found.append((entry, cause))
     return found
 
 
 def remedied(question: PlacementQuestion, cause: doc.Cause, placed: Collection[str], context: RunContext) -> list[doc.Remedy]:
-    """Return the cheapest changes that would help. ``placed``: pods (namespace/name) that were placed beside those that are asked about:
-    they do not run yet, so they cannot be evicted."""
+    """Return the cheapest changes that help.
+
+    Args:
+        placed: Pods (namespace/name) that were placed in the same run. They do not run yet, so they cannot be
+            evicted.
+    """
     from kubestow.solver.explain.remedy.search import find_remedies
 
     found = find_remedies(question, sorted({fact.rule for fact in cause.facts}), context)

@@ -1,5 +1,6 @@
-"""Rollouts of a Deployment's new revision: wave by wave, or why they come to a halt and what would help.
+"""Rollouts of a workload's new revision: the waves, or the reason for a halt and its remedies.
 
-Enter at ``simulate.roll_out``; ``search`` finds a course, ``remedies`` the changes with which a halted one goes through.
-It may import what is below ``rebalance`` in ``solver``; the entry file imports the checker.
+Enter at ``simulate.roll_out``. ``search`` finds a course, and ``remedies`` finds changes that let a halted
+rollout complete. The package may import the layers below ``rebalance`` in ``solver``. Only
+``verified_result`` imports the checker.
 """

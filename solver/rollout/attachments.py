@@ -1,4 +1,4 @@
-"""Which node has each exclusive volume attached in the course of a rollout: a pod on another node does not start (Multi-Attach error)."""
+"""The attachment of exclusive volumes to nodes during a rollout. A pod on another node does not start (Multi-Attach error)."""
 
 from __future__ import annotations
 
@@ -12,14 +12,19 @@ from kubestow.models.workloads.deployment_rollout import is_ready
 
 
 class Attachments:
-    """Volumes with their nodes. The first node keeps a volume until its last pod with it has gone.
+    """Volumes with their nodes. A node keeps a volume until its last pod that uses it has gone.
 
-    Then another node with a pod that waits for it gets it: that of most pods, then the first by name, as upstream leaves this open. Every
-    change can be taken back, the last one first.
+    Then another node with a waiting pod gets it: the one with the most such pods, then the first by name,
+    because upstream leaves this open. Every change can be undone, the last one first.
     """
 
     def __init__(self, snapshot: Snapshot, moving: Iterable[int], others: Iterable[int]) -> None:
-        """``moving``: pods that come or go; ``others``: pods that stay, which have their volumes from the start if they are ready."""
+        """Read the volumes.
+
+        Args:
+            moving: Pods that arrive or leave.
+            others: Pods that stay. Ready ones have their volumes from the start.
+        """
         self.volumes = {i: found for i in moving if (found := exclusive_volumes(snapshot.pods[i], snapshot))}
         self._holders: dict[str, str] = {}
         self._users: dict[str, Counter[str]] = {}
@@ -30,7 +35,7 @@ class Attachments:
             self._arrive(volumes, pod.spec.nodeName or "")
 
     def begin(self, pods: Sequence[tuple[int, Pod]]) -> None:
-        """Attach the volumes of old pods: those that are ready have theirs first."""
+        """Attach the volumes of old pods, first of those that are ready."""
         for i, pod in sorted(pods, key=lambda each: not is_ready(each[1])):
             if pod.spec.nodeName:
                 self._arrive(self.volumes.get(i, frozenset()), pod.spec.nodeName)
@@ -41,13 +46,13 @@ class Attachments:
             self._holders.setdefault(volume, node)
 
     def arrive(self, i: int, node: str) -> None:
-        """Let a pod come to a node."""
+        """Record that a pod arrives on a node."""
         if i in self.volumes:
             self._before.append(dict(self._holders))
             self._arrive(self.volumes[i], node)
 
     def leave(self, i: int, node: str) -> None:
-        """Let a pod leave its node."""
+        """Record that a pod leaves its node."""
         if i not in self.volumes or not node:
             return
         self._before.append(dict(self._holders))
@@ -62,17 +67,17 @@ class Attachments:
                     del self._holders[volume]
 
     def back(self, i: int, node: str, by: int) -> None:
-        """Take back the last change: ``by`` is -1 if the pod came, 1 if it left."""
+        """Undo the last change: ``by`` is -1 if the pod arrived, 1 if it left."""
         if i in self.volumes and node:
             self._holders = self._before.pop()
             for volume in self.volumes[i]:
                 self._users[volume][node] += by
 
     def lacking(self, i: int, node: str) -> list[tuple[str, str]]:
-        """Return the volumes of a pod on a node that other nodes have, with these nodes."""
+        """Return the volumes of a pod on a node that other nodes hold, with these nodes."""
         found = ((volume, self._holders.get(volume, node)) for volume in sorted(self.volumes.get(i, ())))
         return [(volume, at) for volume, at in found if at != node]
 
     def key(self) -> tuple[tuple[str, str], ...]:
-        """Return which node has each volume."""
+        """Return the node of each volume."""
         return tuple(sorted(self._holders.items()))

@@ -1,4 +1,4 @@
-"""Every course of a rollout, as far as it takes to find one that completes or to prove that there is none."""
+"""The exhaustive search over courses of a rollout, until one completes or it is proved that none does."""
 
 from __future__ import annotations
 
@@ -11,16 +11,18 @@ from kubestow.models.cluster.cluster import Cluster
 from kubestow.solver.rollout.state import Binds, Course, RolloutProblem, RolloutState, RolloutStep
 from kubestow.solver.runtime.run_context import RunContext
 
-#: Deterministic seconds that a state counts.
-PER_STATE = 0.0002
+#: Deterministic seconds charged for each state.
+SECONDS_PER_STATE = 0.0002
 _ENCODER = msgspec.json.Encoder(order="deterministic")
 
 
-def alike(problem: RolloutProblem, cluster: Cluster) -> list[int]:
-    """Return a number per node, equal for nodes that could change places without a difference to new pods, but for the Deployment's pods on
-    them: equal but for their names, chosen alike by every selector, and with equal pods on them."""
+def node_classes(problem: RolloutProblem, cluster: Cluster) -> list[int]:
+    """Return a number for each node, equal for nodes that are interchangeable for new pods, apart from the Deployment's pods on them.
+
+    Such nodes are equal except for their names, all selectors treat them equally, and equal pods run on them.
+    """
     nodes = problem.snapshot.nodes
-    if cluster.trees or any(cls.claims for cls in cluster.classes):  # volumes and zones tell nodes apart by name
+    if cluster.trees or any(cls.claims for cls in cluster.classes):  # volumes and zones distinguish nodes by name
         return list(range(len(nodes)))
     here: dict[str, list[bytes]] = {}
     for i in problem.others:
@@ -44,17 +46,24 @@ _Event = tuple[str, int, tuple[int, ...]]  # what, new pod or number, node or ol
 
 
 class Explorer:
-    """Depth-first over every way to place the waiting pods of each wave one by one until nothing takes another, with memory of the states
-    seen. The controller's part leaves no choice."""
+    """A depth-first search over every way to place the waiting pods of each wave one by one until no further pod fits.
+
+    It remembers the states seen. The controller's steps are deterministic.
+    """
 
     def __init__(self, problem: RolloutProblem, cluster: Cluster, fallback: Course, states: int, context: RunContext) -> None:
-        """``fallback``: the best course so far; ``states``: how many to look at before giving up."""
+        """Start a search.
+
+        Args:
+            fallback: The best course so far.
+            states: Maximum number of states to visit.
+        """
         self.problem, self.best, self.states, self.context = problem, fallback, states, context
         self.state = RolloutState(problem, cluster)
         self.events: list[_Event] = []
         self.seen: set[tuple[object, ...]] = set()
         self.most = 0
-        self.alike = alike(problem, cluster)
+        self.node_classes = node_classes(problem, cluster)
 
     def run(self) -> Course:
         self._create()
@@ -77,13 +86,13 @@ class Explorer:
         return replace(self.best, proved=True, most=self.most)
 
     def _settle(self) -> Binds:
-        """Go on until there is a choice; none where the rollout is complete, at a halt, or in a state that was seen."""
+        """Continue until there is a choice. Return no choices if the rollout is complete, halted, or in a known state."""
         while True:
             key = self.state.key()
             if key in self.seen:
                 return []
             self.seen.add(key)
-            self.context.deadline.charge(PER_STATE)
+            self.context.deadline.charge(SECONDS_PER_STATE)
             found = [(i, n) for i in self.state.heads() for n in self.state.accepted(i).tolist()]
             if found:
                 levels = {self.state.kind(i): self.state.level(i) for i, _ in found}
@@ -98,11 +107,11 @@ class Explorer:
                 return []
 
     def _distinct(self, found: Binds) -> Binds:
-        """Of nodes that are alike, the old pods that are left and the new ones included, the first."""
+        """Return the choices with only the first of equivalent nodes, which also hold the same old and new pods."""
         there = self.state.contents()
         first: dict[tuple[object, ...], tuple[int, int]] = {}
         for i, n in found:
-            first.setdefault((self.state.kind(i), self.alike[n], tuple(there.get(n, ()))), (i, n))
+            first.setdefault((self.state.kind(i), self.node_classes[n], tuple(there.get(n, ()))), (i, n))
         return list(first.values())
 
     def _create(self) -> int:

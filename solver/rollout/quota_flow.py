@@ -1,7 +1,7 @@
-"""A rollout as quotas and LimitRanges see it: new pods are counted, and each has a node as soon as it is created.
+"""The course of a rollout under quotas and LimitRanges alone: each new pod counts, and has a node as soon as it is created.
 
-That is the most that a scheduler can do for a rollout. Where it comes to a halt even so, no choice of nodes helps, as long as all old
-pods use the same of every quota: then it does not matter which of them go.
+That is the best a scheduler can do. If it halts even so, no choice of nodes helps. This holds only if all old pods use the same of every
+quota, so that it does not matter which pods leave.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ def halts(admission: RolloutAdmission, pace: Pace, old: Sequence[Old], lacking: 
     """Return True if a quota or a LimitRange stops a rollout before all new pods are created.
 
     Args:
-        admission: What limits its pods.
+        admission: The limits on its pods.
         pace: Its strategy.
         old: Its old pods.
-        lacking: Pods that the old ReplicaSet is to have and has not. Its controller makes them as soon as quotas admit them, and the
-            Deployment's takes them back first.
+        lacking: Number of pods that the old ReplicaSet lacks. Its controller creates them as soon as quotas
+            admit them, and the Deployment's controller removes them first.
     """
     return admission.limits and _followed(Book(admission), pace, old, lacking=lacking) is None
 
 
 def raised(admission: RolloutAdmission, pace: Pace, old: Sequence[Old]) -> Limits:
-    """Return the least limits of quotas above those there are with which the rollout goes on, step by step; none where they do not help."""
+    """Return the smallest raised quota limits with which the rollout completes, step by step; none if raising does not help."""
     if admission.never is not None or not admission.limits:
         return {}
     found = _followed(Book(admission), pace, old, raising=True)
@@ -35,10 +35,10 @@ def raised(admission: RolloutAdmission, pace: Pace, old: Sequence[Old]) -> Limit
 
 
 def overtaken(problem: RolloutProblem) -> bool:
-    """Return True if the rollout may halt because the old ReplicaSet takes what quotas leave.
+    """Return True if the rollout may halt because the old ReplicaSet consumes the remaining quota.
 
-    Where the replicas are raised together with the template, the Deployment controller scales the old ReplicaSet up before it makes a new
-    one (pkg/controller/deployment/sync.go, scale).
+    If the replicas are raised together with the template, the Deployment controller scales the old ReplicaSet
+    up before it creates a new one (pkg/controller/deployment/sync.go, scale).
     """
     lacking = problem.pace.replicas - len(problem.old)
     if not problem.old or lacking <= 0 or problem.pace.recreate:
@@ -47,7 +47,11 @@ def overtaken(problem: RolloutProblem) -> bool:
 
 
 def _followed(book: Book, pace: Pace, old: Sequence[Old], *, raising: bool = False, lacking: int = 0) -> Book | None:
-    """Return the book at the end of the rollout; None if it comes to a halt. ``raising``: its limits are raised where one is in the way."""
+    """Return the book at the end of the rollout; None if it halts.
+
+    Args:
+        raising: True to raise a limit that is in the way.
+    """
     created, made = 0, 0
     places = {entry.index: k for k, entry in enumerate(old)}
     family = max((entry.family for entry in old), default=0)

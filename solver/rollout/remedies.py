@@ -1,4 +1,4 @@
-"""The smallest single changes with which a rollout that comes to a halt goes through, each proved by going through it."""
+"""The smallest single changes with which a halted rollout completes, each proved by simulating it."""
 
 from __future__ import annotations
 
@@ -20,18 +20,23 @@ from kubestow.solver.rollout.search import RolloutSearch
 from kubestow.solver.rollout.state import RolloutProblem
 from kubestow.solver.runtime.run_context import RunContext
 
-#: Kinds of nodes that are tried.
-KINDS: Final = 6
-#: Nodes of one kind that are added at most.
-NODES: Final = 16
-#: States that the exhaustive part may look at for one change.
-STATES: Final = 2_000
+#: Maximum number of node kinds that are tried.
+MAX_KINDS: Final = 6
+#: Maximum number of nodes of one kind that are added.
+MAX_ADDED_NODES: Final = 16
+#: Maximum number of states of the exhaustive part for one change.
+MAX_STATES: Final = 2_000
 
 
 @dataclass
 class RolloutRemedies:
-    """``problem``: the rollout that came to a halt. ``workload``: ``namespace/name`` of the Deployment; ``paced``: its strategy with so
-    many replicas."""
+    """The search for remedies of one rollout.
+
+    Attributes:
+        problem: The rollout that halted.
+        workload: ``namespace/name`` of the Deployment.
+        paced: Returns its strategy for a number of replicas.
+    """
 
     problem: RolloutProblem
     context: RunContext
@@ -39,12 +44,12 @@ class RolloutRemedies:
     paced: Callable[[int], Pace]
 
     def find(self) -> list[Remedy]:
-        """Return remedies, those first that need no change of rules and cost no capacity. Times out with what was found so far."""
+        """Return remedies, first those that change no rules and cost no capacity. On timeout, return those found so far."""
         kinds = (self._surge, self._unavailable, self._quotas, self._preferred, self._nodes, self._replicas, self._recreate)
         return [remedy for kind in kinds for remedy in kind(self.problem)]
 
-    def _through(self, problem: RolloutProblem) -> bool:
-        return not self.context.over() and RolloutSearch(problem, self.context, STATES, brief=True).run().complete
+    def _completes(self, problem: RolloutProblem) -> bool:
+        return not self.context.over() and RolloutSearch(problem, self.context, MAX_STATES, brief=True).run().complete
 
     # --- strategy -------------------------------------------------------------------------------------------------------------
 
@@ -56,23 +61,23 @@ class RolloutRemedies:
         return self._paced("maxUnavailable", pace.unavailable, lambda n: replace(problem, pace=replace(pace, unavailable=n)))
 
     def _paced(self, field: str, before: int, changed: Callable[[int], RolloutProblem]) -> list[Remedy]:
-        """Return the least greater value of a field of the strategy, if one goes through."""
+        """Return the smallest larger value of a field of the strategy with which the rollout completes."""
         pace = self.problem.pace
-        number = None if pace.recreate else least(before + 1, pace.replicas, lambda n: self._through(changed(n)))
+        number = None if pace.recreate else least(before + 1, pace.replicas, lambda n: self._completes(changed(n)))
         return [] if number is None else [Remedy(field, f"{field} {number} instead of {before}", {"to": str(number)})]
 
     def _recreate(self, problem: RolloutProblem) -> list[Remedy]:
         replicas = problem.pace.replicas
-        if problem.pace.recreate or not self._through(replace(problem, pace=Pace(replicas, 0, replicas, recreate=True))):
+        if problem.pace.recreate or not self._completes(replace(problem, pace=Pace(replicas, 0, replicas, recreate=True))):
             return []
-        return [Remedy("strategy", "strategy Recreate: all old pods go before the first new one comes", {"to": "Recreate"})]
+        return [Remedy("strategy", "strategy Recreate: all old pods leave before the first new one is created", {"to": "Recreate"})]
 
     # --- quotas -----------------------------------------------------------------------------------------------------------------
 
     def _quotas(self, problem: RolloutProblem) -> list[Remedy]:
-        """Return the quotas raised by what is missing, all those that need it at a time."""
+        """Return the quotas raised by the missing amounts, all at once."""
         raised = quota_flow.raised(problem.admission, problem.pace, problem.old)
-        if not raised or not self._through(replace(problem, snapshot=with_quotas(problem.snapshot, raised))):
+        if not raised or not self._completes(replace(problem, snapshot=with_quotas(problem.snapshot, raised))):
             return []
         return [Remedy("raiseQuota", sentence(problem.snapshot, raised), arguments(raised))]
 
@@ -86,20 +91,20 @@ class RolloutRemedies:
             pods = list(problem.snapshot.pods)
             for i in problem.new:
                 pods[i] = POD_CHANGES[remedy.change](pods[i], remedy.arguments)
-            if self._through(replace(problem, snapshot=replace(problem.snapshot, pods=pods))):
+            if self._completes(replace(problem, snapshot=replace(problem.snapshot, pods=pods))):
                 found.append(remedy)
         return found
 
     # --- capacity -------------------------------------------------------------------------------------------------------------
 
     def _nodes(self, problem: RolloutProblem) -> list[Remedy]:
-        """Of the kinds of nodes that are there, those of which fewest more are needed."""
+        """Return the existing kinds of nodes of which the fewest more are needed."""
         best: list[tuple[int, str]] = []
         for like in kinds_of_nodes(problem.snapshot):
-            most = min([problem.pace.replicas, NODES, *(number for number, _ in best)])
+            most = min([problem.pace.replicas, MAX_ADDED_NODES, *(number for number, _ in best)])
 
             def works(number: int, like: objects.Node = like) -> bool:
-                return self._through(with_nodes(problem, like, number))
+                return self._completes(with_nodes(problem, like, number))
 
             number = least(1, most, works)
             if number is not None:
@@ -113,15 +118,15 @@ class RolloutRemedies:
         ]  # fmt: skip
 
     def _replicas(self, problem: RolloutProblem) -> list[Remedy]:
-        """Return the most replicas that go through, the old ones scaled down to them first."""
+        """Return the largest number of replicas that completes, with old pods scaled down first."""
         replicas = problem.pace.replicas
 
         def works(fewer: int) -> bool:
             number = replicas - fewer
-            kept = _kept(problem, number)
+            kept = _scaled_down(problem, number)
             scaled_down = [entry.index for entry in problem.old if entry not in kept]
             gone = (*problem.gone, *problem.new[number:], *scaled_down)
-            return self._through(replace(problem, pace=self.paced(number), old=kept, new=problem.new[:number], gone=gone))
+            return self._completes(replace(problem, pace=self.paced(number), old=kept, new=problem.new[:number], gone=gone))
 
         fewer = least(1, replicas - 1, works)
         if fewer is None:
@@ -133,8 +138,10 @@ class RolloutRemedies:
 
 
 def least(low: int, high: int, works: Callable[[int], bool]) -> int | None:
-    """Return a number from ``low`` to ``high`` that works while the one before it does not (or is below ``low``); None if neither end
-    works."""
+    """Return a number from ``low`` to ``high`` that works while its predecessor does not (or is below ``low``).
+
+    Return None if neither end works.
+    """
     if low > high:
         return None
     if works(low):
@@ -150,8 +157,8 @@ def least(low: int, high: int, works: Callable[[int], bool]) -> int | None:
     return high
 
 
-def _kept(problem: RolloutProblem, number: int) -> tuple[Old, ...]:
-    """The old pods that are left when the Deployment is scaled down first."""
+def _scaled_down(problem: RolloutProblem, number: int) -> tuple[Old, ...]:
+    """Return the old pods that remain when the Deployment is scaled down first."""
     on: dict[str | None, int] = {}
     for entry in problem.old:
         on[entry.node] = on.get(entry.node, 0) + 1
@@ -161,7 +168,7 @@ def _kept(problem: RolloutProblem, number: int) -> tuple[Old, ...]:
 
 
 def relaxations(spec: objects.PodSpec) -> Iterator[Remedy]:
-    """Yield each required anti-affinity term, and each DoNotSchedule constraint, made preferred."""
+    """Yield each required anti-affinity term and each DoNotSchedule constraint, made preferred."""
     anti = spec.affinity.podAntiAffinity if spec.affinity is not None else None
     for field in ("requiredDuringSchedulingIgnoredDuringExecution", "requiredDuringSchedulingRequiredDuringExecution"):
         for term in (getattr(anti, field) if anti is not None else None) or ():
@@ -174,17 +181,17 @@ def relaxations(spec: objects.PodSpec) -> Iterator[Remedy]:
 
 
 def kinds_of_nodes(snapshot: Snapshot) -> list[objects.Node]:
-    """Return the first node of each kind: same labels but those that name it, same taints and size."""
+    """Return the first node of each kind: equal taints, size and labels, except labels with its name."""
     found: dict[bytes, objects.Node] = {}
     for node in snapshot.nodes:
         labels = {k: v for k, v in (node.metadata.labels or {}).items() if v != node.metadata.name}
         taints = (node.spec.taints if node.spec is not None else None) or ()
         found.setdefault(msgspec.json.encode([labels, taints, node.status], order="deterministic"), node)
-    return list(found.values())[:KINDS]
+    return list(found.values())[:MAX_KINDS]
 
 
 def with_nodes(problem: RolloutProblem, like: objects.Node, number: int) -> RolloutProblem:
-    """Return the case with more nodes like one of its own, and on them what runs on every such node."""
+    """Return the problem with more nodes like one of its own, including the pods that run on every such node."""
     edited = problem.snapshot.copy()
     before = len(edited.pods)
     nodes.add(edited, problem.snapshot, like, number)

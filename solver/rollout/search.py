@@ -1,4 +1,4 @@
-"""The course of a rollout: wave by wave towards a final placement, and where that comes to a halt, whether every course does."""
+"""The search for a course of a rollout: wave by wave towards a final placement, then all courses if that halts."""
 
 from __future__ import annotations
 
@@ -22,21 +22,26 @@ from kubestow.solver.rollout.state import Binds, Course, RolloutProblem, Rollout
 from kubestow.solver.rules.placement_model import build_model
 from kubestow.solver.runtime.run_context import RunContext
 
-#: Assignments without a bind order that are cut off before a packing is given up.
-CUTS = 20
-#: States of a rollout that are looked at.
-STATES = 20_000
-#: States that are looked at when it is known already that no course completes: how far one comes is of less interest.
-FEW = 2_000
-#: The share of the time left that one packing may take.
-SHARE = 0.25
-#: A pod that is placed outweighs any number of preferred nodes.
-PLACED = 1_000_000
+#: Maximum number of assignments without a bind order to cut off before a packing is given up.
+MAX_CUTS = 20
+#: Maximum number of states of a rollout to visit.
+MAX_STATES = 20_000
+#: The same if it is proved that no course completes, because its progress matters less.
+MAX_HOPELESS_STATES = 2_000
+#: Fraction of the remaining time for one packing.
+PACKING_TIME_FRACTION = 0.25
+#: Weight of a placed pod, which exceeds any number of preferred nodes.
+PLACED_WEIGHT = 1_000_000
 
 
 @dataclass
 class Packing:
-    """``binds``: as many of the pods as were found; ``proved``: there is no way to place more."""
+    """The result of a packing.
+
+    Attributes:
+        binds: The largest number of pods found, with their nodes.
+        proved: True if it is proved that no more can be placed.
+    """
 
     binds: Binds
     proved: bool
@@ -44,12 +49,16 @@ class Packing:
 
 @dataclass
 class RolloutSearch:
-    """The search for one rollout. ``states``: how many the exhaustive part may look at. ``brief``: it does not matter how far a rollout
-    comes that cannot complete."""
+    """The search for one rollout.
+
+    Attributes:
+        states: Maximum number of states of the exhaustive part.
+        brief: True if the progress of an incomplete rollout does not matter.
+    """
 
     problem: RolloutProblem
     context: RunContext
-    states: int = STATES
+    states: int = MAX_STATES
     brief: bool = False
     cluster: Cluster = field(init=False)
 
@@ -57,15 +66,17 @@ class RolloutSearch:
         self.cluster = compiled(self.problem)
 
     def run(self) -> Course:
-        """Return the first course that completes, or the one that comes furthest."""
+        """Return the first course that completes, or the one that places the most pods."""
         found = self._course()
         if not found.complete and self.zones_held():
             return replace(found, proved=False, most=self.problem.pace.replicas)
         return found
 
     def zones_held(self) -> bool:
-        """Return whether old pods run where the kubelet aligns zones: which of them come free when they go is not known, they count as
-        taken."""
+        """Return True if old pods run where the kubelet aligns NUMA zones.
+
+        Which zones they release is unknown, so their zones count as taken.
+        """
         names = {name: n for n, name in enumerate(self.cluster.nodes.names)}
         nodes = (names.get(entry.node or "", -1) for entry in self.problem.old)
         return any(self.cluster.trees[n].rejects for n in nodes if n in self.cluster.trees)
@@ -78,7 +89,7 @@ class RolloutSearch:
         hopeless = self._hopeless()
         if hopeless and self.brief:
             return replace(course, proved=True)
-        states = min(self.states, FEW) if hopeless else self.states
+        states = min(self.states, MAX_HOPELESS_STATES) if hopeless else self.states
         found = Explorer(self.problem, self.cluster, course, states, self.context).run()
         if hopeless:
             found.proved, found.most = True, min(found.most, self.problem.pace.replicas - 1)
@@ -111,7 +122,7 @@ class RolloutSearch:
         return Course(steps, state.complete, len(state.placed), state.complete, self.problem.pace.replicas)
 
     def _target(self, state: RolloutState) -> dict[int, int]:
-        """Return how many of the pods to come each node gets in the end, without the old pods; nodes that take pods now are preferred."""
+        """Return the final number of pending pods on each node, without the old pods. Nodes that accept pods now are preferred."""
         coming = [i for i in range(len(self.problem.new)) if i not in state.placed]
         now = {n for i in state.heads() for n in state.accepted(i).tolist()}
         counts: dict[int, int] = {}
@@ -120,7 +131,7 @@ class RolloutSearch:
         return counts
 
     def _fill(self, state: RolloutState, target: dict[int, int]) -> Binds:
-        """Bind as many waiting pods as possible, on nodes of the target where there is a choice."""
+        """Bind as many waiting pods as possible, preferably on nodes of the target."""
         room = state.room()
         binds = self._greedy(state, dict(target))
         if not state.waiting() or len(binds) in (0, room) or self.context.over():
@@ -153,8 +164,13 @@ class RolloutSearch:
     def pack(
         self, state: RolloutState, wanted: Sequence[int], *, with_old: bool, prefer: Collection[int] = (), lenient: bool = False
     ) -> Packing:
-        """Place as many as possible of some new pods beside those placed by now, with or without the old pods that are left. ``lenient``:
-        in spite of required affinity and spread."""
+        """Place as many of some new pods as possible in addition to those already placed.
+
+        Args:
+            with_old: True if the remaining old pods are present.
+            prefer: Preferred nodes.
+            lenient: True to ignore required affinity and spread.
+        """
         cluster = self._frozen(state, wanted, with_old=with_old)
         if lenient:
             cluster = replace(cluster, classes=[replace(c, affinity=None, spread=()) for c in cluster.classes])
@@ -164,11 +180,11 @@ class RolloutSearch:
         variables, weights = [], []
         for (_, n), variable in encoding.x.items():
             variables.append(variable)
-            weights.append(PLACED + (n in prefer))
+            weights.append(PLACED_WEIGHT + (n in prefer))
         encoding.model.maximize(encoding.weighted_sum(variables, weights))
         cpsat, sure = CpSat(self.context), True
-        for _ in range(CUTS):
-            answer = cpsat.run(encoding.model, self.context.deadline.left() * SHARE)
+        for _ in range(MAX_CUTS):
+            answer = cpsat.run(encoding.model, self.context.deadline.left() * PACKING_TIME_FRACTION)
             if answer.solution is None:
                 return Packing([], proved=False)
             counts = encoding.counts(answer.solution)
@@ -183,7 +199,7 @@ class RolloutSearch:
         return Packing([], proved=False)
 
     def _frozen(self, state: RolloutState, wanted: Sequence[int], *, with_old: bool) -> Cluster:
-        """The instance of one moment: pods placed by now are bound, ``wanted`` are to be placed."""
+        """Return the instance of one moment: pods placed so far are bound, ``wanted`` are to be placed."""
         problem, pods = self.problem, list(self.problem.snapshot.pods)
         names = self.cluster.nodes.names
         known = set(names)
@@ -197,10 +213,11 @@ class RolloutSearch:
         return ungrouped(compile_cluster(snapshot, scope, daemon_namespaces=problem.exempt, policy=problem.policy))
 
     def _hopeless(self) -> bool:
-        """Return whether it is proved that the new pods do not fit into the cluster even without the old ones.
+        """Return True if it is proved that the new pods do not fit into the cluster even without the old ones.
 
-        Old pods can only help new ones to pass required affinity, or spread whose selector counts them: then these are left out.
-        Where it does not matter to quotas which old pods go, these are followed as if every new pod had a node at once.
+        Old pods help new ones only if required affinity or spread selects them; then these rules are ignored.
+        If it does not matter to quotas which old pods leave, quotas are checked as if every new pod had a
+        node at once.
         """
         problem, state = self.problem, RolloutState(self.problem, self.cluster)
         if problem.admission.uniform and quota_flow.halts(problem.admission, problem.pace, problem.old):
@@ -215,5 +232,5 @@ class RolloutSearch:
 
 
 def bound(pod: objects.Pod, node: str) -> objects.Pod:
-    """Return the pod as it is once it runs on a node."""
+    """Return the pod as it is when it runs on a node."""
     return msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, nodeName=node), status=objects.PodStatus(phase="Running"))

@@ -1,4 +1,4 @@
-"""``solve --rollout``: the pods of a Deployment's new revision beside the old ones, wave by wave, or why that comes to a halt."""
+"""The entry point of ``solve --rollout``: the waves of a Deployment's new revision next to the old pods, or the reason for a halt."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ from typing import Final
 
 import numpy as np
 
-from kubestow.checker.rollout import verify_rollout
-from kubestow.checker.violation import insist
 from kubestow.models.cluster import unmodelled
 from kubestow.models.documents import placement as doc
 from kubestow.models.documents.policy import DEFAULT
@@ -26,30 +24,31 @@ from kubestow.solver.refused_pods import refuse_domain_blocking
 from kubestow.solver.rollout import quota_flow
 from kubestow.solver.rollout.remedies import RolloutRemedies
 from kubestow.solver.rollout.search import RolloutSearch
-from kubestow.solver.rollout.state import Course, RolloutProblem, RolloutState, bystanders
+from kubestow.solver.rollout.state import Course, RolloutProblem, RolloutState, other_running_pods
 from kubestow.solver.rollout.updates.simulate import roll_update
+from kubestow.solver.rollout.verified_result import verified
 from kubestow.solver.rules.dynamic_resources import DynamicResources
 from kubestow.solver.runtime.deadline import Deadline
 from kubestow.solver.runtime.options import OnProgress, Options
 from kubestow.solver.runtime.progress_trace import ProgressReporter
 from kubestow.solver.runtime.run_context import RunContext
 
-#: The quota of ReplicaSets.
+#: Resource name of the quota on ReplicaSets.
 REPLICA_SETS: Final = "count/replicasets.apps"
-#: A note on rollouts that complete only if new pods are created before those by which the old ReplicaSet is scaled up.
+#: Note for rollouts that complete only if new pods are created before the old ReplicaSet is scaled up.
 OVERTAKEN: Final = (
-    "replicas are raised together with the template: the old ReplicaSet is scaled up first, and with what its pods take of the quotas"
-    " the rollout may come to a halt; raise the replicas afterwards"
+    "replicas are raised together with the template: the old ReplicaSet is scaled up first, and the quota that its pods use"
+    " may halt the rollout; raise the replicas afterwards"
 )
-#: A note on rollouts whose new pods are charged more by quotas than they request.
+#: Note for rollouts whose new pods are charged more by quotas than they request.
 CHARGED: Final = (
-    "quotas charge opportunity cost (quotaCharge): new pods stay charged for the largest domain that they may close until the rollout ends;"
+    "quotas charge opportunity cost (quotaCharge): until the rollout ends, new pods are charged for the largest domain that they may close;"
     " the API server counts requests alone"
 )
-#: What becomes of a rollout that is paused.
+#: Reason for the halt of a paused rollout.
 PAUSED: Final = "nothing rolls: the Deployment is paused, and its controller replaces no pod until it is resumed"
-#: The share of the time limit after which the search is over; the rest is for remedies and the check.
-SEARCHING = 0.6
+#: Fraction of the time limit for the search; the rest is for remedies and the check.
+SEARCH_TIME_FRACTION = 0.6
 
 
 def roll_out(
@@ -64,14 +63,18 @@ def roll_out(
 ) -> doc.Placement:
     """Roll out a Deployment, a StatefulSet or a DaemonSet.
 
-    ``name``: ``[KIND/][NAMESPACE/]NAME``; ``manifests``: what holds its new template (None: the template is as before).
-    Each wave the controller creates what maxSurge admits; of the new pods that wait as many as possible are placed, and are available
-    from then on; then it deletes the old pods that availability can spare. Other pending pods stay pending. A halt is ``proved`` if it
-    comes whatever the earlier waves choose, pods being bound one by one until nothing takes another.
+    In each wave, the controller creates the pods that maxSurge admits. As many waiting new pods as possible
+    are placed, and are available from then on. Then the controller deletes the old pods that availability can
+    spare. Other pending pods stay pending. A halt is ``proved`` if it happens for every choice in earlier
+    waves, with pods bound one by one until no further pod fits.
+
+    Args:
+        name: ``[KIND/][NAMESPACE/]NAME``.
+        manifests: The manifests with the new template; None if the template is unchanged.
 
     Raises:
-        InputError: there is no such Deployment, or several, or its strategy cannot be read.
-        InternalFault: the independent checker found the result invalid.
+        InputError: There is no such workload, or several, or its strategy cannot be read.
+        InternalFault: The independent checker found the result invalid.
     """
     started = time.monotonic()
     kind, short = kind_of(snapshot, name, manifests)
@@ -85,9 +88,9 @@ def roll_out(
     clock = started if began is None else began
     limit = options.time_limit
     context = RunContext(options, Deadline(options, clock), stop or threading.Event(), report)
-    searching = Deadline(replace(options, time_limit=limit and limit * SEARCHING), clock)
+    searching = Deadline(replace(options, time_limit=limit and limit * SEARCH_TIME_FRACTION), clock)
     search = RolloutSearch(problem, context.until(searching))
-    report("search", detail=f"{len(problem.new)} new pods beside {len(problem.old)} old ones")
+    report("search", detail=f"{len(problem.new)} new pods next to {len(problem.old)} old ones")
     course = search.run()
     resumed = course.complete
     if revision.paused:
@@ -100,18 +103,9 @@ def roll_out(
     if not course.complete and not revision.paused:
         report("search", detail="remedies")
         remedies = RolloutRemedies(problem, context, revision.workload, lambda n: pace(revision.deployment, n)).find()
-    finished = time.monotonic()
+    solved = time.monotonic()
     result = _document(snapshot, name, revision, search, course)
-    assert result.rollout is not None
-    result.rollout.waysOut = remedies
-    result.snapshot.workloads = [f"Deployment {revision.workload}"] if manifests is not None else []
-    if context.stop.is_set() and not course.complete and not result.assignments:
-        result.status = "unknown"
-    report("verify")
-    insist(verify_rollout(snapshot, result, manifests))
-    if not options.deterministic:
-        result.seconds = doc.Seconds(solve=round(finished - started, 3), verify=round(time.monotonic() - finished, 3))
-    return result
+    return verified(result, remedies, snapshot, manifests, context, started=started, solved=solved)
 
 
 def problem_of(found: Revision, options: Options) -> RolloutProblem:
@@ -119,12 +113,12 @@ def problem_of(found: Revision, options: Options) -> RolloutProblem:
     first = len(found.snapshot.pods)
     with_new = replace(found.snapshot, pods=[*found.snapshot.pods, *found.new])
     new = tuple(range(first, first + len(found.new)))
-    others = bystanders(with_new, [*(entry.index for entry in found.old), *found.going, *new])
+    others = other_running_pods(with_new, [*(entry.index for entry in found.old), *found.going, *new])
     return RolloutProblem(with_new, found.pace, tuple(found.old), new, others, options.exempt, options.policy, tuple(found.going))
 
 
 def _replayed(search: RolloutSearch, course: Course) -> tuple[RolloutState, dict[int, list[doc.DeviceResult]]]:
-    """The state at the end of a course, and the devices that new pods got when they were bound."""
+    """Return the state at the end of a course, and the devices that new pods got when they were bound."""
     state, table, got = RolloutState(search.problem, search.cluster), search.cluster.devices, dict[int, list[doc.DeviceResult]]()
     allocating = DynamicResources.of(state.rules)
     for step in course.steps:
@@ -197,11 +191,11 @@ def _document(snapshot: Snapshot, name: str, revision: Revision, search: Rollout
 
 
 def _replica_set_quotas(problem: RolloutProblem) -> list[doc.Unmodelled]:
-    """Quotas of ReplicaSets, of which a rollout makes one: a snapshot need not hold those without pods."""
+    """Return the quotas on ReplicaSets, of which a rollout creates one. A snapshot need not hold ReplicaSets without pods."""
     namespace = problem.snapshot.pods[problem.new[0]].metadata.namespace or "default" if problem.new else None
     quotas = [quota for quota in problem.snapshot.resource_quotas.values() if (quota.metadata.namespace or "default") == namespace]
     named = [quota for quota in quotas if quota.spec is not None and REPLICA_SETS in (quota.spec.hard or {})]
-    effect = "not counted: it may refuse the ReplicaSet of the new revision"
+    effect = "not counted; it may reject the ReplicaSet of the new revision"
     return [doc.Unmodelled(f"ResourceQuota/{namespace}/{quota.metadata.name}", f"spec.hard.{REPLICA_SETS}", effect) for quota in named]
 
 
@@ -219,7 +213,7 @@ def _tier(problem: RolloutProblem, placed: int, course: Course) -> doc.TierResul
 
 
 def _reasons(state: RolloutState, i: int) -> list[doc.Reason]:
-    """Every rule that rejects a waiting pod at the halt, and on how many nodes."""
+    """Return every rule that rejects a waiting pod at the halt, and the number of nodes."""
     g, found = state.kind(i), []
     for rule in state.rules:
         mask = rule.rejects(g)
@@ -231,8 +225,8 @@ def _reasons(state: RolloutState, i: int) -> list[doc.Reason]:
 
 
 def _not_attached(volumes: Sequence[tuple[str, str]]) -> list[doc.Reason]:
-    """Why a new pod does not start on its node, although the scheduler bound it there."""
-    tail = "it can be attached to one node only (ReadWriteOnce)"
+    """Return the reasons why a new pod does not start on its node although the scheduler bound it there."""
+    tail = "it can be attached to only one node (ReadWriteOnce)"
     return [doc.Reason("MultiAttach", 1, f"volume {volume} is attached to node {node}: {tail}") for volume, node in volumes]
 
 
@@ -240,8 +234,8 @@ def _not_created(steps: Pace, *, stopped: bool, paused: bool) -> doc.Reason:
     if paused:
         return doc.Reason("Deployment", 0, "never created: the Deployment is paused")
     if stopped:
-        return doc.Reason("Deployment", 0, "not created yet where the search was stopped")
-    most = "no new pod while old ones are there" if steps.recreate else f"no more than {steps.most} pods at a time"
+        return doc.Reason("Deployment", 0, "not created before the search was stopped")
+    most = "no new pod while old ones exist" if steps.recreate else f"no more than {steps.most} pods at a time"
     return doc.Reason("Deployment", 0, f"never created: {most}")
 
 
@@ -255,7 +249,7 @@ def _notes(search: RolloutSearch, going: Sequence[int]) -> list[str]:
     if going:
         notes.append(f"terminating pods of the Deployment are taken as gone: {len(going)}")
     if search.zones_held():
-        notes.append("the NUMA zones of old pods count as taken after they have gone: which come free is not known")
+        notes.append("the NUMA zones of old pods count as taken after the pods have gone, because the released zones are unknown")
     if problem.admission.by_opportunity_cost:
         notes.append(CHARGED)
     if any(problem.snapshot.pods[i].spec.schedulingGates for i in problem.new[:1]):

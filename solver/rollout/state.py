@@ -1,7 +1,7 @@
-"""A rollout in progress: which old pods are still there, where the new ones are, and what every rule says of the next one.
+"""The state of a rollout: the remaining old pods, the nodes of new pods, and every rule's verdict on the next one.
 
-The instance is compiled once with the Deployment's pods, old and new, as pods that come and go; taking an old pod away is as cheap as
-placing a new one, so that many courses can be tried.
+The instance is compiled once with the Deployment's old and new pods, which come and go. Removing an old pod
+is as cheap as placing a new one, so that many courses can be tried.
 """
 
 from __future__ import annotations
@@ -25,14 +25,22 @@ from kubestow.solver import rules
 from kubestow.solver.rollout.attachments import Attachments
 from kubestow.solver.rules.pod_topology_spread import PodTopologySpread
 
-Binds = list[tuple[int, int]]  # places in ``RolloutProblem.new`` with nodes, in bind order
+Binds = list[tuple[int, int]]  # positions in ``RolloutProblem.new`` with nodes, in bind order
 
 
 @dataclass(frozen=True)
 class RolloutProblem:
-    """What is rolled out. ``snapshot``: with the ``new`` pods, none of which has a node; ``new``, ``others``: indices into its pods, of the
-    new revision and of the pods that hold their place throughout; all further pods are out of sight. ``gone``: pods of the Deployment
-    that count as deleted."""
+    """The rollout to simulate.
+
+    Attributes:
+        snapshot: The cluster with the ``new`` pods, none of which has a node. Pods in no list below are
+            ignored.
+        pace: The strategy.
+        old: The old pods.
+        new: Indices of the pods of the new revision.
+        others: Indices of the pods that keep their nodes throughout.
+        gone: Indices of pods of the Deployment that count as deleted.
+    """
 
     snapshot: Snapshot
     pace: Pace
@@ -45,7 +53,7 @@ class RolloutProblem:
 
     @cached_property
     def admission(self) -> rollout_admission.RolloutAdmission:
-        """What quotas and LimitRanges leave to the new pods."""
+        """The quotas and LimitRanges on the new pods."""
         new = self.snapshot.pods[self.new[0]] if self.new else None
         old = [entry.index for entry in self.old]
         admission = Admission(self.snapshot, {*old, *self.new, *self.gone}, policy=self.policy, exempt=self.exempt)
@@ -54,7 +62,7 @@ class RolloutProblem:
 
 @dataclass(frozen=True)
 class RolloutStep:
-    """One wave: what is bound, what waits then, and which old pods go (places in ``problem.new`` and ``problem.old``)."""
+    """One wave: the pods bound, the pods then waiting, and the old pods deleted (positions in ``problem.new`` and ``problem.old``)."""
 
     binds: Binds
     waiting: list[int]
@@ -63,7 +71,15 @@ class RolloutStep:
 
 @dataclass
 class Course:
-    """A course of a rollout. ``proved``: none completes if this one does not; ``most``: new pods that no course can exceed."""
+    """A course of a rollout.
+
+    Attributes:
+        steps: The waves.
+        complete: True if it reaches the end.
+        placed: Number of new pods with a node at the end.
+        proved: True if no course completes, or this one does.
+        most: Upper bound on the placed new pods of any course.
+    """
 
     steps: list[RolloutStep]
     complete: bool
@@ -72,8 +88,8 @@ class Course:
     most: int
 
 
-def bystanders(snapshot: Snapshot, own: Sequence[int]) -> tuple[int, ...]:
-    """Return the pods that run on nodes of the snapshot, without ``own``."""
+def other_running_pods(snapshot: Snapshot, own: Sequence[int]) -> tuple[int, ...]:
+    """Return the pods that run on nodes of the snapshot, except ``own``."""
     nodes = {node.metadata.name for node in snapshot.nodes}
     mine = set(own)
     found = ((i, pod) for i, pod in enumerate(snapshot.pods) if i not in mine)
@@ -81,19 +97,19 @@ def bystanders(snapshot: Snapshot, own: Sequence[int]) -> tuple[int, ...]:
 
 
 def ungrouped(cluster: Cluster) -> Cluster:
-    """Return the instance without gangs: a rollout places pods one by one."""
+    """Return the instance without gangs, because a rollout places pods one by one."""
     return replace(cluster, gangs=[], classes=[replace(cls, gang=None) for cls in cluster.classes])
 
 
 def compiled(problem: RolloutProblem) -> Cluster:
-    """Return the instance whose pending pods are the Deployment's, old and new ones in classes of their own.
+    """Return the instance whose pending pods are the Deployment's, with old and new ones in separate classes.
 
-    What old pods ask for themselves (affinity, spread) is past: only their anti-affinity still keeps others away.
+    Requirements of old pods (affinity, spread) no longer apply. Only their anti-affinity still repels others.
     """
     nodes = {node.metadata.name for node in problem.snapshot.nodes}
     old = {entry.index for entry in problem.old if entry.node in nodes}
     scope = Scope(fixed=list(problem.others), pending=sorted({*old, *problem.new}))
-    # Each old pod keeps the devices that it has until it goes.
+    # Each old pod keeps its devices until it leaves.
     claiming = {owner.uid for claim in problem.snapshot.resource_claims.values() for owner in claim.metadata.ownerReferences or ()}
     running = {i: i for i in old if problem.snapshot.pods[i].metadata.uid in claiming} if claiming else {}
     cluster = compile_cluster(problem.snapshot, scope, daemon_namespaces=problem.exempt, policy=problem.policy, running=running)
@@ -120,14 +136,19 @@ def compiled(problem: RolloutProblem) -> Cluster:
 
 
 class RolloutState:
-    """``placed``: node (index) of each new pod by its place in ``problem.new``; ``created``: how many of them there are; ``alive``:
-    places in ``problem.old``."""
+    """A rollout in progress.
+
+    Attributes:
+        placed: By position in ``problem.new``, the node (index) of each placed pod.
+        created: Number of new pods created.
+        alive: Positions in ``problem.old`` of the remaining old pods.
+    """
 
     def __init__(self, problem: RolloutProblem, cluster: Cluster) -> None:
         self.problem, self.cluster = problem, cluster
         self.rules = rules.build(cluster)
         self._spread = PodTopologySpread.of(self.rules)
-        # the zones that old pods hold are taken from what nodes publish, and which come free when they go is not known
+        # Nodes publish the zones of old pods as taken, and which zones they release is unknown.
         self._counting = [rule for rule in self.rules if not rule.arrivals_only]
         self._node = {name: n for n, name in enumerate(cluster.nodes.names)}
         self._class = {i: g for g, cls in enumerate(cluster.classes) for i in cls.pods}
@@ -153,10 +174,10 @@ class RolloutState:
             rule.place(g, n) if by > 0 else rule.remove(g, n)
         self._on[n] += by
 
-    # --- what the controller does -------------------------------------------------------------------------------------------
+    # --- controller ---------------------------------------------------------------------------------------------------------
 
     def create(self) -> int:
-        """Create what the controller would and admission lets it; how many."""
+        """Create the pods that are due and admitted. Return their number."""
         number = min(self._due(), self._book.room())
         self.created += number
         self._book.new(number)
@@ -170,11 +191,11 @@ class RolloutState:
         return creations(self.problem.pace, len(self.alive), self.created)
 
     def refusal(self) -> Refusal | None:
-        """Return what refuses the next new pod; None where none is due, or nothing refuses it."""
+        """Return the reason why the next due pod is refused; None if none is due or refused."""
         return self._book.refusal() if self._due() > 0 else None
 
     def doomed(self) -> list[int]:
-        """Return the old pods that the controller would delete now, as places in ``problem.old``."""
+        """Return the old pods that the controller would delete now, as positions in ``problem.old``."""
         places = {entry.index: k for k, entry in enumerate(self.problem.old)}
         alive = [self.problem.old[k] for k in sorted(self.alive)]
         found = deletions(self.problem.pace, alive, self._together, len(self.placed) - len(self.held()))
@@ -203,31 +224,31 @@ class RolloutState:
         return not self.alive and len(self.placed) == self.problem.pace.replicas and not self.held()
 
     def held(self) -> dict[int, list[tuple[str, str]]]:
-        """Return new pods whose nodes lack a volume that another node has, by their place, with these volumes and nodes."""
+        """Return new pods whose nodes lack a volume that another node holds, by position, with these volumes and nodes."""
         if not self._attached.volumes:
             return {}
         lacking = ((i, self._attached.lacking(self.problem.new[i], self.cluster.nodes.names[n])) for i, n in self.placed.items())
         return {i: volumes for i, volumes in lacking if volumes}
 
-    # --- what the scheduler does --------------------------------------------------------------------------------------------
+    # --- scheduler ----------------------------------------------------------------------------------------------------------
 
     def waiting(self) -> list[int]:
-        """Return new pods that are created and have no node, as places in ``problem.new``."""
+        """Return the created new pods without a node, as positions in ``problem.new``."""
         return [i for i in range(self.created) if i not in self.placed]
 
     def heads(self) -> list[int]:
-        """Return the first waiting pod of each kind."""
+        """Return the first waiting pod of each class."""
         first: dict[int, int] = {}
         for i in self.waiting():
             first.setdefault(self._kinds[i], i)
         return list(first.values())
 
     def accepted(self, i: int) -> Ints:
-        """Return the nodes that every rule accepts for a new pod now."""
+        """Return the nodes that every rule currently accepts for a new pod."""
         return np.flatnonzero(~np.logical_or.reduce([rule.rejects(self._kinds[i]) for rule in self.rules]))
 
     def room(self) -> int:
-        """Return a cheap bound on how many of the waiting pods can be placed now, whatever their order."""
+        """Return a cheap upper bound on the waiting pods that can be placed now, in any order."""
         total = 0
         for i in self.heads():
             g = self._kinds[i]
@@ -254,7 +275,7 @@ class RolloutState:
         self._on[n] -= 1
 
     def level(self, i: int) -> Ints:
-        """Return int64[N]: how full the pod's fullest constrained spread domain is on each node."""
+        """Return int64[N], the fill level of the pod's fullest constrained spread domain on each node."""
         return self._spread.level(self._kinds[i])
 
     def kind(self, i: int) -> int:
@@ -262,7 +283,7 @@ class RolloutState:
         return self._kinds[i]
 
     def contents(self) -> dict[int, list[tuple[bool, int]]]:
-        """Return what of the Deployment is on each node: old pods by their place, new ones by their class."""
+        """Return the Deployment's pods on each node: old pods by position, new ones by class."""
         found: dict[int, list[tuple[bool, int]]] = {}
         for k in sorted(self.alive):
             n = self._node.get(self.problem.old[k].node or "")
@@ -273,7 +294,7 @@ class RolloutState:
         return found
 
     def key(self) -> tuple[object, ...]:
-        """Return a key that is equal for states from which the same can happen."""
+        """Return a key that is equal for states with the same continuations."""
         where = tuple(sorted((self._kinds[i], n) for i, n in self.placed.items()))
         paths = tuple(path for rule in self.rules if (path := rule.path()) is not None)
         return frozenset(self.alive), self.created, where, paths, self._attached.key()

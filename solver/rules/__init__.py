@@ -1,6 +1,8 @@
-"""One module per Kubernetes rule, named after its scheduler plugin, with its filter and its part of the model. Enter at :func:`build` for
-every rule, at :meth:`kubestow.solver.rules.base.Rule.of` for one of them. It imports ``models`` and :mod:`kubestow.solver.cpsat`; rules do
-not import each other."""
+"""The scheduling rules: one module per scheduler plugin, with its filter and its part of the model.
+
+Enter at :func:`build` for every rule, and at :meth:`kubestow.solver.rules.base.Rule.of` for a single rule. The
+package imports ``models`` and :mod:`kubestow.solver.cpsat`. Rules do not import each other.
+"""
 
 from __future__ import annotations
 
@@ -64,12 +66,16 @@ def build(cluster: Cluster) -> list[Rule]:
 
 
 def linking(cluster: Cluster) -> list[Rule]:
-    """Return those rules of :func:`build` under which the bind order of classes can matter to each other (:meth:`Rule.order_links`)."""
+    """Return the rules of :func:`build` that make the bind order of classes matter (:meth:`Rule.order_links`)."""
     return [kind(cluster) for kind in ALL if kind.order_links is not Rule.order_links]
 
 
 def replay(cluster: Cluster, sequence: Iterable[tuple[int, int, int]]) -> list[Rule]:
-    """Return every rule in the state that a placement leaves; ``sequence``: (class, node, pods) in bind order."""
+    """Return every rule in the state after a placement.
+
+    Args:
+        sequence: (class, node, pods) in bind order.
+    """
     active = build(cluster)
     for g, n, k in sequence:
         for rule in active:

@@ -1,8 +1,9 @@
-"""What every rule offers: the verdict on each node in the current state, and its part of the CP-SAT model.
+"""The interface of a rule: its verdict on each node in the current state, and its part of the CP-SAT model.
 
-A rule has two faces, side by side in one module. The incremental face keeps the state of a placement that grows or shrinks pod by
-pod (``rejects``, ``place``, ``remove``); greedy, ordering and explain use it. The encoding face adds the rule's constraints over
-x[g, n], the number of pods of class g on node n, to a CP-SAT model. Tests hold the two and the independent checker together.
+A rule has two faces in one module. The incremental face keeps the state of a placement that grows or shrinks
+pod by pod (``rejects``, ``place``, ``remove``); greedy construction, ordering and explanations use it. The
+encoding face adds the rule's constraints over x[g, n], the number of pods of class g on node n, to a CP-SAT
+model. Tests compare both with each other and with the independent checker.
 """
 
 from __future__ import annotations
@@ -22,12 +23,17 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T", bound=np.generic)
 
-#: "As many as you like", small enough to be summed.
+#: Number of pods that means no limit, small enough to be summed.
 PLENTY = 2**31
 
 
 def on_nodes(values: NDArray[_T], codes: Ids) -> NDArray[_T]:
-    """Return the value of each node's domain, zero (or False) on nodes without one. ``values``: [D]; ``codes``: int32[N], -1 for none."""
+    """Return the value of each node's domain, and zero (or False) on nodes without one.
+
+    Args:
+        values: [D], by domain.
+        codes: int32[N], the domain of each node, -1 for none.
+    """
     padded = np.zeros(len(values) + 1, dtype=values.dtype)
     padded[:-1] = values
     return padded.take(codes)
@@ -38,9 +44,10 @@ class Rule(ABC):
 
     Attributes:
         name: The scheduler's plugin name.
-        local: Placing a pod on a node changes this rule's verdicts on that node only.
-        static: The verdict depends on pod and node alone, never on other pods.
-        arrivals_only: The state covers pods that arrive, and nothing is known of what pods that run already hold of it.
+        local: True if placing a pod on a node changes this rule's verdicts only on that node.
+        static: True if the verdict depends only on pod and node, never on other pods.
+        arrivals_only: True if the state covers only arriving pods, because the holdings of running pods are
+            unknown.
     """
 
     name: ClassVar[str]
@@ -53,39 +60,46 @@ class Rule(ABC):
 
     @classmethod
     def of(cls, rules: Iterable[Rule]) -> Self:
-        """Return the rule of this class among those that are active."""
+        """Return the rule of this class among the active rules."""
         return next(rule for rule in rules if isinstance(rule, cls))
 
     @abstractmethod
     def rejects(self, g: int) -> Bools:
-        """Return bool[N]: the nodes on which this rule, asked on its own, rejects one more pod of class g in the current state."""
+        """Return bool[N], the nodes on which this rule alone rejects one more pod of class g in the current state."""
 
     @abstractmethod
     def never(self, g: int) -> Bools:
-        """Return bool[N]: the nodes that no pod of class g can get, whatever is done with the other pending pods."""
+        """Return bool[N], the nodes that no pod of class g can get, regardless of the other pending pods."""
 
     def alike(self, g: int) -> Hashable:
-        """Return the same for classes of which ``never`` says the same, and ``most`` (``local`` rules: ``room``) while no pod is placed; by
-        default something else for each class."""
+        """Return a key that is equal for classes with equal ``never`` and ``most`` (local rules: ``room``) while no pod is placed.
+
+        By default the key of each class is different.
+        """
         return g
 
     def bars(self, g: int) -> list[tuple[Hashable, Bools]]:
-        """Return what ``never`` says, in parts that can be named: (topic, bool[N]), for a model that keeps all nodes
-        (kubestow.solver.explain.conflict.fact_model). Topics are those of ``PlacementModel.about``; parts that ``encode`` says as well may
-        be left out."""
+        """Return the exclusions of ``never`` in parts with topics, as (topic, bool[N]).
+
+        Models that keep all nodes use them (kubestow.solver.explain.conflict.fact_model). Topics are those of
+        ``PlacementModel.about``. Parts that ``encode`` also states may be left out.
+        """
         return [(None, self.never(g))]
 
     def closed(self, g: int) -> Bools:
-        """Return bool[N]: the nodes that no more pod of class g can get as long as the pods of the current state stay."""
+        """Return bool[N], the nodes that no further pod of class g can get while the pods of the current state stay."""
         return self.rejects(g)
 
     def breaks(self, g: int) -> Bools:
-        """Return bool[N]: nodes where the filter accepts one more pod of class g, but the final state would break this rule for another."""
+        """Return bool[N], the nodes where the filter accepts one more pod of class g, but the final state would
+        break this rule for another pod."""
         return np.zeros(self.cluster.n_nodes, dtype=bool)
 
     def broken_by(self, g: int, nodes: Ints) -> Bools:
-        """Return bool[len(nodes)]: whether running pods of class g on these nodes, each without itself, are rejected there. The pods are in
-        the state, which is kept."""
+        """Return bool[len(nodes)], whether each running pod of class g on these nodes is rejected there once it is removed.
+
+        The pods are in the state, which is unchanged afterwards.
+        """
         mask = np.zeros(len(nodes), dtype=bool)
         if self.concerned(g):
             for i, n in enumerate(nodes.tolist()):
@@ -95,39 +109,38 @@ class Rule(ABC):
         return mask
 
     def stranded(self, g: int, n: int) -> bool:
-        """Return whether a pod of class g that runs on node n, and is not in the state now, is rejected there."""
+        """Return True if a pod of class g that runs on node n, but is currently not in the state, is rejected there."""
         return bool(self.rejects(g)[n])
 
     def room(self, g: int) -> Ints:
-        """Return int64[N]: how many more pods of class g this rule admits on each node at once, if no other node changes."""
+        """Return int64[N], the number of further pods of class g that this rule admits on each node at once, if no other node changes."""
         return np.where(self.rejects(g), 0, PLENTY)
 
     def most(self, g: int) -> Ints:
-        """Return int64[N]: a cheap upper bound on the pods of class g that one node can ever take under this rule (``local`` rules:
-        ``room``)."""
+        """Return int64[N], a cheap upper bound on the pods of class g that one node can ever hold (local rules: ``room``)."""
         return np.full(self.cluster.n_nodes, PLENTY)
 
     def concerned(self, g: int) -> bool:
-        """Return whether placing pods of class g changes this rule's state at all."""
+        """Return True if placing pods of class g changes this rule's state."""
         return True
 
     def place(self, g: int, n: int, k: int = 1) -> None:
-        """Put k pods of class g on node n into the state."""
+        """Add k pods of class g on node n to the state."""
 
     def remove(self, g: int, n: int, k: int = 1) -> None:
-        """Take k pods of class g on node n out of the state; rules that count pods only place fewer."""
+        """Remove k pods of class g on node n from the state. Rules that only count pods place -k."""
         self.place(g, n, -k)
 
     def path(self) -> object:
-        """Return what of the state depends on the order in which pods arrived, not only on which did; None if nothing."""
+        """Return the part of the state that depends on the order of arrival, not only on the pods placed; None if there is none."""
         return None
 
     def order_links(self) -> list[list[int]]:
-        """Return groups of classes whose bind order matters to each other under this rule."""
+        """Return groups of classes among which the bind order matters under this rule."""
         return []
 
     def encode(self, encoding: PlacementModel) -> None:
-        """Add what ``never`` does not say already to the model."""
+        """Add the constraints that ``never`` does not cover to the model."""
 
     @abstractmethod
     def message(self, g: int, rejected: Bools) -> str:
@@ -135,7 +148,7 @@ class Rule(ABC):
 
 
 def kinds(rules: Sequence[Rule], classes: Iterable[int]) -> dict[Hashable, list[int]]:
-    """Return classes in groups of which these rules say the same while no pod is placed (:meth:`Rule.alike`)."""
+    """Return the classes in groups with equal verdicts of these rules while no pod is placed (:meth:`Rule.alike`)."""
     found: dict[Hashable, list[int]] = {}
     for g in classes:
         found.setdefault(tuple(rule.alike(g) for rule in rules), []).append(g)
@@ -143,7 +156,7 @@ def kinds(rules: Sequence[Rule], classes: Iterable[int]) -> dict[Hashable, list[
 
 
 class StaticRule(Rule):
-    """A rule whose verdict depends on pod and node alone."""
+    """A rule whose verdict depends only on pod and node."""
 
     text: ClassVar[str]
     static = True

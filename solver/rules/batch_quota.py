@@ -1,7 +1,8 @@
-"""How many pods of a class may be placed at once, without asking the rules after each: quotas per topology domain.
+"""Batch quotas per topology domain: the pods of a class that may be placed at once, without checking the rules after each pod.
 
-A constraint of topology spread that counts the class itself admits, in each domain, as many pods as bring it to a common level; bound in
-the order of their levels, every pod passes the filter. Anti-affinity between pods of the class admits one per domain.
+A spread constraint that counts the class itself admits in each domain as many pods as bring it to a common
+level. If they bind in the order of their levels, every pod passes the filter. Anti-affinity between pods of
+the class admits one pod per domain.
 """
 
 from __future__ import annotations
@@ -18,37 +19,47 @@ from kubestow.models.kube.selectors import Bools
 
 @dataclass(frozen=True)
 class Level:
-    """A constraint of topology spread that counts a class: its domains' counts and what holds them together. ``counted``: bool[D] that
-    set the minimum, ``pinned``: the minimum stays 0; ``eligible``: bool[N], nodes whose pods are counted; ``own``: the class carries it."""
+    """A spread constraint that counts a class.
 
-    codes: Ids  # [N]
-    counts: Ints  # [D]
+    Attributes:
+        codes: int32[N], the domain of each node.
+        counts: int64[D], the pods counted in each domain.
+        counted: bool[D], domains that set the minimum.
+        max_skew: The maxSkew of the constraint.
+        pinned: True if the minimum stays 0.
+        single: True if every domain is one node.
+        own: True if the class carries the constraint.
+        eligible: bool[N], nodes whose pods are counted; None for the nodes with a domain.
+    """
+
+    codes: Ids
+    counts: Ints
     counted: Bools
     max_skew: int
     pinned: bool
-    single: bool  # every domain is one node
+    single: bool
     own: bool
-    eligible: Bools | None = None  # [N], None: the nodes with a domain
+    eligible: Bools | None = None
 
     def counts_all(self, nodes: Ints) -> bool:
-        """Return whether pods on each of these nodes are counted."""
+        """Return True if pods on each of these nodes are counted."""
         return bool((self.codes[nodes] >= 0 if self.eligible is None else self.eligible[nodes]).all())
 
 
-#: No limit.
-FREE = 2**31
-#: Up to so many domains are looked through one by one.
-FEW = 8
-#: So many times as many candidates as are wanted of a domain are looked through first.
-AHEAD = 16
-#: The largest number of 16 bits.
+#: Number of pods that means no limit.
+NO_LIMIT = 2**31
+#: Number of domains up to which they are processed one by one.
+MAX_LISTED_DOMAINS = 8
+#: Search this multiple of a domain's wanted candidates first, before the whole list.
+LOOKAHEAD_RATIO = 16
+#: Largest signed 16-bit integer.
 SHORT = 2**15 - 1
 
 
 def pour(
     counts: Ints, counted: Bools, room: Ints, wanted: int, skew: int, *, pinned: bool, later: bool, domains: Ids | None = None
 ) -> Ints:
-    """Return int64[D]: pods for each domain, levelling them up from the emptiest.
+    """Return int64[D], the pods for each domain, levelled up from the emptiest.
 
     Args:
         counts: int64[D], pods counted in each domain today.
@@ -56,10 +67,12 @@ def pour(
         room: int64[D], pods that each domain can take.
         wanted: Pods to place.
         skew: Pods that a domain may hold above the minimum.
-        pinned: The minimum stays 0.
-        later: The minimum may rise while pods are bound in the order of their levels. Otherwise it is today's.
-        domains: The domain of each candidate node, best candidate first. Where fewer pods remain than there are domains of equal level,
-            they go to the domains whose next candidate comes first; without candidates to the domains of the lowest numbers.
+        pinned: True if the minimum stays 0.
+        later: True if the minimum may rise while pods bind in the order of their levels. Otherwise it is
+            today's.
+        domains: The domain of each candidate node, best candidate first. If fewer pods remain than there are
+            domains of equal level, they go to the domains whose next candidate comes first. Without candidates,
+            they go to the domains with the lowest numbers.
     """
     floor = 0 if pinned or not counted.any() else int((counts + room if later else counts)[counted].min())
     highest = floor + skew
@@ -67,7 +80,7 @@ def pour(
     def upto(level: int) -> Ints:
         return np.minimum(np.maximum(level - counts, 0), room)
 
-    low = int(counts.min(initial=0))  # upto(low) holds nothing
+    low = int(counts.min(initial=0))  # upto(low) is zero
     low += bisect_right(range(low + 1, highest + 1), wanted, key=_filling(counts, room))
     pods = upto(low)
     rest = wanted - int(pods.sum())
@@ -77,10 +90,14 @@ def pour(
 
 
 def _remainder(tied: Ints, pods: Ints, rest: int, domains: Ids | None) -> Ints:
-    """Return which of the domains that could take one pod more get the rest; ``pods``, int64[D], are given out already."""
+    """Return the domains, among those that could take one more pod, that get the remaining ones.
+
+    Args:
+        pods: int64[D], the pods already assigned.
+    """
     if domains is None or len(tied) <= rest:
         return tied[:rest]
-    if len(pods) > FEW:
+    if len(pods) > MAX_LISTED_DOMAINS:
         following = np.flatnonzero(np.isin(domains, tied) & (ranks(domains) == pods[domains]))
         return domains[following[:rest]].astype(np.int64)
     places = [int(_first(domains, d, int(pods[d]) + 1)[-1]) for d in tied.tolist()]
@@ -88,17 +105,17 @@ def _remainder(tied: Ints, pods: Ints, rest: int, domains: Ids | None) -> Ints:
 
 
 def _filling(counts: Ints, room: Ints) -> Callable[[int], int]:
-    """What tells how many pods bring all domains up to a level, as far as they have room."""
-    if len(counts) > FEW:
+    """Return a function that counts the pods which bring all domains up to a level, within their room."""
+    if len(counts) > MAX_LISTED_DOMAINS:
         return lambda level: int(np.minimum(np.maximum(level - counts, 0), room).sum())
-    domains = list(zip(counts.tolist(), room.tolist(), strict=True))  # a tenth of the time
+    domains = list(zip(counts.tolist(), room.tolist(), strict=True))  # ten times as fast for few domains
     return lambda level: sum(min(level - count, most) for count, most in domains if level > count)
 
 
 def ranks(domains: Ids) -> Ints:
-    """Return int64: the how-manieth each entry is among those of its domain."""
+    """Return int64, the rank of each entry within its domain, from 0."""
     sortable = domains.astype(np.int16) if len(domains) and int(domains.max()) <= SHORT else domains
-    order = np.argsort(sortable, kind="stable")  # a tenth of the time with numbers of 16 bits
+    order = np.argsort(sortable, kind="stable")  # ten times as fast with 16-bit numbers
     sorted_ = domains[order]
     starts = np.flatnonzero(np.append(True, sorted_[1:] != sorted_[:-1])) if len(sorted_) else np.zeros(0, dtype=np.int64)
     found = np.empty(len(domains), dtype=np.int64)
@@ -107,9 +124,18 @@ def ranks(domains: Ids) -> Ints:
 
 
 class BatchQuota:
-    """What the current state admits for a class. ``hard``, ``soft``: the levels of its DoNotSchedule and ScheduleAnyway constraints;
-    ``exclusive``, ``shy``: (codes, domains) of the keys over which pods of the class exclude or repel each other; ``flocks``: there are
-    keys over which they attract each other. ``per_node``: pods of the class on one node concern each other."""
+    """The pods of a class that the current state admits.
+
+    Attributes:
+        per_node: True if pods of the class on one node affect each other.
+
+    Args:
+        hard: Levels of the class's DoNotSchedule constraints.
+        soft: Levels of its ScheduleAnyway constraints.
+        exclusive: (codes, domains) of the keys over which pods of the class exclude each other.
+        shy: (codes, domains) of the keys over which they repel each other.
+        flocks: True if there are keys over which they attract each other.
+    """
 
     def __init__(
         self,
@@ -121,19 +147,24 @@ class BatchQuota:
         flocks: bool = False,
     ) -> None:
         self._hard, self._soft = [v for v in hard if not v.single], [v for v in soft if not v.single]
-        self._alone = [pair for pair in (*shy, *exclusive) if not single(*pair)]
-        self._in_turns = len(self._alone) == 1 and any(not single(*pair) for pair in shy) and not flocks
-        self.per_node = len(self._hard) + len(self._soft) + len(self._alone) < len(hard) + len(soft) + len(exclusive) + len(shy)
+        self._repelling_keys = [pair for pair in (*shy, *exclusive) if not single(*pair)]
+        self._by_turns = len(self._repelling_keys) == 1 and any(not single(*pair) for pair in shy) and not flocks
+        self.per_node = len(self._hard) + len(self._soft) + len(self._repelling_keys) < len(hard) + len(soft) + len(exclusive) + len(shy)
 
     def choose(self, nodes: Ints, wanted: int, admitted: Ints) -> Ints:
-        """Of candidates (in order of preference, each of which would be accepted now; without ``per_node`` a node may come several times)
-        those that can be bound one after the other in the order given. ``admitted``: they, and where pods could go for fewer points."""
+        """Return the candidates that can be bound one after another in the order given.
+
+        Args:
+            nodes: Candidates in order of preference, each accepted now. Without ``per_node`` a node may occur
+                several times.
+            admitted: The candidates, and nodes to which pods could go with a lower score.
+        """
         for level in self._soft:
             nodes = self._levelled(level, nodes, wanted, later=True)
-        for codes, size in self._alone:
+        for codes, size in self._repelling_keys:
             domains = codes.take(nodes)
-            turns = min(wanted, _turns(domains, codes.take(admitted), size)) if self._in_turns else 1
-            nodes = _in_turns(nodes, domains, size, turns)
+            turns = min(wanted, _turns(domains, codes.take(admitted), size)) if self._by_turns else 1
+            nodes = _by_turns(nodes, domains, size, turns)
         rising = len(self._hard) == 1 and self._hard[0].own and self._hard[0].counts_all(nodes)
         for level in self._hard:
             nodes = self._levelled(level, nodes, wanted, later=rising)
@@ -151,21 +182,26 @@ class BatchQuota:
 
 
 def single(codes: Ids, size: int) -> bool:
-    """Return whether every domain is one node."""
+    """Return True if every domain is one node."""
     return bool(size >= np.count_nonzero(codes >= 0))
 
 
 def _turns(domains: Ids, admitted: Ids, size: int) -> int:
-    """How many pods can go to each domain in turn, until another would have the most points: each turn costs all domains the same, but
-    those where no candidate is (left), and nodes without a domain. ``admitted``: the domain of each node that takes a pod."""
+    """Return the number of pods that can go to each domain in turn before another domain would score best.
+
+    Each turn costs all domains the same, except domains without candidates and nodes without a domain.
+
+    Args:
+        admitted: The domain of each node that accepts a pod.
+    """
     if not len(domains) or int(admitted.min()) < 0:
         return 1
     here, there = _count(domains, size), _count(admitted, size)
     return int(here[there > 0].min(initial=len(domains))) or 1
 
 
-def _in_turns(nodes: Ints, domains: Ids, size: int, turns: int) -> Ints:
-    """The first candidates of each domain, then the second ones, and so on."""
+def _by_turns(nodes: Ints, domains: Ids, size: int, turns: int) -> Ints:
+    """Return the first candidates of each domain, then the second ones, and so on."""
     if turns == 1:
         return _take(nodes, domains, np.ones(size, dtype=np.int64))
     rank = ranks(domains)
@@ -179,17 +215,17 @@ def _count(domains: Ids, size: int) -> Ints:
 
 
 def _take(nodes: Ints, domains: Ids, quota: Ints) -> Ints:
-    """The first ``quota`` candidates of each domain; those without a domain are free."""
-    if len(quota) > FEW:
-        return nodes[ranks(domains) < np.append(quota, FREE)[domains]]
-    kept = [_first(domains, d, most) for d, most in [(-1, FREE), *enumerate(quota.tolist())] if most]
+    """Return the first ``quota`` candidates of each domain. Those without a domain are unlimited."""
+    if len(quota) > MAX_LISTED_DOMAINS:
+        return nodes[ranks(domains) < np.append(quota, NO_LIMIT)[domains]]
+    kept = [_first(domains, d, most) for d, most in [(-1, NO_LIMIT), *enumerate(quota.tolist())] if most]
     chosen: Ints = nodes[np.sort(np.concatenate(kept))]
     return chosen
 
 
 def _first(domains: Ids, d: int, most: int) -> Ints:
-    """The places of a domain, at most so many; they mostly come soon."""
-    start = AHEAD * most
+    """Return the positions of a domain, up to ``most``. They usually come early."""
+    start = LOOKAHEAD_RATIO * most
     if start < len(domains) and len(found := np.flatnonzero(domains[:start] == d)) >= most:
         return found[:most]
     return np.flatnonzero(domains == d)[:most]

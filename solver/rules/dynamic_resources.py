@@ -1,7 +1,8 @@
 """DynamicResources: claims of devices, and extended resources that a DeviceClass backs.
 
-kube-scheduler gives each pod the first devices that its search finds as pods arrive, so what is left depends on the bind order: the
-incremental face replays it. The encoding says what holds in every order: some choice of devices serves all pods.
+kube-scheduler gives each arriving pod the first devices that its search finds. So the remainder depends on
+the bind order, which the incremental face replays. The encoding states only what every order requires: some
+choice of devices serves all pods.
 
 Source: pkg/scheduler/framework/plugins/dynamicresources/dynamicresources.go (KEP-4381), as of v1.36.2.
 """
@@ -27,7 +28,13 @@ if TYPE_CHECKING:
 
 @dataclass
 class _Shared:
-    """A claim that pods share, allocated by the first of them. ``nodes``: bool[N], where its devices can be used."""
+    """A claim that pods share, allocated by the first one.
+
+    Attributes:
+        picks: Its devices.
+        nodes: bool[N], the nodes where its devices can be used.
+        users: Number of placed pods that use it.
+    """
 
     picks: tuple[Pick, ...]
     nodes: Bools
@@ -35,9 +42,15 @@ class _Shared:
 
 
 @dataclass
-class _Asked:
-    """What a class asks for. ``variants``: claims by nodes that are asked the same. ``shared``: claims that other pods may use, too.
-    ``barred``: bool[N], nodes that its allocated claims and its other resources rule out. ``held``: node -> devices of running pods."""
+class _ClassDemand:
+    """The device requests of a class.
+
+    Attributes:
+        variants: Claims by sets of nodes on which they are equal.
+        shared: Claims that other pods may use, too.
+        barred: bool[N], nodes that its allocated claims and other resources exclude.
+        held: By node, the devices of running pods.
+    """
 
     demand: Demand
     variants: list[tuple[Bools, tuple[Claim, ...]]]
@@ -47,15 +60,15 @@ class _Asked:
 
 
 class DynamicResources(Rule):
-    """A node takes a pod if the claims that it has allocated allow it, and the others get their devices there."""
+    """A node accepts a pod if its allocated claims allow the node, and its other claims get their devices there."""
 
     name = "DynamicResources"
-    local = False  # pools of many nodes, claims of many pods; and what one node takes at most depends on the order, see ``most``
+    local = False  # pools span nodes and claims span pods; also a node's maximum depends on the order, see ``most``
 
     def __init__(self, cluster: Cluster) -> None:
         super().__init__(cluster)
         self._nothing = np.zeros(cluster.n_nodes, dtype=bool)
-        self._asked: list[_Asked | None] = [None] * cluster.n_classes
+        self._asked: list[_ClassDemand | None] = [None] * cluster.n_classes
         self._shared: dict[str, _Shared] = {}
         self._placed: dict[tuple[int, int], list[tuple[Pick, ...]]] = {}
         self._never: dict[int, Bools] = {}
@@ -69,7 +82,7 @@ class DynamicResources(Rule):
                     self._asked[g] = self._read(g, cls.devices)
             self._never = {g: self._hopeless(asked) for g, asked in enumerate(self._asked) if asked is not None}
 
-    def _read(self, g: int, demand: Demand) -> _Asked:
+    def _read(self, g: int, demand: Demand) -> _ClassDemand:
         table = self.cluster.devices
         assert table is not None
         barred = self._nothing | (demand.refusal is not None)
@@ -78,7 +91,7 @@ class DynamicResources(Rule):
         for name in demand.unbacked:
             barred |= ~table.listed[name]
         shared = tuple(dict.fromkeys(claim.key for claim in demand.claims if claim.key is not None))
-        asked = _Asked(demand, table.variants(demand), barred, shared)
+        asked = _ClassDemand(demand, table.variants(demand), barred, shared)
         for i in self.cluster.classes[g].pods if demand.held else ():
             node = self.cluster.snapshot.pods[i].spec.nodeName or ""
             asked.held.setdefault(self.cluster.nodes.names.index(node), []).append(table.held[i])
@@ -90,23 +103,27 @@ class DynamicResources(Rule):
         return self._state
 
     def concerned(self, g: int) -> bool:
-        """Return whether pods of the class take devices."""
+        """Return True if pods of the class take devices."""
         asked = self._asked[g]
         return asked is not None and asked.demand.refusal is None and bool(asked.demand.claims or asked.demand.extended)
 
     def lonely(self, g: int) -> bool:
-        """Return whether what a pod of the class takes on one node leaves other nodes as they are: no claim and no pool is shared."""
+        """Return True if the devices of a pod of the class on one node do not affect other nodes, because no
+        claim and no pool is shared."""
         asked = self._asked[g]
         return asked is None or not (asked.shared or ((asked.demand.claims or asked.demand.extended) and self.state.joined))
 
-    def _left(self, claims: tuple[Claim, ...]) -> tuple[Claim, ...]:
+    def _unallocated(self, claims: tuple[Claim, ...]) -> tuple[Claim, ...]:
         """Return the claims that are not allocated yet."""
         return tuple(claim for claim in claims if claim.key not in self._shared) if self._shared else claims
 
-    def _hopeless(self, asked: _Asked) -> Bools:
-        """bool[N]: nodes that no pod can get, now or later. A claim that pods share may be allocated elsewhere by then, unless every device
-        is of one node, and then a pod that names it twice finds it allocated. A request for all devices may get fewer, and so be served,
-        when shared ones are full."""
+    def _hopeless(self, asked: _ClassDemand) -> Bools:
+        """Return bool[N], the nodes that no pod can get, now or later.
+
+        A shared claim may later be allocated elsewhere, unless every device belongs to one node. A pod that
+        names such a claim twice then finds it allocated. A request for all devices may get fewer, and so be
+        served, when shared devices are full.
+        """
         mask = asked.barred.copy()
         away = not all(device.node for device in self.state.inventory.devices)
         for where, claims in asked.variants:
@@ -120,7 +137,7 @@ class DynamicResources(Rule):
         return mask
 
     def _filling(self) -> Bools:
-        """bool[N]: nodes that see shared devices with a capacity that others may use up."""
+        """Return bool[N], the nodes that see shared devices with a capacity that others may exhaust."""
         inventory = self.state.inventory
         limited = [kind.shared and bool(kind.capacity) for kind in inventory.kinds]
         sites = [any(limited[inventory.devices[i].kind] for i in site.visible.tolist()) for site in inventory.sites]
@@ -151,13 +168,13 @@ class DynamicResources(Rule):
             if key in self._shared:
                 mask |= ~self._shared[key].nodes
         for where, claims in asked.variants:
-            left = self._left(claims)
+            left = self._unallocated(claims)
             if left:
                 mask |= self.state.rejected(left, where & ~mask)
         return mask
 
     def broken_by(self, g: int, nodes: Ints) -> Bools:
-        return np.zeros(len(nodes), dtype=bool)  # whoever runs has the devices that it asked for
+        return np.zeros(len(nodes), dtype=bool)  # running pods have the devices they requested
 
     def stranded(self, g: int, n: int) -> bool:
         return False
@@ -170,7 +187,7 @@ class DynamicResources(Rule):
         count = int(self.cluster.count[g])
         states = self.state.states()
         for where, claims in asked.variants:
-            left = self._left(claims)
+            left = self._unallocated(claims)
             own = tuple(claim for claim in left if claim.key is None)
             if not own:
                 continue
@@ -185,7 +202,7 @@ class DynamicResources(Rule):
         return room
 
     def _try(self, g: int, n: int, most: int) -> int:
-        """Return how many pods of class g node n takes one after the other, some of whose claims they share."""
+        """Return the number of pods of class g that node n accepts one after another, if they share some claims."""
         k = 0
         while k < most and not self.rejects(g)[n]:
             self.place(g, n)
@@ -212,7 +229,7 @@ class DynamicResources(Rule):
             for _ in range(k):
                 self._place(g, asked, n)
 
-    def _place(self, g: int, asked: _Asked, n: int) -> None:
+    def _place(self, g: int, asked: _ClassDemand, n: int) -> None:
         claims = next(claims for where, claims in asked.variants if where[n])
         at = [c for c, claim in enumerate(claims) if claim.key not in self._shared]
         held = next((picks for picks in asked.held.get(n, ()) if self._idle(g, n, picks)), None)
@@ -247,8 +264,10 @@ class DynamicResources(Rule):
                     del self._shared[key]
 
     def taken(self, g: int, n: int) -> list[tuple[Pick, ...]]:
-        """Return what each pod of class g on node n has of devices, in the order in which they were placed; claims that they share
-        included. ``Pick.claim`` is the position among the claims of the demand; that of extended resources comes after them."""
+        """Return the devices of each pod of class g on node n in order of placement, including those of shared claims.
+
+        ``Pick.claim`` is the position among the claims of the demand; extended resources come after them.
+        """
         asked = self._asked[g]
         if asked is None:
             return []
@@ -268,7 +287,7 @@ class DynamicResources(Rule):
         )
 
     def order_links(self) -> list[list[int]]:
-        """Return all classes that take devices: they matter to each other wherever they may meet."""
+        """Return one group of all classes that take devices, because they may compete on any node."""
         touching = [g for g in range(self.cluster.n_classes) if self.concerned(g)]
         return [touching] if touching else []
 
@@ -289,7 +308,7 @@ class DynamicResources(Rule):
             return asked.demand.refusal
         return "; ".join(self._words(asked, rejected))
 
-    def _words(self, asked: _Asked, rejected: Bools) -> Iterator[str]:
+    def _words(self, asked: _ClassDemand, rejected: Bools) -> Iterator[str]:
         """Yield why pods get no devices on these nodes, one part for each kind of reason."""
         from kubestow.solver.devices.shortage import summed, why_not
 
@@ -306,13 +325,13 @@ class DynamicResources(Rule):
             for n in np.flatnonzero(where & left).tolist() if claims else ():
                 key = v, int(states[n])
                 if key not in known:
-                    known[key] = why_not(self.state, self._left(claims), n)
+                    known[key] = why_not(self.state, self._unallocated(claims), n)
                 reasons.append((*known[key], self.cluster.nodes.names[n]))
         if reasons:
             yield summed(reasons)
 
 
 def _firsts(states: Ids, nodes: Ints) -> tuple[list[int], list[int]]:
-    """Return each state that nodes are in, and one of them for each."""
+    """Return the distinct states of the nodes, and one node for each."""
     found, at = np.unique(states[nodes], return_index=True)
     return found.tolist(), nodes[at].tolist()

@@ -1,4 +1,4 @@
-"""Which (class, node) pairs exist at all, and how many pods a pair takes at most."""
+"""Eligibility: the (class, node) pairs that can exist, and the maximum number of pods of each."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from kubestow.solver.rules.base import PLENTY, Rule, StaticRule, kinds
 
 
 def alone(cluster: Cluster, rules: Sequence[Rule]) -> Ints:
-    """Return int64[G, N]: how many pods of each class each node could take at most, alone with the fixed pods, whole gangs or not."""
+    """Return int64[G, N], the maximum number of pods of each class on each node alone with the fixed pods,
+    without requiring whole gangs."""
     upper = np.empty((cluster.n_classes, cluster.n_nodes), dtype=np.int64)
-    counting = [rule for rule in rules if not isinstance(rule, StaticRule)]  # of what is static ``never`` says all
+    counting = [rule for rule in rules if not isinstance(rule, StaticRule)]  # ``never`` is exact for static rules
     bounds = [rule.room if rule.local else rule.most for rule in counting if rule.local or type(rule).most is not Rule.most]
     for classes in kinds(rules, range(cluster.n_classes)).values():
         most = np.full(cluster.n_nodes, PLENTY, dtype=np.int64)
@@ -29,7 +30,7 @@ def alone(cluster: Cluster, rules: Sequence[Rule]) -> Ints:
 
 
 def possible(cluster: Cluster, rules: Sequence[Rule]) -> Ints:
-    """Return int64[G, N]: how many pods of each class each node could take at most, alone with the fixed pods, gangs being whole."""
+    """Return int64[G, N], the maximum number of pods of each class on each node alone with the fixed pods, with gangs whole."""
     upper = alone(cluster, rules)
     for gang in cluster.gangs:
         _whole(cluster, gang, upper)
@@ -37,7 +38,7 @@ def possible(cluster: Cluster, rules: Sequence[Rule]) -> Ints:
 
 
 def _whole(cluster: Cluster, gang: GangGroup, upper: Ints) -> None:
-    """Nothing for a gang that cannot be whole; of one that keeps to a domain, nothing where the domain cannot take it whole."""
+    """Remove the pairs of a gang that cannot be whole, and of domains that cannot hold it whole, in place."""
     classes = np.array(gang.classes, dtype=np.int64)
     if gang.key is not None:
         codes, size = cluster.domains(gang.key)
@@ -50,29 +51,33 @@ def _whole(cluster: Cluster, gang: GangGroup, upper: Ints) -> None:
 
 
 def short(cluster: Cluster, limits: Ints) -> bool:
-    """Return whether the pods that fit anywhere want more of some resource or device, all together, than there is."""
+    """Return True if the pods that fit on some node together exceed the supply of some resource or device."""
     pods = fits(cluster, limits)
     amounts = ((cluster.demand, cluster.free), supply(cluster))
     return any(bool((demand.T @ pods > np.maximum(free, 0).sum(axis=0)).any()) for demand, free in amounts)
 
 
 def cells_within(cluster: Cluster, limits: Ints) -> Cells:
-    """Return the cells of a model of the whole instance; ``limits`` int64[G, N]: the most pods of each class that each node may get."""
+    """Return the cells of a model of the whole instance.
+
+    Args:
+        limits: int64[G, N], the maximum number of pods of each class on each node.
+    """
     chosen = [np.flatnonzero(row) for row in limits]
     cells = {g: (nodes.astype(np.int32), limits[g, nodes]) for g, nodes in enumerate(chosen)}
     return Cells(cells, dict(enumerate(fits(cluster, limits).tolist())), partial=False)
 
 
 def fits(cluster: Cluster, limits: Ints) -> Ints:
-    """Return int64[G]: pods of each class that could be placed if there were nobody else, a bound that holds before any search."""
+    """Return int64[G], an upper bound on the placed pods of each class, as if the other classes did not exist."""
     return np.asarray(np.minimum(cluster.count, limits.sum(axis=1)), dtype=np.int64)
 
 
 def demand_with_slots(cluster: Cluster) -> Ints:
-    """Return int64[G, R + 1]: what a pod of each class asks for, its pod slot last."""
+    """Return int64[G, R + 1], the requests of a pod of each class, followed by its pod slot."""
     return np.concatenate([cluster.demand, np.ones((cluster.n_classes, 1), dtype=np.int64)], axis=1)
 
 
 def room_with_slots(cluster: Cluster) -> Ints:
-    """Return int64[N, R + 1]: what each node has left (also less than nothing), pod slots last."""
+    """Return int64[N, R + 1], the free resources of each node (possibly negative), followed by its pod slots."""
     return np.concatenate([cluster.free, cluster.slots[:, None]], axis=1)

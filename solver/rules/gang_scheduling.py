@@ -1,7 +1,8 @@
-"""GangScheduling: the members of a gang are placed whole or not at all, all of them in one domain where the gang asks for it.
+"""GangScheduling: the members of a gang are placed whole or not at all, in one domain if the gang requires it.
 
-Source: pkg/scheduler/framework/plugins/gangscheduling (Kubernetes 1.35) for the name; the meaning is that of models/gangs/gangs.py. Whether
-a gang is whole cannot be said of a single pod, so the incremental face judges the domain only, and engines place gangs as a whole.
+Source: pkg/scheduler/framework/plugins/gangscheduling (Kubernetes 1.35) for the name; models/gangs/gangs.py
+defines the meaning. A single pod does not determine whether a gang is whole. So the incremental face checks
+only the domain, and engines place gangs as a whole.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class GangScheduling(Rule):
-    """Whole or not at all, and one domain for all."""
+    """A gang is placed whole or not at all, and in one domain."""
 
     name = "GangScheduling"
     local = False
@@ -29,7 +30,7 @@ class GangScheduling(Rule):
         super().__init__(cluster)
         self.placed = [0] * len(cluster.gangs)
         self._codes: list[Ids | None] = []
-        self._inside: list[Ints | None] = []  # placed members per domain, of gangs with a required topology
+        self._inside: list[Ints | None] = []  # placed members per domain, for gangs with a required topology
         for gang in cluster.gangs:
             codes, size = cluster.domains(gang.key) if gang.key is not None else (None, 0)
             self._codes.append(codes)
@@ -71,12 +72,14 @@ class GangScheduling(Rule):
                 inside[codes[n]] += k
 
     def order_links(self) -> list[list[int]]:
-        """Return classes of a gang that keeps to one domain hang together."""
+        """Return the classes of each gang that stays in one domain."""
         return [sorted(gang.classes) for gang in self.cluster.gangs if gang.key is not None]
 
     def encode(self, encoding: PlacementModel) -> None:
-        """Σ placed ≥ needed or nothing; with a required topology every member in the one domain that is chosen. Members that stay where
-        they are count, and tie the others to their domain."""
+        """Add Σ placed ≥ needed or nothing; with a required topology, every member is in one chosen domain.
+
+        Members that keep their nodes count, and tie the others to their domain.
+        """
         for k, gang in enumerate(self.cluster.gangs):
             classes = [g for g in gang.classes if g in encoding.left]
             if not classes:
@@ -88,7 +91,7 @@ class GangScheduling(Rule):
             if most and needed > max(1, staying):
                 if staying:
                     model.add(encoding.sum(left) <= most + staying - needed)
-                else:  # linear rows without enforcement: the relaxation sees them
+                else:  # linear rows without enforcement, which the relaxation uses
                     whole = model.new_bool_var("")
                     model.add(encoding.weighted_sum([*left, whole], [*(1 for _ in left), needed]) <= most)
                     for g in classes:

@@ -1,4 +1,4 @@
-"""Connected components: which classes hang together by links between them."""
+"""Connected components of classes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 
 def connected(links: Iterable[Sequence[int]], members: Iterable[int]) -> list[list[int]]:
-    """Return the members in groups, each sorted, such that no link leads out of its group; groups in the order of their first member."""
+    """Return the members in connected groups, each sorted, in the order of their first member."""
     parent = {g: g for g in sorted(members)}
 
     def root(g: int) -> int:
@@ -25,7 +25,7 @@ def connected(links: Iterable[Sequence[int]], members: Iterable[int]) -> list[li
 
 
 def strongly_connected(graph: dict[int, list[int]]) -> list[list[int]]:
-    """Return strongly connected components (Tarjan 1972, doi:10.1137/0201010), without recursion."""
+    """Return the strongly connected components (Tarjan 1972, doi:10.1137/0201010), without recursion."""
     index: dict[int, int] = {}
     low: dict[int, int] = {}
     stack: list[int] = []

@@ -1,6 +1,6 @@
 """InterPodAffinity: required affinity and anti-affinity between pods.
 
-Source: pkg/scheduler/framework/plugins/interpodaffinity/filtering.go. The encoding of affinity is in a module of its own.
+Source: pkg/scheduler/framework/plugins/interpodaffinity/filtering.go. The encoding of affinity is in a separate module.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class InterPodAffinity(Rule):
         for i, attraction in enumerate(self._attractions):
             for g in np.flatnonzero(attraction.matches):
                 self._feeds[g].append(i)
-        self._nowhere = np.zeros(cluster.n_nodes, dtype=bool)  # shared by the many classes that may go anywhere
+        self._nowhere = np.zeros(cluster.n_nodes, dtype=bool)  # shared by the many unrestricted classes
         never = (self._repelled(g) | self._unreachable(g) for g in range(cluster.n_classes))
         self._never = [nodes if nodes.any() else self._nowhere for nodes in never]
 
@@ -135,7 +135,7 @@ class InterPodAffinity(Rule):
         return self._never[g] | self._repelled(g)
 
     def _unreachable(self, g: int) -> Bools:
-        """Nodes that lack a key of the class's affinity, or all of them where nothing could ever match."""
+        """Return the nodes that lack a key of the class's affinity, or a running match if no pending pod can ever match."""
         index, affinity = self._attraction_of[g], self.cluster.classes[g].affinity
         if index is None or affinity is None:
             return np.zeros(self.cluster.n_nodes, dtype=bool)
@@ -171,14 +171,14 @@ class InterPodAffinity(Rule):
             self._attractions[i].add(n, k)
 
     def touches(self, g: int) -> bool:
-        """Return whether placing pods of the class changes this rule's verdict on other nodes (or on other pods of it)."""
+        """Return True if placing pods of the class changes this rule's verdict on other nodes, or on other pods of the class."""
         return bool(self._own[g] or self._matching[g] or self._feeds[g])
 
     def concerned(self, g: int) -> bool:
         return self.touches(g) or self._attraction_of[g] is not None
 
     def exclusive(self, g: int) -> list[tuple[Ids, int]]:
-        """Return (codes int32[N], domains) of the keys over which pods of the class exclude each other."""
+        """Return (codes int32[N], number of domains) of the keys over which pods of the class exclude each other."""
         return [(r.codes, r.size) for i in self._own[g] if (r := self._repulsions[i]).matches[g]]
 
     def dependents(self, g: int) -> list[int]:
@@ -187,7 +187,7 @@ class InterPodAffinity(Rule):
         return [h for h, i in enumerate(self._attraction_of) if i in fed]
 
     def standing(self, g: int) -> list[int]:
-        """Return the class and those whose pods may stand on it, directly or not, ascending."""
+        """Return the class, and those whose pods may depend on it directly or indirectly, ascending."""
         found, waiting = {g}, [g]
         while waiting:
             more = set(self.dependents(waiting.pop())) - found
@@ -196,12 +196,12 @@ class InterPodAffinity(Rule):
         return sorted(found)
 
     def provides(self, g: int) -> bool:
-        """Return whether pods with required affinity may stand on pods of the class."""
+        """Return True if pods with required affinity may depend on pods of the class."""
         return bool(self._feeds[g])
 
     def keeping(self, g: int, n: int, counts: Ints) -> Bools:
-        """Return bool[N]: where a pod of class g that was taken from node n has to go so that those that stand on it have what their
-        affinity asks for; ``counts``: int64[G, N], the others."""
+        """Return bool[N], the nodes where a pod of class g removed from node n must go to keep its dependents' affinity satisfied;
+        ``counts`` int64[G, N] are the other pods."""
         mask = np.ones(self.cluster.n_nodes, dtype=bool)
         for i in self._feeds[g]:
             a = self._attractions[i]
@@ -222,15 +222,18 @@ class InterPodAffinity(Rule):
     # --- units of a gang --------------------------------------------------------------------------------------------------
 
     def kin(self, g: int, h: int) -> bool:
-        """Return whether pods of the two classes have the same required affinity terms. Kin open a domain together, as the pods of one
-        Deployment do; pods of different terms provide for each other."""
+        """Return True if pods of the two classes have the same required affinity terms. Such kin open a domain together, as the pods of
+        one Deployment do. Pods of different terms provide for each other."""
         index = self._attraction_of[h]
         return index is not None and index == self._attraction_of[g]
 
     def admits_unit(self, cells: Sequence[tuple[int, int, int]]) -> bool:
-        """Return whether pods that bind as a unit, (class, node, pods) with each pair once, are accepted with all of them present; the
-        state is that before the unit. Members of other terms provide for each other in any domain. Where only kin (or nobody) would
-        provide, the unit opens the domain: at most one per set of terms and key, and none where a match exists already."""
+        """Return True if pods that bind as a unit, (class, node, pods) with each pair once, are accepted together in the state before the
+        unit.
+
+        Members with different terms provide for each other in any domain. If only kin or nobody would provide, the unit opens the
+        domain. It may open at most one per set of terms and key, and none if a match exists already.
+        """
         matching: dict[tuple[int, int], int] = {}
         owners: dict[tuple[int, int], int] = {}
         for g, n, k in cells:
@@ -274,8 +277,8 @@ class InterPodAffinity(Rule):
         return True
 
     def vouch(self, classes: Sequence[int], nodes: Bools) -> list[tuple[int, int, Ints]]:
-        """Count one match more for the terms of some classes in every domain of some nodes (bool[N]), wherever one of the classes matches
-        them: as if pods that come later were there. Gives what :meth:`unvouch` takes back."""
+        """Count one more match for the terms of some classes in every domain of some nodes (bool[N]), if one of the classes matches them.
+        This simulates pods that arrive later. Return the argument of :meth:`unvouch`."""
         done = []
         for i in sorted({i for g in classes if (i := self._attraction_of[g]) is not None}):
             a = self._attractions[i]
@@ -288,13 +291,13 @@ class InterPodAffinity(Rule):
         return done
 
     def unvouch(self, vouched: Sequence[tuple[int, int, Ints]]) -> None:
-        """Take back what :meth:`vouch` counted."""
+        """Undo the counts of :meth:`vouch`."""
         for i, key_index, domains in vouched:
             self._attractions[i].counts[key_index][domains] -= 1
             self._attractions[i].total -= int(key_index == 0)
 
     def cycles(self, classes: Sequence[int]) -> list[list[int]]:
-        """Return those of some classes whose pods need each other in a cycle."""
+        """Return groups of the given classes whose pods need each other in a cycle."""
         needs: dict[int, list[int]] = {}
         for g in classes:
             index = self._attraction_of[g]
@@ -302,24 +305,23 @@ class InterPodAffinity(Rule):
             needs[g] = [] if matches is None else [h for h in classes if h != g and matches[h]]
         return [sorted(found) for found in strongly_connected(needs) if len(found) > 1]
 
-    # --- what plans ask: pods at rest ---------------------------------------------------------------------------------------
+    # --- pods at rest, for plans --------------------------------------------------------------------------------------------
 
     @property
     def attractions(self) -> list[Attraction]:
-        """The distinct sets of required affinity terms, with counts in the present state."""
+        """The distinct sets of required affinity terms, with counts in the current state."""
         return self._attractions
 
     def attraction(self, g: int) -> int | None:
-        """Return index of the class's own terms in ``attractions``."""
+        """Return the index of the class's own terms in ``attractions``."""
         return self._attraction_of[g]
 
     def feeds(self, g: int) -> list[int]:
-        """Return indices of the ``attractions`` whose terms pods of the class match in full."""
+        """Return the indices of the ``attractions`` whose terms pods of the class match in full."""
         return self._feeds[g]
 
     def repelled(self, g: int, nodes: Ints) -> Bools:
-        """Return bool[len(nodes)]: whether pods of class g that are on these nodes, each without itself, are rejected by anti-affinity
-        there."""
+        """Return bool[len(nodes)], whether each pod of class g on these nodes is rejected by anti-affinity there once it is removed."""
         mask = np.zeros(len(nodes), dtype=bool)
         for i in {*self._own[g], *self._matching[g]}:
             r = self._repulsions[i]
@@ -333,10 +335,10 @@ class InterPodAffinity(Rule):
             mask |= hit & (domains >= 0)
         return mask
 
-    # --- what ordering asks ---------------------------------------------------------------------------------------------
+    # --- ordering -------------------------------------------------------------------------------------------------------
 
     def order_links(self) -> list[list[int]]:
-        """Return groups of classes whose order matters to each other: the owners of each affinity with those that it matches."""
+        """Return groups of classes among which the order matters: the owners of each affinity with the classes it matches."""
         links: list[set[int]] = [set(np.flatnonzero(a.matches).tolist()) for a in self._attractions]
         for g, index in enumerate(self._attraction_of):
             if index is not None:
@@ -344,13 +346,13 @@ class InterPodAffinity(Rule):
         return [sorted(link) for link in links]
 
     def opening(self, g: int) -> bool:
-        """Return whether the class has affinity and nothing matches it yet, so that its next pod decides for the others."""
+        """Return True if the class has affinity without any match yet, so that its next pod chooses the domain."""
         index = self._attraction_of[g]
         return index is not None and self._attractions[index].total == 0
 
     def openers(self, left: dict[int, list[int]], rng: random.Random | None = None) -> list[tuple[int, int]]:
-        """Return (class, node) pairs to bind first: for each group whose bootstrap is open, one member on a node of a domain that nobody
-        else provides for (any, if there is none), such that an opener that would end another's bootstrap comes after it."""
+        """Return (class, node) pairs to bind first: one member for each group with an open bootstrap, in a domain that no other class
+        provides for, if possible. An opener that would end another group's bootstrap comes after that group's opener."""
         found: list[tuple[int, int, int]] = []
         for i, a in enumerate(self._attractions):
             members = [
@@ -374,7 +376,7 @@ class InterPodAffinity(Rule):
         if rng is not None:
             rng.shuffle(found)
         else:
-            # An opener that another group's terms match goes after that group's own opener.
+            # An opener that another group's terms match comes after that group's own opener.
             found.sort(key=lambda f: sum(bool(self._attractions[i].matches[f[1]]) for i, _, _ in found if i != f[0]))
         return [(g, n) for _, g, n in found]
 

@@ -22,12 +22,12 @@ ANY = "*"
 
 
 def clash(mine: frozenset[Port], others: frozenset[Port]) -> bool:
-    """Return whether pods with these host ports cannot share a node."""
+    """Return True if pods with these host ports cannot share a node."""
     return any(a[1:] == b[1:] and (a[0] == b[0] or ANY in (a[0], b[0])) for a in mine for b in others)
 
 
 class NodePorts(Rule):
-    """Conflict on (protocol, port) with equal hostIP, or where either side has the wildcard address."""
+    """Conflicts on (protocol, port) with equal hostIP, or if either side has the wildcard address."""
 
     name = "NodePorts"
 
@@ -47,7 +47,7 @@ class NodePorts(Rule):
 
     @property
     def addresses(self) -> dict[tuple[str, int], set[str]]:
-        """The addresses in use of each (protocol, port) that some class wants; the wildcard is :data:`ANY`."""
+        """By (protocol, port) that some class requests, the addresses in use. The wildcard is :data:`ANY`."""
         return self._addresses
 
     def _conflicting(self, port: Port) -> list[Port]:
@@ -88,7 +88,7 @@ class NodePorts(Rule):
             self._used[port][n] += k
 
     def encode(self, encoding: PlacementModel) -> None:
-        """Per (protocol, port): the wildcard classes together with those of each single address take a node at most once."""
+        """For each (protocol, port), allow the wildcard classes and those of one address at most one pod per node together."""
         for (protocol, number), addresses in self._addresses.items():
             for address in sorted(addresses - {ANY}) or [ANY]:
                 group = [

@@ -1,7 +1,8 @@
 """NodeResourceTopologyMatch: pods that the kubelet's Topology Manager would reject with TopologyAffinityError.
 
-The kubelet takes zones first-fit as pods arrive, so whether it accepts depends on the bind order: the incremental face replays it.
-The encoding says what holds in every order: some choice of zones holds all pods.
+The kubelet assigns zones first-fit to arriving pods. So its verdict depends on the bind order, which the
+incremental face replays. The encoding states only what every order requires: some choice of zones holds all
+pods.
 
 Source: scheduler-plugins pkg/noderesourcetopology/filter.go; pkg/kubelet/cm/topologymanager.
 """
@@ -23,11 +24,11 @@ if TYPE_CHECKING:
 
 
 class NodeResourceTopologyMatch(Rule):
-    """Single-numa-node and restricted policies of the nodes that have a topology; other nodes never reject."""
+    """The single-numa-node and restricted policies of nodes with a topology. Other nodes never reject."""
 
     name = "NodeResourceTopologyMatch"
-    local = False  # what one node takes at most depends on the order, see ``most``
-    arrivals_only = True  # what running pods hold of their zones is in what the zones have available
+    local = False  # a node's maximum depends on the order, see ``most``
+    arrivals_only = True  # the available amounts of zones already reflect running pods
 
     def __init__(self, cluster: Cluster) -> None:
         super().__init__(cluster)
@@ -43,12 +44,12 @@ class NodeResourceTopologyMatch(Rule):
                 if key not in memo:
                     memo[key] = self._read(g)
                 self._asks[g], self._never[g] = memo[key]
-        self._only = self._alone()
+        self._only = self._single_class_room()
         self._masks: dict[int, Bools] = {}
         self._stale: dict[int, set[int]] = {}
 
     def _read(self, g: int) -> tuple[dict[int, Asks], Bools]:
-        """Return what each node's kubelet aligns of a pod of the class, and where it never can."""
+        """Return the aligned requests of the class by node, and the nodes that never accept it."""
         cls = self.cluster.classes[g].containers
         assert cls is not None
         never = np.zeros(self.cluster.n_nodes, dtype=bool)
@@ -62,8 +63,8 @@ class NodeResourceTopologyMatch(Rule):
                 asks[n] = wanted
         return asks, never
 
-    def _alone(self) -> dict[int, int]:
-        """Return how many pods each kubelet takes where one class alone is aligned: their order is no choice then."""
+    def _single_class_room(self) -> dict[int, int]:
+        """Return the number of pods that each kubelet accepts, if only one class is aligned. Then the order does not matter."""
         concerned = [g for g, asks in enumerate(self._asks) if asks]
         if len(concerned) != 1:
             return {}
@@ -75,7 +76,7 @@ class NodeResourceTopologyMatch(Rule):
         return found
 
     def concerned(self, g: int) -> bool:
-        """Return whether the kubelet of some node aligns pods of the class."""
+        """Return True if the kubelet of some node aligns pods of the class."""
         return bool(self._asks[g])
 
     def broken_by(self, g: int, nodes: Ints) -> Bools:
@@ -140,12 +141,12 @@ class NodeResourceTopologyMatch(Rule):
         return tuple(kubelet.path() for kubelet in self._nodes.values())
 
     def order_links(self) -> list[list[int]]:
-        """Return aligned classes matter to each other wherever they may meet."""
+        """Return one group of all aligned classes, because they may compete on any node."""
         touching = [g for g in range(self.cluster.n_classes) if self.concerned(g)]
         return [touching] if touching else []
 
     def encode(self, encoding: PlacementModel) -> None:
-        if not encoding.partial:  # parts leave pods with zones where they are
+        if not encoding.partial:  # neighbourhoods keep pods with zones where they are
             encoding.add_zones()
         for n, room in self._only.items():
             for g in encoding.classes_on(n):
@@ -162,9 +163,9 @@ class NodeResourceTopologyMatch(Rule):
         return f"no NUMA zones with room under the Topology Manager policy {' or '.join(policies)}{amounts}"
 
     def first_shortage(self, classes: Iterable[int], n: int) -> str:
-        """Return what the first pod of these classes lacks that a node rejects, as they arrive one after the other; empty if it takes all.
+        """Return the shortage of the first pod that a node rejects as pods of these classes arrive one after another; empty if none is.
 
-        The state is left as it was.
+        The state is unchanged.
         """
         kubelet, taken, why = self._nodes[n], list[int](), ""
         for g in classes:
@@ -180,11 +181,11 @@ class NodeResourceTopologyMatch(Rule):
         count = len(taken)
         for g in reversed(taken):
             kubelet.lose(g, {h: self._asks[h][n] for h in set(kubelet.placed)})
-        return f"{f'after {count} of them ' if count and why else ''}{why}"
+        return f"{f'after {count} pods ' if count and why else ''}{why}"
 
 
 def _kubelets(cluster: Cluster) -> dict[int, Kubelet]:
-    """Of the nodes whose policy rejects."""
+    """Return the kubelets of nodes whose policy rejects pods."""
     if not any(tree.rejects for tree in cluster.trees.values()):
         return {}
     from kubestow.solver.numa.topology_manager import Kubelet

@@ -1,4 +1,4 @@
-"""NodeResourcesFit: requests against allocatable, and the number of pods.
+"""NodeResourcesFit: requests against allocatable amounts, and the number of pods.
 
 Source: pkg/scheduler/framework/plugins/noderesources/fit.go (fitsRequest).
 """
@@ -20,16 +20,19 @@ if TYPE_CHECKING:
 
 
 class NodeResourcesFit(Rule):
-    """A node takes a pod if each resource that the pod requests fits what is left, and a pod slot is free.
+    """A node accepts a pod if each requested resource fits into the free amount, and a pod slot is free.
 
-    ``free``: int64[N, R], may be negative on overcommitted nodes, which still take pods that request nothing of that resource.
+    Attributes:
+        free: int64[N, R], free amounts. They may be negative on overcommitted nodes, which still accept pods
+            that do not request the resource.
+        slots: int64[N], free pod slots.
     """
 
     name = "NodeResourcesFit"
 
     def __init__(self, cluster: Cluster) -> None:
         super().__init__(cluster)
-        self.free = cluster.free.copy(order="F")  # read by resource, over all nodes: two to three times as fast
+        self.free = cluster.free.copy(order="F")  # column order, because reads are by resource over all nodes: two to three times as fast
         self.slots = cluster.slots.copy()
         self._asks = [np.flatnonzero(cluster.demand[g]) for g in range(cluster.n_classes)]
 
@@ -43,7 +46,7 @@ class NodeResourcesFit(Rule):
         return full
 
     def admits(self, g: int, n: int) -> bool:
-        """Return whether node n takes one more pod of class g."""
+        """Return True if node n accepts one more pod of class g."""
         asks = self._asks[g]
         return bool(self.slots[n] >= 1 and (self.free[n, asks] >= self.cluster.demand[g, asks]).all())
 
@@ -55,7 +58,7 @@ class NodeResourcesFit(Rule):
         return self._full(g, self.cluster.free, self.cluster.slots)
 
     def bars(self, g: int) -> list[tuple[Hashable, Bools]]:
-        return []  # the rows say it
+        return []  # the rows of the model cover it
 
     def room(self, g: int) -> Ints:
         asks = self._asks[g]
@@ -69,12 +72,13 @@ class NodeResourcesFit(Rule):
         self.slots[n] -= k
 
     def place_many(self, g: int, nodes: Ints, pods: Ints) -> None:
-        """Put pods[i] pods of class g on nodes[i] (distinct nodes)."""
+        """Add pods[i] pods of class g on nodes[i] (distinct nodes)."""
         self.free[nodes] -= pods[:, None] * self.cluster.demand[g]
         self.slots[nodes] -= pods
 
     def encode(self, encoding: PlacementModel) -> None:
-        """Σ demand · x ≤ max(0, free) per node and resource, divided by the gcd of the demands; rows that cannot bind are left out."""
+        """Add Σ demand · x ≤ max(0, free) per node and resource, divided by the gcd of the demands. Rows that
+        cannot bind are left out."""
         if not encoding.partial and not encoding.named:
             self._encode_least_loads(encoding)
         cluster = self.cluster
@@ -96,9 +100,11 @@ class NodeResourcesFit(Rule):
                     encoding.model.add(encoding.weighted_sum(variables, [d // unit for d in demand]) <= free // unit)
 
     def _encode_least_loads(self, encoding: PlacementModel) -> None:
-        """Redundant rows that near full usage make perfect packings tractable: the room of all nodes less the whole demand is the slack,
-        and no node stays emptier than its room less that slack, but for the demand of pods that are left unplaced. Room is counted in
-        whole units of the gcd of the demands."""
+        """Add redundant rows that make perfect packings tractable near full usage.
+
+        The slack is the room of all nodes minus the total demand. No node has more free room than the slack,
+        apart from the demand of unplaced pods. Room is counted in whole units of the gcd of the demands.
+        """
         cluster = self.cluster
         for r in range(len(cluster.resources)):
             unit = gcd(*(int(d) for d in cluster.demand[:, r]))

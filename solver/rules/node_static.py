@@ -1,8 +1,11 @@
-"""The rules that look at one pod and one node only: NodeUnschedulable, NodeName, TaintToleration, NodeAffinity, NodeDeclaredFeatures,
-PodOS; the policy of a node that creates no such container: BalloonsPolicy and TopologyAwarePolicy; and those that keep a pod from being
-created at all: LimitRanger, ResourceQuota, PodNodeSelector, PodTolerationRestriction.
+"""Rules that consider only one pod and one node.
 
-Source: pkg/scheduler/framework/plugins/{nodeunschedulable,nodename,tainttoleration,nodeaffinity,nodedeclaredfeatures};
+* NodeUnschedulable, NodeName, TaintToleration, NodeAffinity, NodeDeclaredFeatures and PodOS;
+* BalloonsPolicy and TopologyAwarePolicy, for nodes whose policy cannot create the containers;
+* LimitRanger, ResourceQuota, PodNodeSelector and PodTolerationRestriction, which prevent a pod's creation.
+
+Source:
+pkg/scheduler/framework/plugins/{nodeunschedulable,nodename,tainttoleration,nodeaffinity,nodedeclaredfeatures};
 :mod:`kubestow.models.cluster.admission`.
 """
 
@@ -37,11 +40,11 @@ class NodeUnschedulable(StaticRule):
         return cluster.nodes.unschedulable
 
     def broken_by(self, g: int, nodes: Ints) -> Bools:
-        return np.zeros(len(nodes), dtype=bool)  # a cordon is about new pods
+        return np.zeros(len(nodes), dtype=bool)  # a cordon concerns new pods only
 
 
 class _Admission(StaticRule):
-    """A pod that the API server would refuse goes to no node; one that is there has been admitted."""
+    """A pod that the API server would refuse goes to no node. An existing pod has been admitted."""
 
     def alike(self, g: int) -> Hashable:
         return self.cluster.classes[g].refused
@@ -59,13 +62,13 @@ class _Admission(StaticRule):
 
 
 class LimitRanger(_Admission):
-    """A LimitRange of the namespace allows no such container or pod."""
+    """A LimitRange of the namespace forbids such a container or pod."""
 
     name = admission.LIMITS
 
 
 class ResourceQuota(_Admission):
-    """A ResourceQuota of the namespace is used up."""
+    """A ResourceQuota of the namespace is exhausted."""
 
     name = admission.QUOTA
 
@@ -83,7 +86,7 @@ class PodTolerationRestriction(_Admission):
 
 
 class NodeName(StaticRule):
-    """A pod that names its node (a static pod, seen through its mirror) runs there only."""
+    """A pod that names its node (a static pod, represented by its mirror pod) runs only there."""
 
     name = "NodeName"
     text = "the pod names another node"
@@ -102,7 +105,7 @@ class NodeName(StaticRule):
 
 
 class TaintToleration(StaticRule):
-    """NoSchedule and NoExecute taints reject unless tolerated."""
+    """NoSchedule and NoExecute taints reject unless they are tolerated."""
 
     name = "TaintToleration"
     text = "a taint is not tolerated"
@@ -118,7 +121,7 @@ class TaintToleration(StaticRule):
         return self._masks[self.cluster.classes[g].tolerations]
 
     def broken_by(self, g: int, nodes: Ints) -> Bools:
-        """Return where a taint other than that of a cordon is not tolerated."""
+        """Return the pods with an untolerated taint other than that of a cordon."""
         mask = np.array(self.never(g)[nodes])
         tolerations = self.cluster.toleration_sets[self.cluster.classes[g].tolerations]
         for i in np.flatnonzero(mask).tolist():
@@ -153,7 +156,7 @@ class NodeAffinity(StaticRule):
 
 
 class _NodePolicy(StaticRule):
-    """A pod goes to nodes whose policy of nri-plugins creates its containers."""
+    """A pod goes only to nodes whose policy of nri-plugins creates its containers."""
 
     def _nodes(self, g: int) -> int | None:
         raise NotImplementedError
@@ -166,11 +169,11 @@ class _NodePolicy(StaticRule):
         return np.zeros(self.cluster.n_nodes, dtype=bool) if allowed is None else ~self.cluster.node_sets[allowed]
 
     def broken_by(self, g: int, nodes: Ints) -> Bools:
-        return np.zeros(len(nodes), dtype=bool)  # the containers are there
+        return np.zeros(len(nodes), dtype=bool)  # the containers exist
 
 
 class BalloonsPolicy(_NodePolicy):
-    """A pod goes to nodes whose BalloonsPolicy creates its containers: :mod:`kubestow.models.numa.balloons`."""
+    """A pod goes only to nodes whose BalloonsPolicy creates its containers: :mod:`kubestow.models.numa.balloons`."""
 
     name = "BalloonsPolicy"
 
@@ -186,7 +189,7 @@ class BalloonsPolicy(_NodePolicy):
 
 
 class TopologyAwarePolicy(_NodePolicy):
-    """A pod goes to nodes with the isolated CPUs that its containers require: :mod:`kubestow.models.numa.isolated_cpus`."""
+    """A pod goes only to nodes with the isolated CPUs that its containers require: :mod:`kubestow.models.numa.isolated_cpus`."""
 
     name = "TopologyAwarePolicy"
 
@@ -202,7 +205,7 @@ class TopologyAwarePolicy(_NodePolicy):
 
 
 class NodeDeclaredFeatures(StaticRule):
-    """A pod whose spec needs a feature of the kubelet goes to nodes that declare it."""
+    """A pod that needs a feature of the kubelet goes only to nodes that declare it."""
 
     name = "NodeDeclaredFeatures"
 
@@ -226,7 +229,7 @@ class NodeDeclaredFeatures(StaticRule):
 
 
 class PodOS(StaticRule):
-    """A pod that names its operating system runs on such nodes only. kube-scheduler does not look at the field: the kubelet refuses.
+    """A pod that names its operating system runs only on such nodes. kube-scheduler ignores the field; the kubelet refuses the pod.
 
     Source: pkg/kubelet/lifecycle/predicate.go, rejectPodAdmissionBasedOnOSField.
     """

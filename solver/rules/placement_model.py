@@ -12,13 +12,13 @@ from kubestow.solver.rules.eligibility import cells_within, possible
 
 
 def build_model(cluster: Cluster, rules: Sequence[Rule], cells: Cells | None = None, *, limits: Ints | None = None) -> PlacementModel:
-    """Return the model of a cluster under rules, which are in the state of all pods that stay where they are.
+    """Return the model of a cluster under rules, which are in the state of all pods that keep their nodes.
 
     Args:
-        cluster: the compiled instance, G classes and N nodes.
-        rules: those whose constraints are added.
-        cells: a neighbourhood; by default every pair of class and node that the rules leave.
-        limits: int64[G, N], how many pods of each class each node may get, where it is fewer than the rules say.
+        cluster: The compiled instance with G classes and N nodes.
+        rules: The rules to encode.
+        cells: The cells of a neighbourhood; by default every eligible pair of class and node.
+        limits: int64[G, N], tighter caps on the pods of each class on each node.
     """
     if cells is None:
         cells = cells_within(cluster, possible(cluster, rules) if limits is None else limits)

@@ -1,7 +1,8 @@
 """PodTopologySpread: DoNotSchedule constraints.
 
-Source: pkg/scheduler/framework/plugins/podtopologyspread/filtering.go. Beyond the filter, which looks at the moment of binding, a
-placement's final state obeys each constraint in every domain that received one of its pods.
+Source: pkg/scheduler/framework/plugins/podtopologyspread/filtering.go. The filter checks the moment of
+binding. In addition, the final state of a placement satisfies each constraint in every domain that received
+one of its pods.
 """
 
 from __future__ import annotations
@@ -26,35 +27,46 @@ if TYPE_CHECKING:
 
 @dataclass
 class Tally:
-    """Matching pods per domain, for one (selector, key, eligible nodes)."""
+    """Matching pods per domain, for one (selector, key, eligible nodes).
+
+    Attributes:
+        codes: int32[N], the domain of each node.
+        size: Number of domains.
+        eligible: bool[N], nodes whose pods count.
+        counted: bool[D], domains with an eligible node.
+        counts: int64[D], matching pods.
+        matches: bool[G], pending classes that the selector matches.
+        owners: int64[D], placed pods that carry a constraint over this tally.
+        matcher: Index of the selector.
+    """
 
     codes: Ids
     size: int
-    eligible: Bools  # [N]
-    counted: Bools  # [D]: domains with an eligible node
-    counts: Ints  # [D]
-    matches: Bools  # [G]
-    owners: Ints  # [D]: placed pods that carry a constraint over this tally
-    matcher: int  # of the pods that it counts
+    eligible: Bools
+    counted: Bools
+    counts: Ints
+    matches: Bools
+    owners: Ints
+    matcher: int
 
     @cached_property
     def single(self) -> bool:
-        """Whether every domain is one node."""
+        """True if every domain is one node."""
         return single(self.codes, self.size)
 
     def floor(self, min_domains: int) -> int:
-        """Return the global minimum: 0 while fewer domains than minDomains are eligible."""
+        """Return the global minimum, which is 0 while fewer domains than minDomains are eligible."""
         inside = self.counts[self.counted]
         return 0 if len(inside) < min_domains or not len(inside) else int(inside.min())
 
 
 def _topic(spread: Spread) -> Spread:
-    """One for all who have the constraint, whether they match its selector or not."""
+    """Return one topic for all owners of the constraint, whether or not they match its selector."""
     return replace(spread, itself=False)
 
 
 class PodTopologySpread(Rule):
-    """count(domain) + itself - min ≤ maxSkew for each DoNotSchedule constraint; nodes must carry every key."""
+    """count(domain) + itself - min ≤ maxSkew for each DoNotSchedule constraint. Nodes must have every key."""
 
     name = "PodTopologySpread"
     local = False
@@ -125,8 +137,10 @@ class PodTopologySpread(Rule):
         return mask
 
     def breaks(self, g: int) -> Bools:
-        """Return bool[N]: nodes where one more pod of class g, though the filters accept it, would leave a domain that received pods of
-        some constraint above its maxSkew in the final state."""
+        """Return bool[N], the nodes where one more pod of class g is accepted, but breaks a constraint in the final state.
+
+        It would leave a domain that received pods of some constraint above its maxSkew.
+        """
         mask = np.zeros(self.cluster.n_nodes, dtype=bool)
         for i in self._feeds[g]:
             tally = self._tallies[i]
@@ -139,8 +153,10 @@ class PodTopologySpread(Rule):
         return self.never(g)
 
     def obeyed(self, g: int) -> Bools:
-        """Return bool[N]: the nodes on which one more pod of class g leaves every domain that holds pods of a constraint within its
-        maxSkew, whatever the order of binding was. Local search asks it, since it takes pods away as well."""
+        """Return bool[N], the nodes on which one more pod of class g keeps every domain with pods of a constraint within its maxSkew.
+
+        The order of binding does not matter. Local search uses this, because it also removes pods.
+        """
         mask = ~self.never(g)
         own = {index for _, index in self._of[g] if index is not None}
         for i in sorted({*self._feeds[g], *own}):
@@ -162,8 +178,7 @@ class PodTopologySpread(Rule):
         return mask
 
     def kept(self, g: int) -> bool:
-        """Return whether every domain that holds pods of a constraint is within its maxSkew, for all constraints that class g has or
-        feeds."""
+        """Return True if every domain with pods of a constraint is within its maxSkew, for all constraints that class g has or feeds."""
         for i in {*self._feeds[g], *(index for _, index in self._of[g] if index is not None)}:
             tally = self._tallies[i]
             top = int(tally.counts[tally.owners > 0].max(initial=0))
@@ -188,7 +203,8 @@ class PodTopologySpread(Rule):
                     tally.owners[tally.codes[n]] += k
 
     def level(self, g: int) -> Ints:
-        """Return int64[N]: how full the class's fullest constrained domain is on each node; ordering fills the emptier domains first."""
+        """Return int64[N], the fill level of the class's fullest constrained domain on each node. Ordering fills
+        emptier domains first."""
         level = np.zeros(self.cluster.n_nodes, dtype=np.int64)
         for _, index in self._of[g]:
             if index is not None:
@@ -205,7 +221,7 @@ class PodTopologySpread(Rule):
         return ", ".join(parts) or "maxSkew of a placed pod's constraint"
 
     def levels(self, g: int) -> list[Level]:
-        """Constraints whose verdict on the class changes as its pods arrive: own ones, and those of others."""
+        """Return the constraints whose verdict on the class changes as its pods arrive, its own and those of others."""
         own = {(index, s.max_skew, s.min_domains) for s, index in self._of[g]}
         found = []
         for i in self._feeds[g]:
@@ -220,8 +236,7 @@ class PodTopologySpread(Rule):
         return found
 
     def admits(self, g: int, n: int) -> bool:
-        """Return whether a pod of class g that is on node n, in the state with itself and all others that bind with it, obeys its
-        constraints."""
+        """Return True if a pod of class g on node n obeys its constraints. The state includes it and all pods that bind with it."""
         if self.never(g)[n]:
             return False
         for spread, index in self._of[g]:
@@ -232,32 +247,32 @@ class PodTopologySpread(Rule):
                     return False
         return True
 
-    # --- what plans ask: pods at rest ---------------------------------------------------------------------------------------
+    # --- pods at rest, for plans --------------------------------------------------------------------------------------------
 
     @property
     def tallies(self) -> list[Tally]:
-        """Matching pods per domain of each distinct (selector, key, eligible nodes), in the present state."""
+        """The matching pods per domain of each distinct (selector, key, eligible nodes), in the current state."""
         return self._tallies
 
     def feeds(self, g: int) -> list[int]:
-        """Return indices of the ``tallies`` that count pods of the class."""
+        """Return the indices of the ``tallies`` that count pods of the class."""
         return self._feeds[g]
 
     def own(self, g: int) -> list[tuple[Spread, int | None]]:
-        """Return the class's constraints, each with its index in ``tallies`` (None: it counts no pod)."""
+        """Return the class's constraints, each with its index in ``tallies`` (None if it counts no pod)."""
         return self._of[g]
 
-    # --- what ordering asks ---------------------------------------------------------------------------------------------
+    # --- ordering -------------------------------------------------------------------------------------------------------
 
     def touches(self, g: int) -> bool:
-        """Return whether placing pods of the class changes this rule's verdict on other nodes."""
+        """Return True if placing pods of the class changes this rule's verdict on other nodes."""
         return bool(self._feeds[g]) or any(index is not None for _, index in self._of[g])
 
     def concerned(self, g: int) -> bool:
         return self.touches(g)
 
     def order_links(self) -> list[list[int]]:
-        """Return groups of classes whose order matters to each other: a tally's owners with those that it counts."""
+        """Return groups of classes among which the order matters: a tally's owners with the classes it counts."""
         links: list[set[int]] = [set(counting) for counting in self._counting]
         for g, own in enumerate(self._of):
             for _, index in own:
@@ -282,7 +297,7 @@ class PodTopologySpread(Rule):
                 self._encode(encoding, self._tallies[index], owners, max_skew, min_domains)
 
     def _encode(self, encoding: PlacementModel, tally: Tally, owners: list[int], max_skew: int, min_domains: int) -> None:
-        """Each domain that receives a pod of the owners: count ≤ min + maxSkew, with min ≤ every eligible domain's count."""
+        """Require count ≤ min + maxSkew in each domain that receives a pod of the owners, where min ≤ every eligible domain's count."""
         model = encoding.model
         counting = np.flatnonzero(tally.matches).tolist()
         others = [h for h in counting if h not in owners]
@@ -314,7 +329,7 @@ class PodTopologySpread(Rule):
             if not incoming:
                 continue
             if not others and base <= max_skew:
-                model.add(count <= floor + max_skew)  # holds by itself where nothing arrives
+                model.add(count <= floor + max_skew)  # holds anyway if nothing arrives
             else:
                 present = encoding.any_of(incoming)
                 assert present is not None

@@ -1,4 +1,4 @@
-"""Claims of pending classes, and which static volumes those that are not bound yet take: what the rules on volumes share."""
+"""Claims of pending classes, and the static volumes that unbound claims take, shared by the volume rules."""
 
 from __future__ import annotations
 
@@ -13,13 +13,17 @@ from kubestow.models.kube.selectors import Bools
 
 
 def claims_of(cluster: Cluster, g: int, *, named: bool = False) -> list[Claim]:
-    """Return the claims of a class; ``named`` leaves ephemeral volumes' out, at which VolumeZone and VolumeRestrictions do not look."""
+    """Return the claims of a class.
+
+    Args:
+        named: True to leave out claims of ephemeral volumes, which VolumeZone and VolumeRestrictions ignore.
+    """
     cls = cluster.classes[g]
     return [cluster.volumes.claim(key) for key in (named_claims(cls.pod) if named else cls.claims)]
 
 
 def users_of(cluster: Cluster) -> dict[str, list[int]]:
-    """Return the pending classes that mount each claim."""
+    """Return by claim the pending classes that mount it."""
     users: dict[str, list[int]] = {}
     for g, cls in enumerate(cluster.classes):
         for key in cls.claims:
@@ -33,15 +37,20 @@ def shared_claims(cluster: Cluster) -> frozenset[str]:
 
 
 def reach_of(cluster: Cluster, claim: Claim, volume: str, shared: frozenset[str]) -> Bools:
-    """bool[N]: the nodes where pods may use a static volume that their claim takes: the first one as the volume is written, the others as
-    it is bound."""
+    """Return bool[N], the nodes where pods may use a static volume that their claim takes.
+
+    The first pod is bound by the volume as written, later ones by the volume as bound.
+    """
     reach = cluster.volumes.reach(volume)
     return reach | cluster.volumes.bound_reach(volume) if claim.key in shared else reach
 
 
 class VolumeChoices:
-    """Which static volume (None: a provisioned one) each unbound claim of the placed pods takes: the smallest that fits, first the
-    claim that asks for least, as the scheduler does."""
+    """The static volume that each unbound claim of the placed pods takes; None for a provisioned one.
+
+    As in the scheduler, a claim takes the smallest volume that fits, and the claim with the smallest request
+    chooses first.
+    """
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -49,13 +58,17 @@ class VolumeChoices:
         self.delayed = [sorted((c for c in claims_of(cluster, g) if c.delayed), key=lambda c: c.size) for g in range(cluster.n_classes)]
         self.shared = shared_claims(cluster)
         self._open = {f"claim:{c.key}": c for claims in self.delayed for c in claims if c.volumes}
-        self.chosen: dict[str, str | None] = {}  # claim -> volume (None: provisioned)
+        self.chosen: dict[str, str | None] = {}  # claim -> volume (None if provisioned)
         self._taken: dict[str, str] = {}  # volume -> claim
         self._at: dict[str, dict[int, int]] = {}  # claim -> node -> pods placed there
 
     def pick(self, g: int, n: int, *, meeting: bool = True) -> dict[str, str | None] | None:
-        """Return volumes for the open claims of one more pod of class g on node n; None where one of its claims gets nothing. ``meeting``:
-        pods that share a ReadWriteOnce claim whose volume is being made have to be on one node."""
+        """Return volumes for the open claims of one more pod of class g on node n; None if one of its claims gets none.
+
+        Args:
+            meeting: True if pods that share a ReadWriteOnce claim with a volume under creation must be on one
+                node.
+        """
         picked: dict[str, str | None] = {}
         for claim in self.delayed[g]:
             if claim.key in self.chosen:
@@ -72,13 +85,12 @@ class VolumeChoices:
         return picked
 
     def undecided(self, handle: str) -> Claim | None:
-        """Return the claim that a handle of :mod:`kubestow.models.cluster.volumes` is about, if it may yet take a static volume."""
+        """Return the claim of a handle (:mod:`kubestow.models.cluster.volumes`), if it can still take a static volume."""
         claim = self._open.get(handle)
         return claim if claim is not None and claim.key not in self.chosen else None
 
     def attainable(self, claim: Claim) -> Bools:
-        """bool[N]: the nodes that one claim may leave to pods as long as those that are placed stay, apart from its competition with others
-        for volumes."""
+        """Return bool[N], the nodes that a claim leaves to pods while the placed pods stay, ignoring competition for volumes."""
         if claim.key in self.chosen:
             return np.array([self._reached(claim, n, meeting=True) for n in range(len(claim.binding))], dtype=bool)
         mask = np.zeros_like(claim.binding) if claim.provision is None else claim.provision.copy()
@@ -88,12 +100,15 @@ class VolumeChoices:
         return mask
 
     def reach_of(self, claim: Claim, volume: str) -> Bools:
-        """bool[N]: the nodes where pods may use a static volume that their claim takes."""
+        """Return bool[N], the nodes where pods may use a static volume that their claim takes."""
         return reach_of(self._cluster, claim, volume, self.shared)
 
     def _reached(self, claim: Claim, n: int, *, meeting: bool) -> bool:
-        """Return True if a node reaches what an earlier pod took for a claim. A volume that is yet to be made reaches the node of that pod
-        for sure; if several nodes may use it, all nodes where it may be made."""
+        """Return True if a node reaches the volume that an earlier pod took for a claim.
+
+        A volume to be created reaches that pod's node. If several nodes may use it, it reaches all nodes
+        where it may be created.
+        """
         volume = self.chosen[claim.key]
         if volume is not None:
             return bool(self._bound_reach(volume)[n])
@@ -125,24 +140,27 @@ class VolumeChoices:
 
 @dataclass(frozen=True, slots=True)
 class Volume:
-    """The topic of what a PersistentVolume itself allows: one claim; other topics of rules about volumes are claims and drivers."""
+    """The topic of a PersistentVolume's own restriction to one claim. Other topics of volume rules are claims and drivers."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class Driver:
-    """The topic of nodes without a CSI driver that they have to have."""
+    """The topic of nodes that lack a required CSI driver."""
 
     name: str
 
 
-Needed = tuple[str | None, Bools | None]  # a driver, and the nodes where the volume is one of it (None: all)
+Needed = tuple[str | None, Bools | None]  # a driver, and the nodes where the volume belongs to it (None for all)
 
 
 class InstalledDrivers:
-    """Drivers that a node has to list in its CSINode before pods with volumes of theirs come: those whose CSIDriver has
-    ``preventPodSchedulingIfMissing``, where the gate VolumeLimitScaling is on."""
+    """Drivers that a node must list in its CSINode before pods with their volumes can be placed.
+
+    These are the drivers whose CSIDriver has ``preventPodSchedulingIfMissing``, with the gate
+    VolumeLimitScaling.
+    """
 
     def __init__(self, cluster: Cluster, choices: VolumeChoices) -> None:
         self._choices, self._attached, snapshot = choices, cluster.volumes.attached, cluster.snapshot
@@ -159,8 +177,13 @@ class InstalledDrivers:
         self._sure = [[(c.driver, c.counted) for c in claims if not (c.volumes and c.key in shared)] for claims in self._claims]
 
     def lacking(self, g: int, *, later: bool) -> dict[str, Bools]:
-        """Return the drivers that pods of the class need, each with the nodes that lack it (bool[N]): now, or ``later``, whatever others
-        do. A claim counts under the provisioner of its class until a pod has taken a volume for it."""
+        """Return the drivers that pods of the class need, each with the nodes that lack it (bool[N]).
+
+        A claim counts under its class's provisioner until a pod has taken a volume for it.
+
+        Args:
+            later: True for a verdict that holds for all later states, not only for the current one.
+        """
         if not self._lacking:
             return {}
         found: dict[str, Bools] = {}

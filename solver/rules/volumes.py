@@ -1,7 +1,8 @@
 """VolumeBinding, VolumeZone, VolumeRestrictions and NodeVolumeLimits.
 
-Source: pkg/scheduler/framework/plugins/{volumebinding,volumezone,volumerestrictions,nodevolumelimits}. What a claim means for the
-nodes is resolved in :mod:`kubestow.models.cluster.volumes`; here is what pending pods do to each other.
+Source: pkg/scheduler/framework/plugins/{volumebinding,volumezone,volumerestrictions,nodevolumelimits}. The
+eligibility of nodes by claim comes from :mod:`kubestow.models.cluster.volumes`. This module covers the
+interaction of pending pods.
 """
 
 from __future__ import annotations
@@ -24,16 +25,17 @@ if TYPE_CHECKING:
 
 
 def _out_of_reach(cluster: Cluster, within: Sequence[Sequence[Bools]]) -> list[Bools]:
-    """Return per class bool[N]: the nodes that are not in all of its sets of nodes."""
+    """Return for each class bool[N], the nodes outside at least one of its sets of nodes."""
     nowhere = np.zeros(cluster.n_nodes, dtype=bool)  # shared by the many classes without claims
     return [~np.logical_and.reduce(sets) if sets else nowhere for sets in within]
 
 
 class VolumeBinding(Rule):
-    """Bound volumes must be reachable; unbound WaitForFirstConsumer claims need a volume in reach, or leave to provision one.
+    """Bound volumes must be reachable. Unbound WaitForFirstConsumer claims need a reachable volume, or permission to provision one.
 
-    In a batch each static volume serves one claim (the smallest that fits is taken, as the scheduler does), and all pods of a claim reach
-    the same volume. Pods that share a ReadWriteOnce claim meet on one node if its volume is yet to be made.
+    In a batch, each static volume serves one claim (the smallest that fits, as in the scheduler), and all
+    pods of a claim reach the same volume. Pods that share a ReadWriteOnce claim meet on one node if its
+    volume is still to be created.
     """
 
     name = "VolumeBinding"
@@ -63,7 +65,7 @@ class VolumeBinding(Rule):
         return mask
 
     def stranded(self, g: int, n: int) -> bool:
-        """Return whether a running pod's claims are out of reach; that pods of one claim meet is a rule for pods placed together."""
+        """Return True if a running pod's claims are out of reach. That pods of one claim meet applies only to pods placed together."""
         return bool(self._never[g][n]) or self._choices.pick(g, n, meeting=False) is None
 
     def concerned(self, g: int) -> bool:
@@ -79,7 +81,7 @@ class VolumeBinding(Rule):
         return tuple(sorted((key, volume or "") for key, volume in self._choices.chosen.items()))
 
     def order_links(self) -> list[list[int]]:
-        """Return classes whose claims compete for the same static volumes."""
+        """Return groups of classes whose claims compete for the same static volumes."""
         takers: dict[str, set[int]] = {}
         for g, claims in enumerate(self._choices.delayed):
             for claim in claims:
@@ -104,11 +106,11 @@ class VolumeBinding(Rule):
         immediate = [c.key for c in claims if not c.binding.any()]
         if immediate:
             return f"claim {immediate[0]} is not bound, or its volume is out of reach"
-        return "a claim's volume is out of reach, or none is left"
+        return "a claim's volume is out of reach, or no volume is available"
 
 
 class VolumeZone(StaticRule):
-    """A bound volume's zone and region labels must match the node's."""
+    """The zone and region labels of a bound volume must match the node's."""
 
     name = "VolumeZone"
     text = "a claim's volume is in another zone, or has none"
@@ -184,11 +186,12 @@ class VolumeRestrictions(Rule):
 
 
 class NodeVolumeLimits(Rule):
-    """A node attaches at most CSINode's allocatable count of distinct volumes per driver.
+    """A node attaches at most the allocatable count of distinct volumes per driver in its CSINode.
 
-    A claim that waits for its first consumer counts under its class's provisioner; once a placed pod has taken a static volume for it,
-    under that volume's driver. The encoding leaves such static volumes out, so a bind order has the last word on them.
-    With the gate VolumeLimitScaling, a node has to have a driver at all whose CSIDriver asks for that, whatever its limit.
+    An unbound claim counts under its class's provisioner. Once a placed pod has taken a static volume for it,
+    it counts under that volume's driver. The encoding ignores such static volumes, so the bind order decides
+    on them. With the gate VolumeLimitScaling, a node must have a driver whose CSIDriver requires it,
+    regardless of its limit.
     """
 
     name = "NodeVolumeLimits"
@@ -197,7 +200,7 @@ class NodeVolumeLimits(Rule):
         super().__init__(cluster)
         self._missing = [any(c.missing for c in claims_of(cluster, g)) for g in range(cluster.n_classes)]
         self._choices = VolumeChoices(cluster)
-        self._counted: dict[Pair, Bools | None] = {}  # where in-tree volumes count; None: on all nodes
+        self._counted: dict[Pair, Bools | None] = {}  # nodes where in-tree volumes count; None for all nodes
         self._static = {v: self._pair(cluster.volumes.attached(v)) for claims in self._choices.delayed for c in claims for v in c.volumes}
         wanted = [sorted({pair for c in claims_of(cluster, g) if (pair := self._pair(c.attached))}) for g in range(cluster.n_classes)]
         drivers = {driver for pairs in wanted for driver, _ in pairs} | {pair[0] for pair in self._static.values() if pair}
@@ -215,7 +218,7 @@ class NodeVolumeLimits(Rule):
         self._base_used = {driver: used.copy() for driver, used in self._used.items()}
 
     def _pair(self, attached: Attached) -> Pair | None:
-        """Return what identifies a volume, None if no node counts it; note where it counts."""
+        """Return the identity of a volume, and record where it counts; None if no node counts it."""
         driver, handle, counted = attached
         if not driver or not handle:
             return None
@@ -227,7 +230,7 @@ class NodeVolumeLimits(Rule):
         return (counted := self._counted[pair]) is None or bool(counted[n])
 
     def _pairs(self, g: int) -> list[Pair]:
-        """Return what a pod of the class would count by now: claims that have taken a static volume count as that volume."""
+        """Return the volumes that a pod of the class would currently count. A claim that took a static volume counts as that volume."""
         taken = {f"claim:{c.key}": self._static[v] for c in self._choices.delayed[g] if (v := self._choices.chosen.get(c.key)) is not None}
         if not taken:
             return self._wants[g]
@@ -235,12 +238,13 @@ class NodeVolumeLimits(Rule):
         return pairs + [p for p in dict.fromkeys(taken.values()) if p is not None and p[0] in self._limits and p not in pairs]
 
     def _sure(self, g: int) -> list[Pair]:
-        """Return what a pod of the class counts by in any case: pods that are placed first may take static volumes for claims it shares."""
+        """Return the volumes that a pod of the class counts in any case. Pods placed earlier may take static
+        volumes for shared claims."""
         found = [(pair, self._choices.undecided(pair[1])) for pair in self._pairs(g)]
         return [pair for pair, claim in found if claim is None or claim.key not in self._choices.shared]
 
     def _read_limits(self, drivers: set[str]) -> dict[str, Ints]:
-        """Per driver int64[N]; nodes without a limit have plenty. Drivers that no node limits are left out."""
+        """Return the limits by driver, int64[N]. Nodes without a limit have PLENTY. Drivers without any limit are left out."""
         limits: dict[str, Ints] = {}
         for n, name in enumerate(self.cluster.nodes.names):
             csi = self.cluster.snapshot.csi_nodes.get(name)
@@ -269,7 +273,12 @@ class NodeVolumeLimits(Rule):
         return self._rejected(g, later=True)
 
     def _rejected(self, g: int, *, later: bool) -> Bools:
-        """``later``: whatever static volumes claims take for pods that are placed first."""
+        """Return bool[N], the nodes that reject pods of the class.
+
+        Args:
+            later: True for a verdict that holds for all static volumes that claims may take for pods placed
+                earlier.
+        """
         mask = np.full(self.cluster.n_nodes, self._missing[g], dtype=bool)
         for lacking in self._installed.lacking(g, later=later).values():
             mask |= lacking
@@ -282,7 +291,7 @@ class NodeVolumeLimits(Rule):
         return np.where(self.closed(g), 0, PLENTY)
 
     def _full(self, driver: str, pairs: Sequence[Pair], *, later: bool) -> Bools:
-        """bool[N]: the nodes that cannot attach what of these is new to them."""
+        """Return bool[N], the nodes that cannot attach the volumes in ``pairs`` that are new to them."""
         new = np.zeros(self.cluster.n_nodes, dtype=np.int64)
         for pair in pairs:
             if pair[0] == driver:
@@ -324,7 +333,7 @@ class NodeVolumeLimits(Rule):
         self._attach_for_fixed({key: v for key, v in before.items() if key not in self._choices.chosen}, -1)
 
     def _attach_for_fixed(self, chosen: dict[str, str | None], k: int) -> None:
-        """A claim that takes a static volume counts as that volume for the fixed pods that mount it, too."""
+        """Count a claim that takes a static volume as that volume, for the fixed pods that mount it, too."""
         for key, volume in chosen.items():
             pair = None if volume is None else self._static[volume]
             if pair is not None and pair[0] in self._limits:
@@ -332,7 +341,7 @@ class NodeVolumeLimits(Rule):
                     self._attach(pair, n, k)
 
     def order_links(self) -> list[list[int]]:
-        """Return classes that may come to count static volumes of a limited driver, with all that count under it."""
+        """Return groups of classes that may count static volumes of a limited driver, with all classes that count under it."""
         links: dict[str, set[int]] = {}
         for g, claims in enumerate(self._choices.delayed):
             for pair in (self._static[v] for c in claims for v in c.volumes):
@@ -358,8 +367,14 @@ class NodeVolumeLimits(Rule):
                 encode_limit(encoding, driver, n, there, room)
 
     def _exchanged(self, driver: str, n: int, pairs: Sequence[Pair], sure: Container[Pair]) -> int:
-        """Return how many volumes of a driver on a node may stop to count: claims that count for their provisioner until they take a static
-        volume of something else. A bind order has the last word on them. ``sure``: what else may count."""
+        """Return the number of a driver's volumes on a node that may cease to count.
+
+        These are claims that count under their provisioner until they take a static volume of another driver.
+        The bind order decides on them.
+
+        Args:
+            sure: Other volumes that may count.
+        """
         claims = {claim.key: claim for _, handle in pairs if (claim := self._choices.undecided(handle)) is not None}
         volumes = {v for claim in claims.values() for v in claim.volumes if self._choices.reach_of(claim, v)[n]}
         found = Counter(self._static[v] for v in volumes)

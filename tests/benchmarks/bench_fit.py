@@ -34,7 +34,7 @@ from kubestow.models.snapshot import snapshot as snapshots
 from kubestow.models.snapshot.snapshot import Snapshot
 from kubestow.solver import rules
 from kubestow.solver.capacity.fit.fit import fit
-from kubestow.solver.capacity.fit.question import Question, read
+from kubestow.solver.capacity.fit.question import FitQuestion, read
 from kubestow.solver.runtime.options import Options
 from tests.objects import pod
 from tests.solver.capacity.fit.random_fits import deployment
@@ -103,7 +103,7 @@ def _required(key: str, selector: Object) -> Object:
     return {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": key, "labelSelector": selector}]}
 
 
-def one_by_one(question: Question, most: int) -> int:
+def one_by_one(question: FitQuestion, most: int) -> int:
     """Return the units that the loop finds, of ``most`` at most."""
     instance = question.at(most)
     compiled, active = instance.cluster, rules.build(instance.cluster)

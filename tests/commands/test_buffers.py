@@ -89,7 +89,7 @@ def test_buffers_of_manifests(tmp_path: Path) -> None:
     assert "KS522  CapacityBuffer default/b: 1 of 3 chunks fits now (proved)" in found.stdout
     assert "PodTemplate default/t: new" not in found.stdout
     found = run("fit", file, "-w", more)
-    assert (found.exit_code, "hold nothing that has replicas" in found.stderr) == (1, True)
+    assert (found.exit_code, "contain no workload with replicas" in found.stderr) == (1, True)
 
 
 def test_without_a_cluster_references_are_left_open(tmp_path: Path) -> None:

@@ -110,8 +110,8 @@ def test_pods_that_nobody_makes_anew_or_buys_for_are_named(tmp_path: Path, catal
     snapshot = written(tmp_path / "c.json", [node("n1"), *pods])
     found = sized(snapshot, "--from-scratch", "--catalogue", catalogue)
     assert found["notes"] == [
-        "no controller is known to make these anew when their nodes go; they are bought for: default/bare",
-        "nothing is bought for pods that wait for scheduling gates (--include-gated): default/gated",
+        "nodes are bought for these pods, but no known controller recreates them when their nodes go: default/bare",
+        "nothing is bought for pods with scheduling gates (use --include-gated): default/gated",
     ]
     assert {a["pod"] for a in found["placement"]["assignments"]} == {"default/bare", "default/kept"}
     assert len(sized(snapshot, "--from-scratch", "--catalogue", catalogue, "--include-gated")["placement"]["assignments"]) == 3

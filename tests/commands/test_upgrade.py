@@ -111,7 +111,7 @@ def test_verify_accepts_the_document_and_no_other(tmp_path: Path, pool: str) -> 
         (("--pool", "pool", "--surge", "0"), 2, "both 0"),
         (("--pool", "pool", "--surge", "-1"), 2, "expected N or N%"),
         (("--pool", "pool", "--max-unavailable", "1.5"), 2, "expected N or N%"),
-        (("--pool", "pool", "--by", "rack"), 1, "kubestow: --by 'rack': no node of the pool has such a label"),
+        (("--pool", "pool", "--by", "rack"), 1, "kubestow: --by 'rack': no node of the pool has this label"),
         (("--pool", "pool", "--by", ""), 2, "expected zone or the key"),
         (("--pool", "pool", "--to", "nowhere.yaml"), 1, "nowhere.yaml"),
         ((), 2, "--pool"),

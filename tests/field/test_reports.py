@@ -362,7 +362,7 @@ ROWS = (
     ),
     Row(
         "39-rwo-rollout", "check new.yaml --cluster cluster.yaml", 3,
-        ("volume pv-a is attached to node b1: it can be attached to one node only", "strategy Recreate"),
+        ("volume pv-a is attached to node b1: it can be attached to only one node", "strategy Recreate"),
         "the new pod must wait for the volume, and the old one for the new pod",
     ),
     Row(

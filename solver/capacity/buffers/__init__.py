@@ -1,1 +1,1 @@
-"""Whether the chunks of CapacityBuffers fit: now, beside new replicas, after failures, and while nodes are upgraded."""
+"""The headroom of CapacityBuffers: now, with new replicas, after failures, and during node upgrades."""

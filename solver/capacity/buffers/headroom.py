@@ -1,7 +1,7 @@
-"""The headroom of CapacityBuffers in one state of a cluster: the most chunks that fit beside all real pods, with a bound.
+"""The headroom of CapacityBuffers in one state of a cluster: the most chunks that fit in addition to all real pods, with a bound.
 
-The chunks of each buffer are a tier of their own below all real pods (:mod:`kubestow.models.buffers.chunks`). So real pods are placed
-first, as many as can be, then the chunks of the first buffer, and so on.
+The chunks of each buffer are a tier below all real pods (:mod:`kubestow.models.buffers.chunks`). So real pods
+are placed first, then the chunks of the first buffer, and so on.
 """
 
 from __future__ import annotations
@@ -33,10 +33,13 @@ from kubestow.solver.solve import assignments_of
 
 
 def headroom(snapshot: Snapshot, state: str, context: RunContext) -> Headroom:
-    """Return how many chunks of each buffer fit into a snapshot in which real pods may wait. ``state``: its name in the document.
+    """Return the number of chunks of each buffer that fit into a snapshot, in which real pods may be pending.
+
+    Args:
+        state: Name of the state in the document.
 
     Raises:
-        InputError: quantities that cannot be summed.
+        InputError: Quantities that cannot be summed.
     """
     edited, found = with_chunks(snapshot)
     options = context.options
@@ -47,8 +50,13 @@ def headroom(snapshot: Snapshot, state: str, context: RunContext) -> Headroom:
 
 @dataclass
 class Reader:
-    """Reads the headroom of instances of one snapshot. ``edited``: with the chunks; ``unsure``: whether labels that are not known decide,
-    so that nothing is proved."""
+    """A reader of the headroom of instances of one snapshot.
+
+    Attributes:
+        edited: The snapshot with the chunks.
+        demands: The demand of each buffer.
+        unsure: True if unknown labels decide, so that no bound is proved.
+    """
 
     edited: Snapshot
     demands: Sequence[Demand]
@@ -76,9 +84,14 @@ class Reader:
         return Headroom(state, rooms, assignments, waiting - (len(assignments) - fits.total()))
 
 
-def beside(snapshot: Snapshot, state: str, sure: Sequence[Assignment], context: RunContext) -> Headroom:
-    """Return the headroom beside a placement of real pods that is known to be valid. Bounds are not proved: real pods could be placed in
-    another way. ``sure``: without devices."""
+def headroom_with(snapshot: Snapshot, state: str, sure: Sequence[Assignment], context: RunContext) -> Headroom:
+    """Return the headroom in addition to a valid placement of real pods.
+
+    No bound is proved, because real pods could be placed differently.
+
+    Args:
+        sure: The placement, without devices.
+    """
     at = {entry.pod: entry.node for entry in sure}
     found = headroom(
         bound_as(snapshot, [(i, at[key]) for i, pod in enumerate(snapshot.pods) if (key := pod_key(pod)) in at]), state, context
@@ -90,7 +103,7 @@ def beside(snapshot: Snapshot, state: str, sure: Sequence[Assignment], context: 
 
 
 def _bounds(answer: Answer, placed: dict[int, int]) -> dict[int, int]:
-    """Return the bounds that are proved, by priority: that of a tier holds where all tiers above it are closed."""
+    """Return the proved bounds by priority. The bound of a tier holds only if all tiers above it are closed."""
     proved = {}
     for priority in sorted(answer.bounds, reverse=True):
         proved[priority] = max(placed[priority], answer.bounds[priority])

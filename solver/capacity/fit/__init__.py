@@ -1,4 +1,5 @@
-"""The most replicas of templates that fit, with the constraint that ends it.
+"""The largest number of template replicas that fit, and the constraint that prevents one more.
 
-Enter at :mod:`kubestow.solver.capacity.fit.fit`. It may import everything of the solver but the other questions of capacity.
+Enter at :mod:`kubestow.solver.capacity.fit.fit`. The package may import all of the solver except the other
+capacity questions.
 """

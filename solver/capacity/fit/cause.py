@@ -1,4 +1,4 @@
-"""Why one unit more does not fit."""
+"""The cause why one more unit does not fit."""
 
 from __future__ import annotations
 
@@ -9,26 +9,31 @@ import numpy as np
 from kubestow.models.documents.fit import Keep
 from kubestow.models.documents.placement import Cause
 from kubestow.models.kube.objects import pod_key
-from kubestow.solver.capacity.fit.kept import ZoneRoom, zone_cause
-from kubestow.solver.capacity.fit.question import Instance, Question
-from kubestow.solver.capacity.fit.units import Most
+from kubestow.solver.capacity.fit.question import FitInstance, FitQuestion
+from kubestow.solver.capacity.fit.reserved_room import ZoneRoom, zone_cause
+from kubestow.solver.capacity.fit.units import UnitsFound
 from kubestow.solver.explain.conflict.minimal_conflict import minimal_cause
 from kubestow.solver.explain.conflict.placement_question import PlacementQuestion
 from kubestow.solver.explain.placed_pods import placed_in
 from kubestow.solver.runtime.run_context import RunContext
 
 
-def one_more(question: Question, found: Most) -> tuple[Instance, PlacementQuestion]:
-    """Return the cluster with one unit more than fits, and whether its pods can be placed together."""
+def one_more(question: FitQuestion, found: UnitsFound) -> tuple[FitInstance, PlacementQuestion]:
+    """Return the cluster with one unit more than fits, and the question whether its pods can be placed together."""
     instance = question.at(found.units + 1)
     pods = tuple(instance.scope.pending)
     options = question.options
     return instance, PlacementQuestion(instance.snapshot, pods, len(pods), options.exempt, options.policy)
 
 
-def cause_of(question: Question, found: Most, instance: Instance, asked: PlacementQuestion, context: RunContext) -> Cause | None:
-    """Return the minimal cause of unit n + 1: what leaves no placement of all pods together, else what leaves none of this unit's while the
-    others are where the answer puts them."""
+def cause_of(
+    question: FitQuestion, found: UnitsFound, instance: FitInstance, asked: PlacementQuestion, context: RunContext
+) -> Cause | None:
+    """Return the minimal cause why unit n + 1 does not fit.
+
+    First look for a conflict that rules out any placement of all pods together. If none is found, fix the
+    other pods where the answer puts them, and look for a conflict that rules out the last unit.
+    """
     last = [key for keys in instance.new for key in keys[len(keys) // (found.units + 1) * found.units :]]
     cause = minimal_cause(asked, context) if found.units == found.bound else None
     together = len(asked.pods)
@@ -47,19 +52,19 @@ def cause_of(question: Question, found: Most, instance: Instance, asked: Placeme
     return cause
 
 
-def _of_zones(found: Most, room: ZoneRoom, keep: Keep) -> Cause | None:
-    """The room that zones keep, where the rules would let one unit more be placed: that it does not fit was proved with both."""
+def _of_zones(found: UnitsFound, room: ZoneRoom, keep: Keep) -> Cause | None:
+    """Return the zones' reserved room as the cause, if scheduling rules alone would admit one more unit."""
     assert found.instance is not None
     cluster = found.instance.cluster
     counts = np.zeros((cluster.n_classes, cluster.n_nodes), dtype=np.int64)
     for g, n, k in found.sequence:
         counts[g, n] += k
     facts = zone_cause(cluster, room, counts, keep.percent)
-    by_itself = cluster.n_classes == 1 and room.most(cluster.demand[0]) <= found.units
-    return Cause(pods=[], facts=facts, minimal=by_itself, proved=found.units == found.bound) if facts else None
+    single_reason = cluster.n_classes == 1 and room.most(cluster.demand[0]) <= found.units
+    return Cause(pods=[], facts=facts, minimal=single_reason, proved=found.units == found.bound) if facts else None
 
 
-def nodes_of(found: Most) -> list[tuple[str, str]]:
+def nodes_of(found: UnitsFound) -> list[tuple[str, str]]:
     """Return the pods of the answer by key, each with its node."""
     if found.instance is None:
         return []

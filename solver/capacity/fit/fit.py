@@ -1,4 +1,4 @@
-"""From templates to a verified Fit: the most units, their placement, why no more, and what one node more brings."""
+"""The entry point of ``fit``: templates in, a verified Fit out with the most units, their placement, the cause and the growth."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from kubestow.models.snapshot.snapshot import Snapshot
 from kubestow.solver.capacity.buffers.states import of_fit
 from kubestow.solver.capacity.fit.cause import cause_of, one_more
 from kubestow.solver.capacity.fit.growth import growth
-from kubestow.solver.capacity.fit.question import Ceiling, Question, read
-from kubestow.solver.capacity.fit.units import SHORT, Most, most
+from kubestow.solver.capacity.fit.question import Ceiling, FitQuestion, read
+from kubestow.solver.capacity.fit.units import MIN_PART_SECONDS, UnitsFound, most
 from kubestow.solver.explain.undecided import is_undecided
 from kubestow.solver.placed_tiers import Answer
 from kubestow.solver.refused_pods import refuse_domain_blocking
@@ -29,15 +29,15 @@ from kubestow.solver.runtime.progress_trace import ProgressReporter
 from kubestow.solver.runtime.run_context import RunContext
 from kubestow.solver.solve import document
 
-#: Shares of the time that is left: for the answer itself, and then for its cause.
-ANSWER = 0.5
-CAUSE = 0.4
-#: ... and before that for CapacityBuffers, where there are any.
-HEADROOM = 0.2
-#: Seconds of the limit that are left to the check of the document, as a share of it.
-CHECK = 0.1
-#: ... and at least so many times as long as compiling took.
-CHECKING = 8.0
+#: Fractions of the remaining time: for the answer, and then for its cause.
+ANSWER_TIME_FRACTION = 0.5
+CAUSE_TIME_FRACTION = 0.4
+#: Fraction of the remaining time for the headroom of CapacityBuffers, before the cause.
+HEADROOM_TIME_FRACTION = 0.2
+#: Fraction of the time limit that is reserved for checking the document.
+CHECK_TIME_FRACTION = 0.1
+#: Reserve at least this multiple of the compile time for checking.
+MIN_CHECK_TO_COMPILE_RATIO = 8.0
 
 
 def fit(
@@ -51,22 +51,21 @@ def fit(
     stop: threading.Event | None = None,
     began: float | None = None,
 ) -> doc.Fit:
-    """Return the most units of the templates of ``manifests`` that fit beside what runs in ``snapshot``. ``edits``: what-if edits; pods
-    that wait are placed, too, unless these leave them out. ``stop`` ends it early with what is certain by then; ``began``: as in
-    :func:`kubestow.solver.solve.place`.
+    """Return the most units of the templates in ``manifests`` that fit next to the running pods of ``snapshot``. Pending pods are placed,
+    too, unless ``edits`` leave them out. ``stop`` ends the search early, with the results known by then.
 
     Raises:
-        InputError: manifests without a ratio, edits that cannot be made.
-        InternalFault: the independent checker found the placement invalid.
+        InputError: Manifests without a ratio, or edits that cannot be made.
+        InternalFault: The independent checker found the placement invalid.
     """
     started = time.monotonic()
     report = ProgressReporter(on_progress, started)
     report("compile")
     question = read(snapshot, manifests, edits or Edits(), options, keep)
-    timed = replace(options, time_limit=None if options.time_limit is None else options.time_limit * (1 - CHECK))
+    timed = replace(options, time_limit=None if options.time_limit is None else options.time_limit * (1 - CHECK_TIME_FRACTION))
     context = RunContext(timed, Deadline(timed, started if began is None else began), stop or threading.Event(), report)
     question = replace(question, options=timed)
-    limited = context.part(max(SHORT, context.deadline.left() * ANSWER), report)
+    limited = context.part(max(MIN_PART_SECONDS, context.deadline.left() * ANSWER_TIME_FRACTION), report)
     one = question.at(1)
     refuse_domain_blocking(one.snapshot, one.scope, options.policy)
     ceiling = Ceiling.of(question)
@@ -75,7 +74,8 @@ def fit(
     report("fit", "units", found.units, found.bound)
     context.deadline.charge(limited.deadline.elapsed())
     edited, placement = _placement(replace(question, options=options), found)
-    headroom = None if context.stop.is_set() else of_fit(edited, placement, context.part(max(SHORT, context.deadline.left() * HEADROOM)))
+    seconds = max(MIN_PART_SECONDS, context.deadline.left() * HEADROOM_TIME_FRACTION)
+    headroom = None if context.stop.is_set() else of_fit(edited, placement, context.part(seconds))
     cause, grown, notes = _beyond(question, ceiling, found, context)
     found.bound, grown = (max(found.bound, _unruled(question)), []) if _unsure(question) else (found.bound, grown)
     solved = time.monotonic()
@@ -102,43 +102,45 @@ def fit(
     return result
 
 
-def _unsure(question: Question) -> bool:
-    """Return whether labels of namespaces that are not known decide what rules of a unit's pods match."""
+def _unsure(question: FitQuestion) -> bool:
+    """Return True if unknown namespace labels decide whether rules match the pods of a unit."""
     probe = question.at(1)
     return is_undecided(probe.snapshot, probe.scope.pending)
 
 
-def _unruled(question: Question) -> int:
-    """Return the units that resources alone admit."""
+def _unruled(question: FitQuestion) -> int:
+    """Return the number of units that resources alone admit."""
     return Ceiling.of(question, ruled=False).units
 
 
-def _beyond(question: Question, ceiling: Ceiling, found: Most, context: RunContext) -> tuple[Cause | None, list[doc.Growth], list[str]]:
-    """What ends it, and what one node more brings, as far as there is time; with what a reader must know of that."""
+def _beyond(
+    question: FitQuestion, ceiling: Ceiling, found: UnitsFound, context: RunContext
+) -> tuple[Cause | None, list[doc.Growth], list[str]]:
+    """Return the cause and the growth as far as time allows, with notes on missing parts."""
     if context.stop.is_set():
-        more = ", nor was the headroom of CapacityBuffers" if question.snapshot.capacity_buffers else ""
-        return None, [], [f"interrupted: neither cause nor growth was looked for{more}"]
+        more = ", or for the headroom of CapacityBuffers" if question.snapshot.capacity_buffers else ""
+        return None, [], [f"interrupted before looking for cause or growth{more}"]
     if not context.options.causes:
         return None, [], []
     context.report("cause", "units", found.units, found.bound)
     began = time.monotonic()
     instance, asked = one_more(question, found)
-    if not context.options.deterministic:  # what is large to compile is large to check
-        checking = CHECKING * (time.monotonic() - began)
-        context = context.part(max(SHORT, context.deadline.left() - checking), context.report)
-    limited = context.part(max(SHORT, context.deadline.left() * CAUSE))
+    if not context.options.deterministic:  # a cluster that is slow to compile is slow to check
+        checking = MIN_CHECK_TO_COMPILE_RATIO * (time.monotonic() - began)
+        context = context.part(max(MIN_PART_SECONDS, context.deadline.left() - checking), context.report)
+    limited = context.part(max(MIN_PART_SECONDS, context.deadline.left() * CAUSE_TIME_FRACTION))
     cause = cause_of(question, found, instance, asked, limited)
     context.deadline.charge(limited.deadline.elapsed())
     grown = list(growth(question, ceiling, found, instance, asked, context))
-    notes = [] if cause is not None else ["why one unit more does not fit was not found in time"]
+    notes = [] if cause is not None else ["no cause was found in time for why one more unit does not fit"]
     missing = grown.count(None)
     if missing:
-        notes.append(f"what one node more brings is known of {len(grown) - missing} of {len(grown)} kinds of nodes")
+        notes.append(f"growth by one more node is known for {len(grown) - missing} of {len(grown)} kinds of nodes")
     return cause, [entry for entry in grown if entry is not None], notes
 
 
-def _placement(question: Question, found: Most) -> tuple[Snapshot, Placement]:
-    """The snapshot with all units, and the document of their placement."""
+def _placement(question: FitQuestion, found: UnitsFound) -> tuple[Snapshot, Placement]:
+    """Return the snapshot with all units, and the document of their placement."""
     instance = question.at(found.units, kept=False)
     cluster, policy = instance.cluster, question.options.policy
     counts = np.zeros((cluster.n_classes, cluster.n_nodes), dtype=np.int64)
@@ -156,12 +158,12 @@ def _placement(question: Question, found: Most) -> tuple[Snapshot, Placement]:
 
 
 def _unmodelled(placement: Placement) -> list[Unmodelled]:
-    """What is not modelled, once of all pods that it is said of."""
+    """Return one entry for each unmodelled field and effect of the placement."""
     return list({(entry.field, entry.effect): entry for entry in reversed(placement.unmodelled)}.values())[::-1]
 
 
-def _left_out(question: Question) -> list[str]:
-    """What of the snapshot has no part in the answer."""
+def _left_out(question: FitQuestion) -> list[str]:
+    """Return notes on the parts of the snapshot that the answer leaves out."""
     probe = question.at(1).snapshot
     unsure = undecided(probe)
     notes = [] if unsure is None or any(text.startswith(SENTENCE) for text in probe.omissions) else [unsure.sentence(probe)]
@@ -169,7 +171,7 @@ def _left_out(question: Question) -> list[str]:
         waiting = sum(not pod.spec.nodeName and not is_terminal(pod) for pod in question.snapshot.pods)
         if waiting:
             notes.append(
-                f"{waiting} pod{'s' * (waiting > 1)} of the snapshot without a node left out: --with-pending places what waits, too"
+                f"{waiting} pod{'s' * (waiting > 1)} of the snapshot without a node left out; use --with-pending to place pending pods, too"
             )
     if question.keep is not None:
         notes.append("room is kept of what the templates request of nodes; pod slots, volumes and devices are not kept")

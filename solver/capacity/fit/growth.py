@@ -1,4 +1,4 @@
-"""How the answer grows by one node of each kind."""
+"""Growth of the answer by one more node of each kind."""
 
 from __future__ import annotations
 
@@ -6,21 +6,27 @@ from collections.abc import Iterator
 
 from kubestow.models.cluster.cluster import Cluster
 from kubestow.models.documents.fit import Growth
-from kubestow.solver.capacity.fit.question import Ceiling, Instance, Question
-from kubestow.solver.capacity.fit.units import SHORT, Most, range_of
+from kubestow.solver.capacity.fit.question import Ceiling, FitInstance, FitQuestion
+from kubestow.solver.capacity.fit.units import MIN_PART_SECONDS, UnitsFound, range_of
 from kubestow.solver.explain.conflict.placement_question import PlacementQuestion
 from kubestow.solver.explain.remedy.add_nodes import shapes
 from kubestow.solver.runtime.run_context import RunContext
 
-#: A kind may take so many times its share of the time that is left: most take less.
-AHEAD = 2.0
+#: Multiple of its equal part of the remaining time that one kind may take. Most kinds take less.
+MAX_KIND_TIME_RATIO = 2.0
 
 
 def growth(
-    question: Question, ceiling: Ceiling, found: Most, instance: Instance, asked: PlacementQuestion, context: RunContext
+    question: FitQuestion, ceiling: Ceiling, found: UnitsFound, instance: FitInstance, asked: PlacementQuestion, context: RunContext
 ) -> Iterator[Growth | None]:
-    """Yield what a node more of each kind brings whose empty nodes take pods of the templates, the smallest kind first; None for one for
-    which there was no time. ``instance``, ``asked``: one unit more than fits."""
+    """Yield the growth by one more node of each kind that can hold pods of the templates when empty.
+
+    The smallest kind comes first. Yield None for a kind if time ran out.
+
+    Args:
+        instance: The cluster with one unit more than fits.
+        asked: The placement question of that cluster.
+    """
     own = {node.metadata.name for node in question.snapshot.nodes}
     kinds = [shape for shape in shapes(asked, instance.cluster) if shape.like in own]
     for number, shape in enumerate(kinds):
@@ -28,8 +34,8 @@ def growth(
         if context.over():
             yield None
             continue
-        limited = context.part(max(SHORT, context.deadline.left() * min(1.0, AHEAD / (len(kinds) - number))))
-        same = _holds(instance.cluster, instance.cluster.nodes.names.index(shape.like))
+        limited = context.part(max(MIN_PART_SECONDS, context.deadline.left() * min(1.0, MAX_KIND_TIME_RATIO / (len(kinds) - number))))
+        same = _keeps_placements(instance.cluster, instance.cluster.nodes.names.index(shape.like))
         with_node = question.with_node(shape.like)
         zones = question.keep is not None and question.keep.of == "zone"
         most = Ceiling.of(with_node) if zones else ceiling.with_node(shape.like, shape.size[-1])
@@ -41,8 +47,8 @@ def growth(
         yield Growth(shape.like, shape.nodes, units - found.bound, bound - found.units)
 
 
-def _holds(cluster: Cluster, like: int) -> bool:
-    """Return whether every placement holds with a clone of a node, too: it is in no domain of its own that a spread constraint counts."""
+def _keeps_placements(cluster: Cluster, like: int) -> bool:
+    """Return True if a clone of the node keeps every placement valid, because it adds no domain that a spread constraint counts."""
     for spread in (spread for cls in cluster.classes for spread in cls.spread):
         codes = cluster.domains(spread.key)[0]
         counted = codes[cluster.node_sets[spread.eligible]]

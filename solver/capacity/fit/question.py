@@ -1,4 +1,4 @@
-"""The question of a fit: templates in a ratio, and the cluster as it is with so many units of them waiting."""
+"""The question of a fit: templates in a ratio, and the cluster with a given number of units pending."""
 
 from __future__ import annotations
 
@@ -25,15 +25,20 @@ from kubestow.models.workloads.ownership import OwnedPods
 from kubestow.models.workloads.replicas import asked, suspended
 from kubestow.models.workloads.view import Workload, listed, selector, view
 from kubestow.solver import rules
-from kubestow.solver.capacity.fit.kept import ZoneRoom, with_room_kept
+from kubestow.solver.capacity.fit.reserved_room import ZoneRoom, with_room_kept
 from kubestow.solver.rules.eligibility import possible
 from kubestow.solver.runtime.options import Options
 
 
 @dataclass(frozen=True)
 class Template:
-    """A workload of the manifests. ``ratio``: its replicas in one unit; ``runs``: those that the snapshot has already; ``whole``: it says
-    of itself that it is a gang, whose members are placed together."""
+    """A workload of the manifests.
+
+    Attributes:
+        ratio: Replicas in one unit.
+        runs: Replicas that the snapshot already has.
+        whole: True if the workload declares itself a gang, whose members are placed together.
+    """
 
     kind: str
     namespace: str
@@ -48,14 +53,18 @@ class Template:
         return f"{self.kind} {self.namespace}/{self.name}"
 
     def scaled(self, units: int) -> str:
-        """Return the edit by which it has so many units beside what runs."""
+        """Return the edit that gives the workload this many units in addition to its running replicas."""
         return f"{self.kind}/{self.namespace}/{self.name}={self.runs + units * self.ratio}"
 
 
 @dataclass(frozen=True)
-class Instance:
-    """The cluster with so many units of the templates waiting, compiled. ``new``: keys of their pods, template by template; ``room``: what
-    may be taken of zones that have to keep some."""
+class FitInstance:
+    """The compiled cluster with a number of units pending.
+
+    Attributes:
+        new: Keys of the units' pods, by template.
+        room: Caps on zones with reserved room; None without any.
+    """
 
     units: int
     expansion: Expansion
@@ -70,18 +79,23 @@ class Instance:
 
     @cached_property
     def limits(self) -> Ints:
-        """Return int64[G, N]: how many pods of each class each node could take, alone."""
+        """Return int64[G, N], the number of pods of each class that each node could take alone."""
         return possible(self.cluster, rules.build(self.cluster))
 
     def alike(self) -> bool:
-        """Return whether all pods that can be created at all are of one class, and no gang asks for more than one of them or a domain."""
+        """Return True if all pods that can be created are of one class, and no gang needs several of them or one domain."""
         single = all(gang.needed <= 1 and gang.key is None for gang in self.cluster.gangs)
         return single and sum(cls.refused is None for cls in self.cluster.classes) == 1
 
 
 @dataclass(frozen=True)
-class Question:
-    """How many units of ``templates`` fit. ``edits``: of the command line; ``keep``: room that stays free."""
+class FitQuestion:
+    """The question how many units of ``templates`` fit.
+
+    Attributes:
+        edits: Edits of the command line.
+        keep: Room that stays free.
+    """
 
     snapshot: Snapshot
     manifests: Snapshot
@@ -92,22 +106,26 @@ class Question:
 
     @property
     def whole(self) -> bool:
-        """Return whether some template is a gang by its own account."""
+        """True if some template declares itself a gang."""
         return any(template.whole for template in self.templates)
 
     def edits_at(self, units: int) -> Edits:
-        """Return the edits that make a snapshot with so many units."""
+        """Return the edits that make a snapshot with this many units."""
         return msgspec.structs.replace(self.edits, replicas=[template.scaled(units) for template in self.templates], partial=not self.whole)
 
-    def with_node(self, like: str) -> Question:
-        """Return the same question with one node more."""
+    def with_node(self, like: str) -> FitQuestion:
+        """Return the same question with one more node, a clone of ``like``."""
         return replace(self, edits=msgspec.structs.replace(self.edits, addNodes=[*self.edits.addNodes, f"1:{like}"]))
 
-    def at(self, units: int, *, kept: bool = True) -> Instance:
-        """Return the cluster with so many units. ``kept``: without the room that is to stay free.
+    def at(self, units: int, *, kept: bool = True) -> FitInstance:
+        """Return the cluster with this many units.
+
+        Args:
+            kept: True to reserve the room that is to stay free.
 
         Raises:
-            InputError: manifests or edits that cannot be carried out, or a workload that makes other pods than it is asked for.
+            InputError: Manifests or edits that cannot be applied, or a workload that creates other pods than
+                its replicas ask for.
         """
         expansion = apply(self.snapshot, self.manifests, self.edits_at(units))
         snapshot = expansion.snapshot
@@ -120,25 +138,23 @@ class Question:
             made = {key for keys in new for key in keys}
             snapshot = expansion.snapshot = with_room_kept(snapshot, made, self.keep)
         scope = select(snapshot, include_gated=self.options.include_gated)
-        policy = without_preferences(self.options.policy, "pack")  # what they weigh is another question
+        policy = without_preferences(self.options.policy, "pack")  # preferences do not affect how many pods fit
         cluster = compile_cluster(snapshot, scope, daemon_namespaces=self.options.exempt, policy=policy)
         room = ZoneRoom.of(cluster, self.keep) if self.keep is not None and self.keep.of == "zone" else None
-        return Instance(units, expansion, scope, cluster, new, room)
+        return FitInstance(units, expansion, scope, cluster, new, room)
 
     def _new(self, snapshot: Snapshot, units: int) -> list[list[str]]:
-        """The keys of the pods that were made, template by template."""
+        """Return the keys of the new pods, by template."""
         found: list[list[str]] = []
         wanted = [template.ratio * units for template in self.templates]
         made = snapshot.to_create[len(self.snapshot.to_create) :]
         if len(made) != sum(wanted):
             names = ", ".join(template.ref for template in self.templates)
-            text = f"{names}: {len(made)} new pods come of {sum(wanted)} replicas more, expected as many (a Job that has finished pods?)"
+            text = f"{names}: {sum(wanted)} more replicas created {len(made)} pods; expected one each (a Job with finished pods?)"
             raise InputError([text])
         there = {objects.pod_key(pod) for pod in snapshot.pods}
         if lost := [key for key in made if key not in there]:
-            raise InputError(
-                [f"pod {lost[0]}: the selector of another template takes it, too; expected templates with labels of their own"]
-            )
+            raise InputError([f"pod {lost[0]}: the selector of another template matches it, too; expected templates with distinct labels"])
         for count in wanted:
             found.append(made[:count])
             made = made[count:]
@@ -147,10 +163,14 @@ class Question:
 
 @dataclass(frozen=True)
 class Ceiling:
-    """Units that no placement exceeds: what each node could take of each template alone, and of all resources together.
+    """An upper bound on units: by the pods each node could take of each template alone, and by all resources together.
 
-    ``ratios``: pods in a unit, by template; ``lots``: pods over all nodes; ``least``: what a pod asks for at least, int64[R]; ``room``:
-    what nodes that take any of them have left. ``cluster``: with one unit.
+    Attributes:
+        cluster: The cluster with one unit.
+        ratios: Pods of each template in a unit.
+        lots: Pods of each template that all nodes could take.
+        least: int64[R] for each template, the smallest request of its pods.
+        room: int64[R], free resources of the nodes that can take any of the pods.
     """
 
     cluster: Cluster
@@ -160,8 +180,12 @@ class Ceiling:
     room: Ints
 
     @classmethod
-    def of(cls, question: Question, *, ruled: bool = True) -> Ceiling:
-        """Return it for a question; without ``ruled`` by resources alone, whatever rules say."""
+    def of(cls, question: FitQuestion, *, ruled: bool = True) -> Ceiling:
+        """Return the ceiling of a question.
+
+        Args:
+            ruled: True if scheduling rules count; if False, only resources do.
+        """
         probe = question.at(1)
         cluster, kept = probe.cluster, probe.room
         free = [replace(gang, needed=0) for gang in cluster.gangs]
@@ -179,23 +203,23 @@ class Ceiling:
 
     @property
     def units(self) -> int:
-        """Return the units."""
+        """The upper bound on units."""
         unit = sum((ratio * demand for ratio, demand in zip(self.ratios, self.least, strict=True)), np.zeros_like(self.room))
         alone = [count // ratio for count, ratio in zip(self.lots, self.ratios, strict=True)]
         return min([*alone, *(int(self.room[r] // unit[r]) for r in np.flatnonzero(unit).tolist())])
 
     def with_node(self, like: str, slots: int) -> Ceiling:
-        """Return it with a clone of a node that takes so many pods, as if nothing ran there."""
+        """Return the ceiling with one more node, a clone of an empty ``like`` with ``slots`` pod slots."""
         there = self.cluster.allocatable[self.cluster.nodes.names.index(like)]
         more = [min([slots, *(int(there[r] // demand[r]) for r in np.flatnonzero(demand).tolist())]) for demand in self.least]
         return replace(self, lots=tuple(map(sum, zip(self.lots, more, strict=True))), room=self.room + there)
 
 
-def read(snapshot: Snapshot, manifests: Snapshot, edits: Edits, options: Options, keep: Keep | None = None) -> Question:
+def read(snapshot: Snapshot, manifests: Snapshot, edits: Edits, options: Options, keep: Keep | None = None) -> FitQuestion:
     """Return the question that manifests ask.
 
     Raises:
-        InputError: they hold what has no replicas, or no ratio.
+        InputError: Manifests with an object that has no replicas, or without a ratio.
     """
     problems = [
         f"Pod {objects.pod_key(pod)}: a pod has no replicas; expected its template in a PodTemplate or another workload"
@@ -224,12 +248,12 @@ def read(snapshot: Snapshot, manifests: Snapshot, edits: Edits, options: Options
     stated_counts = [asked(workload) for workload, _ in found]
     if len(found) > 1:
         problems += [
-            f"{workload.ref}: asks for 0 replicas; expected at least 1 of each of several templates, which are placed in this ratio"
+            f"{workload.ref}: has 0 replicas; expected at least 1, because several templates are placed in the ratio of their replicas"
             for (workload, _), count in zip(found, stated_counts, strict=True)
             if count < 1
         ]
     if problems or not found:
-        raise InputError(problems or ["the manifests hold nothing that has replicas"])
+        raise InputError(problems or ["the manifests contain no workload with replicas"])
     unit = gcd(*stated_counts) if len(found) > 1 else max(1, stated_counts[0])
     templates = tuple(
         Template(
@@ -237,4 +261,4 @@ def read(snapshot: Snapshot, manifests: Snapshot, edits: Edits, options: Options
         )
         for (workload, runs), count in zip(found, stated_counts, strict=True)
     )
-    return Question(snapshot, manifests, templates, edits, options, keep)
+    return FitQuestion(snapshot, manifests, templates, edits, options, keep)

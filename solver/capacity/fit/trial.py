@@ -1,4 +1,4 @@
-"""Do all pods of an instance fit? Every step of the search for placed pods, ended as soon as one cannot be placed."""
+"""The trial whether all pods of an instance fit: the search for placed pods, ended as soon as one cannot be placed."""
 
 from __future__ import annotations
 
@@ -7,20 +7,26 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from kubestow.solver import rules
-from kubestow.solver.capacity.fit.question import Instance
+from kubestow.solver.capacity.fit.question import FitInstance
 from kubestow.solver.objective.preferences import Objective
 from kubestow.solver.placed_tiers import PARAMETERS, Answer, PlacedSearch
 from kubestow.solver.rules.eligibility import fits
 from kubestow.solver.runtime.run_context import RunContext
 
-#: Constructions at most: the question is one of many, and a relaxation says sooner that there is none.
-TRIES = 2
+#: Maximum number of greedy constructions. A trial is one of many, and a relaxation refutes it sooner.
+MAX_CONSTRUCTIONS = 2
 
 
 @dataclass
 class Verdict:
-    """``answer``: a placement of all pods, if one was found; ``refuted``: there is none, proved; ``more``: nor is there one of more units,
-    since no linear combination of fewer would do; ``share``: of the pods, how many were placed (numerator, denominator)."""
+    """The result of a trial.
+
+    Attributes:
+        answer: A placement of all pods; None if none was found.
+        refuted: True if it is proved that there is none.
+        more: True if it is proved that more units do not fit either.
+        share: Placed pods and all pods, as numerator and denominator.
+    """
 
     answer: Answer | None
     refuted: bool = False
@@ -28,31 +34,31 @@ class Verdict:
     share: tuple[int, int] = (0, 1)
 
 
-class Trial(PlacedSearch):
-    """Asks whether all pods fit."""
+class FitTrial(PlacedSearch):
+    """A search that ends as soon as it knows whether all pods fit."""
 
-    def __init__(self, instance: Instance, context: RunContext) -> None:
+    def __init__(self, instance: FitInstance, context: RunContext) -> None:
         cluster = instance.cluster
         active = rules.build(cluster)
-        super().__init__(Objective(cluster, active), active, instance.limits, context, replace(PARAMETERS, tries=TRIES))
+        super().__init__(Objective(cluster, active), active, instance.limits, context, replace(PARAMETERS, tries=MAX_CONSTRUCTIONS))
         self.wanted = cluster.per_priority(cluster.count)
         self.room = instance.room
 
     def ask(self) -> Verdict:
-        """Return the verdict, as far as it is found in time."""
+        """Return the verdict, as far as time allows."""
         bounds = self.cluster.per_priority(fits(self.cluster, self.limits))
         if bounds != self.wanted:
-            cluster = self.cluster  # more units have more members
+            cluster = self.cluster  # more units mean more members
             enough = all(gang.needed <= int(cluster.count[list(gang.classes)].sum()) for gang in cluster.gangs)
             return Verdict(None, refuted=True, more=enough, share=(sum(bounds.values()), sum(self.wanted.values())))
         answer = self._construct(bounds)
-        if not self._complete(answer):  # without any room that is kept
+        if not self._complete(answer):  # this bound ignores reserved room
             self._bound_tiers(answer)
             if answer.bounds != self.wanted:
                 return Verdict(None, refuted=True, more=True, share=self._share(answer))
         if self._placed(answer):
             return Verdict(answer)
-        if self.room is not None:  # no other engine knows of it
+        if self.room is not None:  # no other engine respects reserved room
             return Verdict(None) if self.context.over() else self._decide(self._share(answer))
         small = int(np.count_nonzero(self.limits)) <= self.parameters.exact_limit and self.options.engine in ("auto", "exact")
         steps = [*([self._fill] if self.cluster.devices is not None else []), self._repair, self._pack]
@@ -78,8 +84,8 @@ class Trial(PlacedSearch):
         return int(answer.counts.sum()), sum(self.wanted.values())
 
     def _decide(self, share: tuple[int, int]) -> Verdict:
-        """The exact model, in which no pod may be left."""
-        from kubestow.solver.explain.conflict.placement_question import in_some_order  # takes ortools, which takes long to import
+        """Solve the exact model, in which every pod must be placed."""
+        from kubestow.solver.explain.conflict.placement_question import in_some_order  # ortools is slow to import
         from kubestow.solver.rules.placement_model import build_model
 
         encoding = build_model(self.cluster, rules.build(self.cluster), limits=self.limits)

@@ -1,4 +1,4 @@
-"""The most units that fit, with a bound."""
+"""The search for the most units that fit, with an upper bound."""
 
 from __future__ import annotations
 
@@ -6,30 +6,38 @@ from dataclasses import dataclass, field
 
 from kubestow.solver import rules
 from kubestow.solver.bind_order.order import Sequence_
-from kubestow.solver.capacity.fit.question import Ceiling, Instance, Question
-from kubestow.solver.capacity.fit.trial import Trial, Verdict
+from kubestow.solver.capacity.fit.question import Ceiling, FitInstance, FitQuestion
+from kubestow.solver.capacity.fit.trial import FitTrial, Verdict
 from kubestow.solver.objective.preferences import Objective
 from kubestow.solver.placed_tiers import PlacedSearch
 from kubestow.solver.runtime.run_context import RunContext
 
-#: The share of the time that is left for one number of units.
-TRIAL = 0.5
-#: Seconds that a part of the work gets at least.
-SHORT = 0.05
+#: Fraction of the remaining time for one number of units.
+TRIAL_TIME_FRACTION = 0.5
+#: Minimum number of seconds for a part of the work.
+MIN_PART_SECONDS = 0.05
 
 
 @dataclass
-class Most:
-    """``units`` fit, as ``sequence`` has them (class, node, pods; classes of ``instance``), and no more than ``bound`` do."""
+class UnitsFound:
+    """The best known number of units, and its bound.
+
+    Attributes:
+        units: Units that fit.
+        bound: Upper bound on units.
+        instance: The compiled cluster with these units.
+        sequence: Their placement as (class, node, pods) in bind order, in classes of ``instance``.
+        engine: Name of the engine that found the placement.
+    """
 
     units: int
     bound: int
-    instance: Instance | None = None
+    instance: FitInstance | None = None
     sequence: Sequence_ = field(default_factory=list)
     engine: str = "greedy"
 
 
-def most(question: Question, ceiling: Ceiling, context: RunContext) -> Most:
+def most(question: FitQuestion, ceiling: Ceiling, context: RunContext) -> UnitsFound:
     """Return the most units that fit."""
     if _by_replicas(question):
         found = _replicas(question, ceiling, context)
@@ -40,51 +48,61 @@ def most(question: Question, ceiling: Ceiling, context: RunContext) -> Most:
     return _Units(question, ceiling.units, None, 0, context).run()
 
 
-def range_of(question: Question, ceiling: Ceiling, start: int, floor: int, context: RunContext) -> tuple[int, int]:
-    """Return how many units fit, and that no more than so many do. ``start``: where a search over numbers of units begins; ``floor``: so
-    many are known to fit."""
+def range_of(question: FitQuestion, ceiling: Ceiling, start: int, floor: int, context: RunContext) -> tuple[int, int]:
+    """Return the number of units that fit, and an upper bound.
+
+    Args:
+        start: First number of units that the search tries.
+        floor: Number of units that are known to fit.
+    """
     found = _replicas(question, ceiling, context) if _by_replicas(question) else None
     if found is None:
         found = _Units(question, ceiling.units, start, floor, context).run()
     return max(floor, found.units), max(floor, found.bound)
 
 
-def _by_replicas(question: Question) -> bool:
-    """Return whether the number of replicas of a template is found at once."""
+def _by_replicas(question: FitQuestion) -> bool:
+    """Return True if one search finds the number of replicas, without trying several numbers of units."""
     zones = question.keep is not None and question.keep.of == "zone"
     return len(question.templates) == 1 and not question.whole and not zones
 
 
-def _replicas(question: Question, ceiling: Ceiling, context: RunContext) -> Most | None:
-    """Of pods that are all alike the most that can be placed: the first of them in their bind order are a placement of fewer. None where
-    they are not alike."""
+def _replicas(question: FitQuestion, ceiling: Ceiling, context: RunContext) -> UnitsFound | None:
+    """Return the most replicas of a template whose pods are all of one class; None if they are not.
+
+    The first pods in bind order are a placement of fewer.
+    """
     if ceiling.units <= 0:
-        return Most(0, 0)
+        return UnitsFound(0, 0)
     full = question.at(ceiling.units)
     if not full.alike() or len(full.scope.pending) != len(full.new[0]):
         return None
     cluster = full.cluster
     active = rules.build(cluster)
-    limited = context.part(max(SHORT, context.deadline.left()))
+    limited = context.part(max(MIN_PART_SECONDS, context.deadline.left()))
     search = PlacedSearch(Objective(cluster, active), active, full.limits, limited)
     answer = search.run()
     context.deadline.charge(limited.deadline.elapsed())
     placed = int(answer.counts.sum())
     bound = max(placed, sum(answer.bounds.values()))
-    return Most(placed, bound, None, [(0, n, k) for _, n, k in answer.sequence], answer.engine)
+    return UnitsFound(placed, bound, None, [(0, n, k) for _, n, k in answer.sequence], answer.engine)
 
 
 class _Units:
-    """A search over numbers of units, each of them placed whole or not: up and down between what fits and what does not, then every number
-    up to the bound, since one more may fit where one does not (the pods of another template can be in need of it)."""
+    """A search over numbers of units, each of which is placed whole or not.
 
-    def __init__(self, question: Question, ceiling: int, start: int | None, floor: int, context: RunContext) -> None:
+    It brackets the answer between numbers that fit and numbers that do not. Then it tries every number up to
+    the bound: one more unit may fit even if another number does not, because pods of one template may depend
+    on those of another.
+    """
+
+    def __init__(self, question: FitQuestion, ceiling: int, start: int | None, floor: int, context: RunContext) -> None:
         self.question, self.context = question, context
-        self.best = Most(min(floor, ceiling), ceiling)
+        self.best = UnitsFound(min(floor, ceiling), ceiling)
         self.tried: dict[int, Verdict] = {}
         self.start = ceiling if start is None else max(1, min(start, ceiling))
 
-    def run(self) -> Most:
+    def run(self) -> UnitsFound:
         """Return the most units."""
         k = self.start if self.best.units < self.best.bound else None
         while k is not None and not self.context.over():
@@ -95,12 +113,12 @@ class _Units:
         return self.best
 
     def _try(self, k: int) -> None:
-        limited = self.context.part(max(SHORT, self.context.deadline.left() * TRIAL))
+        limited = self.context.part(max(MIN_PART_SECONDS, self.context.deadline.left() * TRIAL_TIME_FRACTION))
         instance = self.question.at(k)
-        verdict = self.tried[k] = Trial(instance, limited).ask()
+        verdict = self.tried[k] = FitTrial(instance, limited).ask()
         self.context.deadline.charge(limited.deadline.elapsed())
         if verdict.answer is not None:
-            self.best = Most(k, max(k, self.best.bound), instance, verdict.answer.sequence, verdict.answer.engine)
+            self.best = UnitsFound(k, max(k, self.best.bound), instance, verdict.answer.sequence, verdict.answer.engine)
         elif verdict.more:
             self.best.bound = max(self.best.units, min(self.best.bound, k - 1))
         self.context.report("fit", "units", self.best.units, self.best.bound, detail=f"{len(self.tried)} numbers tried")
@@ -113,12 +131,12 @@ class _Units:
         high = min(high, bound + 1)
         if high - low > 1:
             placed, wanted = self.tried[last].share
-            guess = last * placed // max(1, wanted)  # as many as its pods would be units
+            guess = last * placed // max(1, wanted)  # assumes that a unit needs its proportion of the pods placed
             if last == self.start and low < last:
                 return max(low + 1, min(guess, high - 1))
             return low + 1 if high - low == 2 else (low + min(self._stride(low), (high - low) // 2))
         return next((k for k in range(bound, low, -1) if k not in self.tried), None)
 
     def _stride(self, low: int) -> int:
-        """How far to go from what fits: twice as far each time that it did."""
+        """Return the step up from the largest number that fits. It doubles with each success."""
         return 1 << sum(1 for k, verdict in self.tried.items() if verdict.answer is not None and k <= low)

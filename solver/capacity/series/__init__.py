@@ -1,5 +1,5 @@
-"""What to buy for several snapshots of one cluster: one set of nodes that does for each of them, and the snapshots that decide it.
+"""Sizing for several snapshots of one cluster: one set of nodes that suffices for each snapshot, and the snapshots that determine it.
 
-Enter at :mod:`kubestow.solver.capacity.series.series` (``size_series``). It may import :mod:`kubestow.solver.capacity.size` and what that
-may.
+Enter at :mod:`kubestow.solver.capacity.series.series` (``size_series``). The package may import
+:mod:`kubestow.solver.capacity.size` and everything that package may import.
 """

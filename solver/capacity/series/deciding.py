@@ -1,4 +1,4 @@
-"""Which snapshots of a series decide what is bought for all of them."""
+"""The deciding snapshots of a series: a minimal subset that already needs the purchase made for all snapshots."""
 
 from __future__ import annotations
 
@@ -7,28 +7,33 @@ from functools import partial
 
 from ortools.sat.python import cp_model
 
-from kubestow.solver.capacity.series.search import PAIRS, Joint
+from kubestow.solver.capacity.series.search import MAX_JOINT_PAIRS, Joint
 
-#: Share of the time that is left for one bound.
-ASK = 0.1
+#: Fraction of the remaining time for one bound.
+BOUND_TIME_FRACTION = 0.1
 
 
 def deciding(joint: Joint) -> list[int]:
-    """Return the snapshots that decide: each that alone needs as much as is proved of all; else as few as are found of
-    which it is proved together; none where none are found."""
+    """Return the snapshots that decide the purchase.
+
+    A snapshot decides alone if its own lower bound reaches the joint one. If there is none, return a minimal
+    set of snapshots whose joint bound reaches it. The list is empty if no such set is found.
+    """
     alone, bound = [found.bound for found in joint.alone], joint.found.bound
     found = [i for i, each in enumerate(alone) if each >= bound]
     if found:
         return found
     pairs = sum(search.pairs for search in joint.searches)
-    needs = partial(_whole, joint) if pairs <= PAIRS else partial(_linear, joint)
+    needs = partial(_integer_bound, joint) if pairs <= MAX_JOINT_PAIRS else partial(_linear_bound, joint)
     order = sorted(range(len(alone)), key=lambda i: (-alone[i], i))
     return _fewest(order, lambda chosen: needs(chosen) >= bound)
 
 
 def _fewest(order: Sequence[int], enough: Callable[[Sequence[int]], bool]) -> list[int]:
-    """Return as few as will do, none of which can be left out: the shortest beginning of the order that does, then one after the other is
-    left out."""
+    """Return a minimal sufficient subset: no element can be removed.
+
+    Bisect for the shortest sufficient prefix of the order, then drop its elements one by one.
+    """
     if not enough(order):
         return []
     low, high = 1, len(order)
@@ -43,14 +48,14 @@ def _fewest(order: Sequence[int], enough: Callable[[Sequence[int]], bool]) -> li
     return sorted(found)
 
 
-def _whole(joint: Joint, chosen: Sequence[int]) -> int:
-    """A bound of some snapshots by their relaxation in whole numbers."""
+def _integer_bound(joint: Joint, chosen: Sequence[int]) -> int:
+    """Return the lower bound of some snapshots by their integer relaxation."""
     masters = joint.models(chosen)
-    answer = masters[0].cheapest(joint.cpsat, joint.context.deadline.left() * ASK)
+    answer = masters[0].cheapest(joint.cpsat, joint.context.deadline.left() * BOUND_TIME_FRACTION)
     if answer.status == cp_model.INFEASIBLE:
         return joint.found.bound
     return 0 if answer.bound is None else answer.bound * masters[0].unit
 
 
-def _linear(joint: Joint, chosen: Sequence[int]) -> int:
-    return joint.linear(chosen, joint.context.deadline.left() * ASK)
+def _linear_bound(joint: Joint, chosen: Sequence[int]) -> int:
+    return joint.linear(chosen, joint.context.deadline.left() * BOUND_TIME_FRACTION)

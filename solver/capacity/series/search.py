@@ -1,8 +1,8 @@
-"""The search for the cheapest nodes that do for every snapshot of a series.
+"""The search for the cheapest nodes that suffice for every snapshot of a series.
 
-Each snapshot is searched alone first: the dearest of the answers bounds all, and is tried for all. Then one model has the relaxation of
-every snapshot with common numbers of nodes; its proposals are tried on each snapshot, mended where pods are left, and cut off where they
-fail.
+Each snapshot is searched alone first. The dearest answer is a lower bound for all, and is tried on all
+snapshots. Then one model holds the relaxations of all snapshots over common numbers of nodes. Its proposals
+are tried on each snapshot, repaired if pods stay unplaced, and cut off if they fail.
 """
 
 from __future__ import annotations
@@ -17,25 +17,31 @@ from kubestow.models.cluster.cluster import Ints
 from kubestow.solver.capacity.size.master import Master, groups_of
 from kubestow.solver.capacity.size.options import SizeOptions
 from kubestow.solver.capacity.size.packing import Packer, values
-from kubestow.solver.capacity.size.plan import Bought, Plan, counts_of, left_of, plan_of, start_of
+from kubestow.solver.capacity.size.plan import Bought, Plan, counts_of, plan_of, start_of, unplaced_of
 from kubestow.solver.capacity.size.quotas import guess
-from kubestow.solver.capacity.size.search import TRY, WHOLE, Found, Incumbent, Relaxed, Search
-from kubestow.solver.capacity.size.trial import Trial
+from kubestow.solver.capacity.size.relaxation import Incumbent, Relaxed
+from kubestow.solver.capacity.size.search import MAX_INTEGER_PAIRS, TRIAL_TIME_FRACTION, SizeOutcome, SizeSearch
+from kubestow.solver.capacity.size.trial import PurchaseTrial
 from kubestow.solver.runtime.run_context import RunContext
 
-#: (class, brand) pairs of all snapshots up to which the relaxation is solved in whole numbers.
-PAIRS = 5 * WHOLE
-#: Share of the time that is left after the linear relaxation, for proposals of the relaxation.
-PROPOSALS = 0.6
-#: Proposals that are mended though something is known that does.
-MENDED = 4
+#: Number of (class, brand) pairs of all snapshots up to which the relaxation is solved with integers.
+MAX_JOINT_PAIRS = 5 * MAX_INTEGER_PAIRS
+#: Fraction of the time remaining after the linear relaxation that proposals of the relaxation may use.
+PROPOSAL_TIME_FRACTION = 0.6
+#: Number of failed proposals that are repaired although an incumbent exists.
+MAX_REPAIRED_PROPOSALS = 4
 
 
 @dataclass
 class Shared(Incumbent):
-    """The state of the search. ``trials``: of the best nodes, one for each snapshot."""
+    """The state of the search.
 
-    trials: list[Trial] = field(default_factory=list)
+    Attributes:
+        trials: One trial of the best nodes for each snapshot; empty without an incumbent.
+        counts: Nodes of each brand in the incumbent.
+    """
+
+    trials: list[PurchaseTrial] = field(default_factory=list)
     counts: list[int] = field(default_factory=list)
 
     @property
@@ -44,40 +50,45 @@ class Shared(Incumbent):
 
 
 class Joint(Relaxed):
-    """One search. ``searches``: of each snapshot alone, done, over menus of the same brands; ``alone``: what they found."""
+    """The joint search over all snapshots.
+
+    Attributes:
+        searches: The finished search of each snapshot alone, over menus of the same brands.
+        alone: The result of each of these searches.
+    """
 
     def __init__(
-        self, searches: Sequence[Search], alone: Sequence[Found], catalogue: Catalogue, asked: SizeOptions, context: RunContext
+        self, searches: Sequence[SizeSearch], alone: Sequence[SizeOutcome], catalogue: Catalogue, asked: SizeOptions, context: RunContext
     ) -> None:
         super().__init__([search.menu for search in searches], catalogue, asked, context)
         self.searches, self.alone = searches, alone
         self.allowed = searches[0].local.allowed
         self.found: Shared = Shared(bound=max(found.bound for found in alone))
-        self.order = sorted(range(len(searches)), key=lambda i: (-alone[i].cost, i))  # those that are likely to fail first
-        self.mended = 0  # proposals
+        self.order = sorted(range(len(searches)), key=lambda i: (-alone[i].cost, i))  # the snapshots most likely to fail come first
+        self.mended = 0  # repaired proposals
         self.rng = np.random.default_rng(context.options.seed)
         self.there = [sum((group.room for group in groups_of(menu)), np.zeros(menu.demand.shape[1], dtype=np.int64)) for menu in self.menus]
-        self.unpacked: dict[int, list[Sequence[int]]] = {}  # what was proved not to do for a snapshot, by packing and by a trial
+        self.unpacked: dict[int, list[Sequence[int]]] = {}  # refuted for a snapshot, by packing and by a trial
         self.refuted: dict[int, list[Sequence[int]]] = {}
-        self.failed: dict[tuple[int, ...], tuple[int, Trial]] = {}
+        self.failed: dict[tuple[int, ...], tuple[int, PurchaseTrial]] = {}
         for search in searches:
             search.context = context
 
     def run(self) -> Shared:
-        """Search until the cost is proved and the number of nodes, or time is up."""
+        """Search until the cost and the number of nodes are proved optimal, or time is up."""
         found = self.found
         for counts in self._known():
             if found.proved or (found.trials and self.context.over()):
                 break
-            self._mend(counts)
+            self._repair(counts)
         pairs = sum(search.pairs for search in self.searches)
         if not self.price.size or not any(menu.count.any() for menu in self.menus):
-            self._hold([0] * len(self.price))
-        if pairs > WHOLE and not found.proved and not self.context.over():
+            self._try_all([0] * len(self.price))
+        if pairs > MAX_INTEGER_PAIRS and not found.proved and not self.context.over():
             self._linear()
-        if pairs <= PAIRS and not self.context.over():
+        if pairs <= MAX_JOINT_PAIRS and not self.context.over():
             self.masters = self.models(range(len(self.menus)))
-            end = self.context.deadline.left() * (1 - PROPOSALS) if pairs > WHOLE else 0.0
+            end = self.context.deadline.left() * (1 - PROPOSAL_TIME_FRACTION) if pairs > MAX_INTEGER_PAIRS else 0.0
             self._costs(end)
             if found.trials and found.cost == found.bound and self._sound:
                 self._counts()
@@ -85,16 +96,16 @@ class Joint(Relaxed):
             self._improve()
         return found
 
-    # --- what is known from each snapshot alone ---------------------------------------------------------------------------------
+    # --- starting points from the snapshots alone ---------------------------------------------------------------------------------
 
     def _known(self) -> Iterator[list[int]]:
-        """Yield the nodes that the dearest snapshot needs, and all that any of them needs; none at all where nothing is known."""
+        """Yield the nodes that the dearest snapshot needs, then the maximum over all snapshots. Yield zeros if nothing is known."""
         each = [self._of(found) for found in self.alone if found.trial is not None] or [[0] * len(self.price)]
         yield max(each, key=lambda counts: int(self.price @ counts))
         yield np.max(each, axis=0).tolist()
 
-    def _of(self, found: Found) -> list[int]:
-        """Nodes by brand of what was found for a snapshot alone."""
+    def _of(self, found: SizeOutcome) -> list[int]:
+        """Return the nodes of each brand that were found for a snapshot alone."""
         assert found.trial is not None
         brand_of = {(offer.shape.name, offer.zone): b for b, brand in enumerate(self.menus[0].brands) for offer in brand.offers}
         counts = [0] * len(self.price)
@@ -104,20 +115,28 @@ class Joint(Relaxed):
 
     # --- trials -------------------------------------------------------------------------------------------------------------------
 
-    def _hold(self, counts: Sequence[int], plans: Mapping[int, Plan] | None = None) -> tuple[int, Trial] | None:
-        """Try nodes on every snapshot, those that are likely to fail first; return the first that fails, and adopt what does for all.
-        ``plans``: of some snapshots, to begin with."""
+    def _try_all(self, counts: Sequence[int], plans: Mapping[int, Plan] | None = None) -> tuple[int, PurchaseTrial] | None:
+        """Try nodes on every snapshot, the most likely failure first.
+
+        Adopt the nodes if all snapshots succeed.
+
+        Args:
+            plans: Initial packings of some snapshots.
+
+        Returns:
+            The first snapshot that fails, with its trial; None if all succeed.
+        """
         known = self.failed.get(tuple(counts))
         if known is not None:
             return known
-        trials: dict[int, Trial] = {}
+        trials: dict[int, PurchaseTrial] = {}
         for i in list(self.order):
             alone = self.alone[i]
             if alone.trial is not None and self._of(alone) == list(counts):
                 trials[i] = alone.trial
                 continue
             start = start_of(plans[i], self.menus[i]) if plans is not None and i in plans else None
-            trial = self.searches[i].attempt(counts, start, share=TRY / 2)
+            trial = self.searches[i].attempt(counts, start, share=TRIAL_TIME_FRACTION / 2)
             if not trial.complete:
                 self.order.remove(i)
                 self.order.insert(0, i)
@@ -127,23 +146,23 @@ class Joint(Relaxed):
         self._adopt(list(counts), [trials[i] for i in range(len(self.searches))])
         return None
 
-    def _adopt(self, counts: list[int], trials: list[Trial]) -> None:
+    def _adopt(self, counts: list[int], trials: list[PurchaseTrial]) -> None:
         found, cost = self.found, int(self.price @ counts)
         if not found.trials or (cost, sum(counts)) < (found.cost, found.count):
             found.trials, found.counts, found.cost, found.count = trials, counts, cost, sum(counts)
             self.context.report("search", "cost", found.cost, found.bound)
 
-    def _mend(self, counts: Sequence[int]) -> None:
-        """Try nodes, and buy what the pods need that are left, until every snapshot has a place for all of its pods."""
+    def _repair(self, counts: Sequence[int]) -> None:
+        """Try nodes, and buy more for the unplaced pods, until every pod of every snapshot has a node."""
         counts, found, plans, joined = list(counts), self.found, dict[int, Plan](), set[int]()
-        while not self.context.over() or not (found.trials or self.context.stop.is_set()):  # without this there is no answer at all
+        while not self.context.over() or not (found.trials or self.context.stop.is_set()):  # otherwise there would be no answer at all
             if not self.allowed(np.array(counts, dtype=np.int64)) or (found.trials and int(self.price @ counts) >= found.cost):
                 return
-            failing = self._hold(counts, plans)
+            failing = self._try_all(counts, plans)
             if failing is None:
                 return
             i, trial = failing
-            if i not in joined and self.alone[i].trial is not None:  # with the nodes that it needs alone, it is likely to do
+            if i not in joined and self.alone[i].trial is not None:  # likely to suffice once its own nodes are included
                 joined.add(i)
                 counts, plans = np.maximum(counts, self._of(self.alone[i])).tolist(), {}
                 continue
@@ -156,10 +175,10 @@ class Joint(Relaxed):
             plans[i].nodes += more
             counts = counts_of(plans[i], len(counts))
 
-    def _more(self, i: int, trial: Trial, counts: Ints) -> list[Bought] | None:
-        """Return nodes for the pods that a trial left, with these pods; None if none are known."""
+    def _more(self, i: int, trial: PurchaseTrial, counts: Ints) -> list[Bought] | None:
+        """Return nodes for the pods that a trial left unplaced, with these pods; None if none are found."""
         search, menu = self.searches[i], self.menus[i]
-        left = left_of(trial, menu)
+        left = unplaced_of(trial, menu)
         packer = Packer(search.local, values(search.local, menu.count), self.rng, self.context.stop.is_set)
         self.context.deadline.charge(5e-4 * int(left.sum()))
         return packer.pack(guess(menu, search.local, left), counts)
@@ -167,7 +186,7 @@ class Joint(Relaxed):
     # --- the relaxation of all snapshots ------------------------------------------------------------------------------------------
 
     def models(self, chosen: Sequence[int]) -> list[Master]:
-        """Return the masters of some snapshots in one model, without what was proved not to do for one of them."""
+        """Return the masters of some snapshots in one model, without purchases that were refuted for a snapshot."""
         found: list[Master] = []
         for i in chosen:
             found.append(Master(self.menus[i], self.catalogue, self.asked, found[0] if found else None, self.ceiling))
@@ -178,13 +197,13 @@ class Joint(Relaxed):
                 master.cut(counts, below=self.searches[i].monotone, proved=True)
         return found
 
-    def _mend_failed(self, counts: Sequence[int]) -> None:
-        if not self.found.known or self.mended < MENDED:
+    def _repair_failed(self, counts: Sequence[int]) -> None:
+        if not self.found.known or self.mended < MAX_REPAIRED_PROPOSALS:
             self.mended += 1
-            self._mend(counts)
+            self._repair(counts)
 
     def _packs(self, counts: Sequence[int]) -> bool:
-        seconds = self.context.deadline.left() * TRY
+        seconds = self.context.deadline.left() * TRIAL_TIME_FRACTION
         for i in self.order:
             if not self.masters[i].packs(counts, self.cpsat, seconds):
                 self.unpacked.setdefault(i, []).append(counts)
@@ -192,7 +211,7 @@ class Joint(Relaxed):
         return True
 
     def _try(self, counts: Sequence[int]) -> bool:
-        failing = self._hold(counts)
+        failing = self._try_all(counts)
         if failing is None:
             return True
         i, trial = failing
@@ -204,7 +223,7 @@ class Joint(Relaxed):
     # --- improvement --------------------------------------------------------------------------------------------------------------
 
     def _improve(self) -> None:
-        """Give a node back, or buy a cheaper one for one or two, as long as every snapshot has a place for all of its pods."""
+        """Return a node, or replace one or two by a cheaper one, as long as every pod of every snapshot keeps a node."""
         found = self.found
         while not self.context.over() and not found.proved:
             cost = found.cost
@@ -215,16 +234,16 @@ class Joint(Relaxed):
                 counts = np.array(found.counts, dtype=np.int64)
                 np.subtract.at(counts, list(gone), 1)
                 np.add.at(counts, list(new), 1)
-                if not self.allowed(counts) or tuple(counts.tolist()) in self.failed or not self._roomy(counts):
+                if not self.allowed(counts) or tuple(counts.tolist()) in self.failed or not self._has_room(counts):
                     continue
                 plans = [self._changed(plan_of(trial, menu), gone, new) for trial, menu in zip(found.trials, self.menus, strict=True)]
-                if self._hold(counts.tolist(), dict(enumerate(plans))) is None:
+                if self._try_all(counts.tolist(), dict(enumerate(plans))) is None:
                     break
             if found.cost == cost:
                 return
 
     def _trim(self) -> None:
-        """Give back the nodes that no snapshot puts pods on: of each brand as many are kept as the snapshot needs that uses most."""
+        """Return the nodes that no snapshot uses. Keep of each brand the largest number that a snapshot uses."""
         plans = [plan_of(trial, menu) for trial, menu in zip(self.found.trials, self.menus, strict=True)]
         kept = np.max([counts_of(Plan([node for node in plan.nodes if node.pods]), len(self.price)) for plan in plans], axis=0)
         if kept.sum() == self.found.count or not self.allowed(kept):
@@ -234,10 +253,10 @@ class Joint(Relaxed):
         for i, nodes in enumerate(fullest):
             each = [node for b, most in enumerate(kept.tolist()) for node in [one for one in nodes if one.brand == b][:most]]
             left[i] = Plan(each, plans[i].there)
-        self._hold(kept.tolist(), left)
+        self._try_all(kept.tolist(), left)
 
     def _moves(self) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
-        """Return what may be given back and bought instead, what saves most first, as far as the bound lets anything be saved."""
+        """Return the possible exchanges (brands returned, brands bought), largest saving first, within the gap."""
         found, price = self.found, self.price.tolist()
         held = [b for b, count in enumerate(found.counts) if count]
         gone = [(b,) for b in held] + [(a, b) for a in held for b in held if a < b or (a == b and found.counts[a] > 1)]
@@ -249,8 +268,8 @@ class Joint(Relaxed):
         fine = [move for move in moves if 0 < saved(move) <= found.cost - found.bound]
         return sorted(fine, key=lambda move: (-saved(move), move))
 
-    def _roomy(self, counts: Ints) -> bool:
-        """Return whether every snapshot's pods have room enough in all, and each class nodes enough."""
+    def _has_room(self, counts: Ints) -> bool:
+        """Return True if the total room suffices for every snapshot, and each class has enough eligible nodes."""
         for menu, there in zip(self.menus, self.there, strict=True):
             if (menu.demand.T @ menu.count > there + menu.room.T @ counts).any():
                 return False
@@ -259,7 +278,7 @@ class Joint(Relaxed):
         return True
 
     def _changed(self, plan: Plan, gone: Sequence[int], new: Sequence[int]) -> Plan:
-        """Return a plan without the emptiest node of each brand of ``gone``, and with nodes more."""
+        """Return a plan without the emptiest node of each brand in ``gone``, and with one empty node of each brand in ``new``."""
         nodes = list(plan.nodes)
         for b in gone:
             nodes.remove(min((node for node in nodes if node.brand == b), key=lambda node: sum(node.pods.values())))

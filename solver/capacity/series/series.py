@@ -1,4 +1,4 @@
-"""From snapshots of one cluster over time and a catalogue to one verified Sizing for all of them."""
+"""The entry point of a series: snapshots of one cluster over time and a catalogue in, one verified Sizing for all of them out."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from kubestow.models.documents.sizing import Cost, Moment, Sizing
 from kubestow.models.snapshot.snapshot import Snapshot
 from kubestow.solver.capacity.series.deciding import deciding
 from kubestow.solver.capacity.series.search import Joint, Shared
-from kubestow.solver.capacity.size.menu import menus
+from kubestow.solver.capacity.size.brands import menus
 from kubestow.solver.capacity.size.options import SizeOptions
-from kubestow.solver.capacity.size.search import Found, Search
-from kubestow.solver.capacity.size.size import CHECKING, LATER, answer, reference
-from kubestow.solver.capacity.size.world import World, world
+from kubestow.solver.capacity.size.purchase_cluster import World, world
+from kubestow.solver.capacity.size.search import SizeOutcome, SizeSearch
+from kubestow.solver.capacity.size.size import MAX_CHECK_TO_COMPILE_RATIO, PREFERENCE_TIME_FRACTION, answer, reference
 from kubestow.solver.runtime.deadline import Deadline
 from kubestow.solver.runtime.options import OnProgress, Options
 from kubestow.solver.runtime.progress_trace import ProgressReporter
 from kubestow.solver.runtime.run_context import RunContext
 
-#: Share of the time for the snapshots alone.
-ALONE = 0.5
+#: Fraction of the time limit for solving the snapshots alone.
+ALONE_TIME_FRACTION = 0.5
 
 
 def size_series(
@@ -38,13 +38,17 @@ def size_series(
     stop: threading.Event | None = None,
     began: float | None = None,
 ) -> Sizing:
-    """Find the cheapest nodes that hold everything that waits, in each of several snapshots of a cluster. ``snapshots``: in the order of
-    their times, two at least; ``asked``: of each of them, alike but for names of nodes, without failures; else as
-    :func:`kubestow.solver.capacity.size.size.size` has it.
+    """Find the cheapest nodes that hold all pending pods in each of several snapshots of a cluster.
+
+    Args:
+        snapshots: At least two, in the order of their times.
+        asked: Options for each snapshot. They may differ only in names of nodes, and ask for no failures.
 
     Raises:
-        InputError: quantities that cannot be summed, edits that cannot be made.
-        InternalFault: the independent checker found the result invalid.
+        InputError: Quantities that cannot be summed, or edits that cannot be made.
+        InternalFault: The independent checker found the result invalid.
+
+    The other arguments are those of :func:`kubestow.solver.capacity.size.size.size`.
     """
     started = time.monotonic()
     report = ProgressReporter(on_progress, started)
@@ -54,10 +58,10 @@ def size_series(
     worlds = [world(snapshot, each, options.edits) for snapshot, each in zip(snapshots, asked, strict=True)]
     offered = menus(worlds, catalogue, options)
     compiled = time.monotonic()
-    checking = min(CHECKING * (compiled - started), (options.time_limit or 0.0) / 3)
-    clock = (started if began is None else began) - checking - min(10.0, (options.time_limit or 100.0) * LATER)
+    checking = min(MAX_CHECK_TO_COMPILE_RATIO * (compiled - started), (options.time_limit or 0.0) / 3)
+    clock = (started if began is None else began) - checking - min(10.0, (options.time_limit or 100.0) * PREFERENCE_TIME_FRACTION)
     context = RunContext(options, Deadline(options, clock), stop or threading.Event(), report)
-    searches = [Search(each, one, catalogue, question, context) for each, one, question in zip(worlds, offered, asked, strict=True)]
+    searches = [SizeSearch(each, one, catalogue, question, context) for each, one, question in zip(worlds, offered, asked, strict=True)]
     found = _search(searches, catalogue, context)
     solved = time.monotonic()
     part = None if options.time_limit is None else options.time_limit / len(worlds)
@@ -69,8 +73,8 @@ def size_series(
         result.notes += [note for note in each.notes if note not in result.notes]
         known = {(entry.pod, entry.field, entry.effect) for entry in result.unmodelled}
         result.unmodelled += [entry for entry in each.unmodelled if (entry.pod, entry.field, entry.effect) not in known]
-    if found.wrong is not None:
-        result.notes.append(f"of the snapshots it is that of {result.snapshot.capturedAt} of which no purchase places everything")
+    if found.infeasible_index is not None:
+        result.notes.append(f"no purchase places all pods of the snapshot of {result.snapshot.capturedAt}")
     result.series = [_moment(worlds[i], options, found, i, answers.get(i)) for i in range(len(worlds))]
     if not options.deterministic:
         seconds = time.monotonic() - solved
@@ -79,63 +83,73 @@ def size_series(
 
 
 @dataclass
-class _Found:
-    """What was found: ``alone``: for each snapshot; ``shared``: for all; ``decides``: those that decide; ``wrong``: one of which no
-    purchase places everything."""
+class _SeriesOutcome:
+    """The result of the search.
 
-    alone: list[Found]
+    Attributes:
+        alone: The result for each snapshot alone.
+        shared: The result for all snapshots together.
+        decides: Indices of the deciding snapshots.
+        infeasible_index: Index of a snapshot for which no purchase places everything; None without one.
+    """
+
+    alone: list[SizeOutcome]
     shared: Shared
     decides: list[int]
-    wrong: int | None = None
+    infeasible_index: int | None = None
 
     @property
     def chosen(self) -> int:
-        """The snapshot that the document is of."""
+        """Index of the snapshot that the document describes."""
         return max(self.decides or range(len(self.alone)), key=lambda i: (self.alone[i].cost, self.alone[i].bound, -i))
 
     @property
     def to_answer(self) -> Sequence[int]:
         return range(len(self.alone)) if self.shared.trials else [self.chosen]
 
-    def of(self, i: int) -> Found:
-        """What was found for all, as it was for one of them; of what no purchase does for, that."""
-        if self.wrong is not None:
+    def of(self, i: int) -> SizeOutcome:
+        """Return the shared result as a result of one snapshot. If some snapshot is infeasible, return the snapshot's own result."""
+        if self.infeasible_index is not None:
             return self.alone[i]
         shared, trial = self.shared, self.shared.trials[i] if self.shared.trials else None
-        return Found(shared.cost, shared.count, shared.bound, shared.least, shared.infeasible, trial)
+        return SizeOutcome(shared.cost, shared.count, shared.bound, shared.least, shared.infeasible, trial)
 
 
-def _search(searches: Sequence[Search], catalogue: Catalogue, context: RunContext) -> _Found:
+def _search(searches: Sequence[SizeSearch], catalogue: Catalogue, context: RunContext) -> _SeriesOutcome:
     alone = _alone(searches, context)
-    wrong = next((i for i, found in enumerate(alone) if found.infeasible), None)
-    if wrong is not None:
-        return _Found(alone, Shared(infeasible=True), [wrong], wrong)
+    infeasible_index = next((i for i, found in enumerate(alone) if found.infeasible), None)
+    if infeasible_index is not None:
+        return _SeriesOutcome(alone, Shared(infeasible=True), [infeasible_index], infeasible_index)
     joint = Joint(searches, alone, catalogue, searches[0].asked, context)
     shared = joint.run()
-    return _Found(alone, shared, deciding(joint) if shared.trials else [])
+    return _SeriesOutcome(alone, shared, deciding(joint) if shared.trials else [])
 
 
-def _alone(searches: Sequence[Search], context: RunContext) -> list[Found]:
-    """What each snapshot needs alone, each in its share of the time."""
+def _alone(searches: Sequence[SizeSearch], context: RunContext) -> list[SizeOutcome]:
+    """Return the result of each snapshot alone. Each gets an equal part of the time."""
     found = []
     for i, search in enumerate(searches):
         context.report("search", detail=f"snapshot {i + 1} of {len(searches)} alone")
         if search.menu.hopeless():
-            found.append(Found(infeasible=True))
-            return found + [Found() for _ in searches[i + 1 :]]
+            found.append(SizeOutcome(infeasible=True))
+            return found + [SizeOutcome() for _ in searches[i + 1 :]]
         left = context.options.time_limit
-        own = context.part(None if left is None else max(0.05, left * ALONE / len(searches)))
-        found.append(Search(search.world, search.menu, search.catalogue, search.asked, own).run())
+        own = context.part(None if left is None else max(0.05, left * ALONE_TIME_FRACTION / len(searches)))
+        found.append(SizeSearch(search.world, search.menu, search.catalogue, search.asked, own).run())
         context.deadline.charge(own.deadline.elapsed())
         if found[-1].infeasible:
-            return found + [Found() for _ in searches[i + 1 :]]
+            return found + [SizeOutcome() for _ in searches[i + 1 :]]
     return found
 
 
-def _moment(cluster: World, options: Options, found: _Found, i: int, part: Sizing | None) -> Moment:
-    """Return what the document says of a snapshot. ``part``: the answer for it."""
+def _moment(cluster: World, options: Options, found: _SeriesOutcome, i: int, part: Sizing | None) -> Moment:
+    """Return the document's entry for a snapshot.
+
+    Args:
+        part: The answer for this snapshot, if it was computed.
+    """
     own, decides = found.alone[i], i in found.decides
-    cost = min(own.cost, found.shared.cost) if found.shared.trials else own.cost  # what does for all does for each
+    cost = min(own.cost, found.shared.cost) if found.shared.trials else own.cost  # nodes that suffice for all suffice for each
     alone = None if own.trial is None else Cost(float(number(cost)), float(number(min(own.bound, cost))))
     if part is not None:
         placement = None if i == found.chosen else part.placement
@@ -152,6 +166,6 @@ def _stamp(result: Sizing, snapshot: Snapshot) -> None:
 
 
 def _name(ref: doc.SnapshotRef, snapshot: Snapshot) -> None:
-    """Say in a document of which cluster and time a snapshot is: by these, those who check it find the snapshots."""
+    """Record the cluster and time of a snapshot in a document. The checker finds the snapshot by them."""
     if snapshot.capture is not None:
         ref.cluster, ref.capturedAt = snapshot.capture.cluster or None, snapshot.capture.time or None

@@ -1,4 +1,5 @@
-"""The cheapest nodes of a catalogue that hold everything.
+"""The cheapest nodes of a catalogue that hold all pods.
 
-Enter at :mod:`kubestow.solver.capacity.size.size`. It may import everything of the solver, and :mod:`kubestow.solver.capacity.survive`.
+Enter at :mod:`kubestow.solver.capacity.size.size`. The package may import all of the solver, including
+:mod:`kubestow.solver.capacity.survive`.
 """

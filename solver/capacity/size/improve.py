@@ -1,7 +1,7 @@
-"""Cheaper plans by neighbourhoods: a few nodes are given back, and CP-SAT buys others for their pods.
+"""Cheaper plans by neighbourhood search: return a few nodes, and let CP-SAT buy others for their pods.
 
-Nodes are slots of which each is in the place of one that was given back, so that classes tied to places keep their numbers. Source of the
-method: Shaw, doi:10.1007/3-540-49481-2_30.
+Each returned node leaves a slot, and the node bought for it is in the same place. So tied classes keep their
+numbers by place. Method: Shaw, doi:10.1007/3-540-49481-2_30.
 """
 
 from __future__ import annotations
@@ -18,35 +18,41 @@ from kubestow.solver.capacity.size.packing import Floats, Stock, forbid, stock_o
 from kubestow.solver.capacity.size.plan import Bought, Local, Plan, by_brand
 from kubestow.solver.cpsat.run import CpSat
 
-#: Nodes given back at once, and deterministic or other seconds for one neighbourhood.
-FEWEST, MOST_NODES = 2, 8
-GLANCE = 1.0
-#: Steps without gain after which what is left of nodes is gathered, and how often then; what a millionth of cost weighs, and of worth.
-PATIENCE, GATHER = 8, 0.4
-WEIGHT, COARSE = 100, 100
-#: Brands that a slot may be of, besides that of its node.
-BRANDS = 5
+#: Smallest and largest number of nodes returned at once.
+MIN_NODES, MAX_NODES = 2, 8
+#: Seconds for one neighbourhood, deterministic or of the clock.
+NEIGHBOURHOOD_SECONDS = 1.0
+#: Steps without gain after which free capacity may be gathered on few nodes, and the probability of a gathering step then.
+IDLE_STEPS_LIMIT, GATHER_PROBABILITY = 8, 0.4
+#: Weights in a gathering step: of a millionth of cost, and the divisor of a pod's value.
+COST_WEIGHT, VALUE_DIVISOR = 100, 100
+#: Maximum number of brands that a slot may have in addition to the brand of its node.
+MAX_OTHER_BRANDS = 5
 
 
 class Improver:
-    """Improves a plan in place. ``rates``: float64[R], what resources cost."""
+    """A search that improves a plan in place.
+
+    Attributes:
+        rates: float64[R], the price of a unit of each resource.
+    """
 
     def __init__(self, local: Local, rates: Floats, cpsat: CpSat, rng: np.random.Generator) -> None:
         self.local, self.rates, self.cpsat, self.rng = local, rates, cpsat, rng
-        self.worth: Floats = local.demand @ rates
-        self._width = dict.fromkeys(range(FEWEST, MOST_NODES + 1), 1.0)
+        self.pod_value: Floats = local.demand @ rates
+        self._width = dict.fromkeys(range(MIN_NODES, MAX_NODES + 1), 1.0)
 
     @cached_property
-    def _step_of_prices(self) -> int:
-        """No two purchases differ by less."""
+    def _price_step(self) -> int:
+        """The greatest common divisor of prices: two purchases of different cost differ by at least this."""
         return gcd(*self.local.price.tolist()) or 1
 
     def run(self, plan: Plan, over: Callable[[], bool], on_better: Callable[[], None]) -> int:
-        """Improve until ``over``; gives what was saved, millionths."""
+        """Improve until ``over``. Return the saving, in millionths."""
         saved = 0
         idle = 0
         while not over() and len(plan.nodes):
-            gain = self._step(plan, gather=idle > PATIENCE and self.rng.random() < GATHER)
+            gain = self._step(plan, gather=idle > IDLE_STEPS_LIMIT and self.rng.random() < GATHER_PROBABILITY)
             idle = 0 if gain else idle + 1
             if gain:
                 saved += gain
@@ -70,23 +76,23 @@ class Improver:
         return gain
 
     def _choose(self, plan: Plan, size: int) -> list[int]:
-        """Draw nodes: those that waste much are likelier."""
+        """Draw nodes, with higher probability for those that waste more."""
         waste = np.array([self._waste(node) for node in plan.nodes])
         weights = np.maximum(waste, 0) + 1e-3 * float(self.local.price.mean())
         return sorted(self.rng.choice(len(plan.nodes), size, replace=False, p=weights / weights.sum()).tolist())
 
     def _waste(self, node: Bought) -> float:
-        return float(self.local.price[node.brand]) - float(sum(self.worth[g] * k for g, k in node.pods.items()))
+        return float(self.local.price[node.brand]) - float(sum(self.pod_value[g] * k for g, k in node.pods.items()))
 
     def _buy(self, nodes: list[Bought], others: Ints, *, gather: bool) -> list[Bought] | None:
-        """Return nodes for the pods of some, cheaper than these; None: none were found. ``gather``: they may cost the same, and what is
-        left of them is gathered on few, where a later step may find a use for it."""
+        """Return cheaper nodes for the pods of some nodes; None if none were found. With ``gather``, they may cost the same while free
+        capacity is gathered on few nodes for later steps."""
         local = self.local
         before = sum(int(local.price[n.brand]) for n in nodes)
         stock = stock_of(nodes, local)
         classes = np.flatnonzero(stock.free + stock.tied.sum(axis=1)).tolist()
-        least = float(sum(self.worth[g] * k for n in nodes for g, k in n.pods.items()))
-        if not gather and before - least < self._step_of_prices:
+        least = float(sum(self.pod_value[g] * k for n in nodes for g, k in n.pods.items()))
+        if not gather and before - least < self._price_step:
             return None  # nothing to gain
         model = cp_model.CpModel()
         brands = [self._brands(n) for n in nodes]
@@ -117,8 +123,10 @@ class Improver:
         cost = cp_model.LinearExpr.sum([int(local.price[b]) * v for literals in use for b, v in literals.items()])
         if gather:
             model.add(cost <= before)
-            worth = [(int(self.worth[g] / COARSE) * (j + 1), v) for j, variables in enumerate(here) for g, v in variables.items()]
-            model.minimize(cp_model.LinearExpr.weighted_sum([v for _, v in worth], [w for w, _ in worth]) + WEIGHT * cost)
+            pod_value = [
+                (int(self.pod_value[g] / VALUE_DIVISOR) * (j + 1), v) for j, variables in enumerate(here) for g, v in variables.items()
+            ]
+            model.minimize(cp_model.LinearExpr.weighted_sum([v for _, v in pod_value], [w for w, _ in pod_value]) + COST_WEIGHT * cost)
             for node, literals, variables in zip(nodes, use, here, strict=True):
                 for b, v in literals.items():
                     model.add_hint(v, b == node.brand)
@@ -127,7 +135,7 @@ class Improver:
         else:
             model.add(cost <= before - 1)
             model.minimize(cost)
-        answer = self.cpsat.run(model, GLANCE, quick=True)
+        answer = self.cpsat.run(model, NEIGHBOURHOOD_SECONDS, quick=True)
         if answer.solution is None:
             return None
         found = []
@@ -138,17 +146,17 @@ class Improver:
         return found
 
     def _brands(self, node: Bought) -> list[int]:
-        """Return the brands that may stand in a node's place, its own first."""
+        """Return the brands that may replace a node's, its own first."""
         local = self.local
         others = np.flatnonzero(local.place == local.place[node.brand])
         rate = local.price[others] / np.maximum(1.0, local.room[others] @ self.rates)
         order = others[np.lexsort((self.rng.random(len(others)), np.round(rate, 2)))]
-        return [node.brand, *[b for b in order.tolist() if b != node.brand][:BRANDS]]
+        return [node.brand, *[b for b in order.tolist() if b != node.brand][:MAX_OTHER_BRANDS]]
 
     def _all(
         self, model: cp_model.CpModel, classes: list[int], here: list[dict[int, cp_model.IntVar]], places: list[int], stock: Stock
     ) -> None:
-        """Every pod has its node, those of tied classes in their places."""
+        """Require that every pod has a node, and that pods of tied classes stay in their places."""
         for g in classes:
             if not self.local.tied[g]:
                 model.add(cp_model.LinearExpr.sum([v[g] for v in here if g in v]) == int(stock.free[g]))
@@ -158,7 +166,7 @@ class Improver:
                 model.add(cp_model.LinearExpr.sum(inside) == int(stock.tied[g, place]))
 
     def _allowed(self, model: cp_model.CpModel, use: list[dict[int, cp_model.IntVar]], others: Ints) -> None:
-        """What the catalogue allows beside the nodes that stay."""
+        """Require that the purchase, with the nodes that stay, is allowed."""
         allowed = self.local.allowed
         held = np.bincount(allowed.shape, weights=others, minlength=len(allowed.most)).astype(np.int64)
         pairs = [(int(allowed.shape[b]), v) for literals in use for b, v in literals.items()]

@@ -1,7 +1,8 @@
-"""The relaxation on classes and brands: how many nodes of each brand, and how many pods of each class on all nodes of a brand together.
+"""The relaxation over classes and brands: the number of nodes of each brand, and of pods of each class on all nodes of a brand.
 
-Nodes of one brand are one node so many times as large. Every purchase that places everything solves it, so its least cost is a bound, and
-its solution says what to try first. Purchases that were tried in vain are cut off.
+The nodes of one brand are treated as one large node. Every purchase that places everything satisfies the
+model. So its least cost is a lower bound, and its solution is the next purchase to try. Purchases that failed
+are cut off.
 """
 
 from __future__ import annotations
@@ -17,22 +18,28 @@ from kubestow.models.catalogue.catalogue import Catalogue
 from kubestow.models.cluster.cluster import Ids, Ints
 from kubestow.models.kube.selectors import Bools
 from kubestow.models.snapshot.scope import is_replicated
-from kubestow.solver.capacity.size.menu import HOSTNAME, Menu
+from kubestow.solver.capacity.size.brands import HOSTNAME, Menu
 from kubestow.solver.capacity.size.options import SizeOptions
 from kubestow.solver.cpsat.run import Answer, CpSat, OnValue
 from kubestow.solver.rules.eligibility import room_with_slots
 
-#: (class, node) pairs up to which a purchase is packed node by node before it is tried.
-ONE_BY_ONE = 2_000
-#: What is said where all purchases of the least cost leave domains of the catalogue out that a spread constraint will count.
-UNEVEN = "spread constraints count only domains that have nodes: no purchase at this cost is even over all domains of the catalogue"
-#: More nodes than any purchase has.
-ANY = 100_000
+#: Number of (class, node) pairs up to which a purchase is packed node by node before it is tried.
+MAX_PACKING_PAIRS = 2_000
+#: Note for a purchase that leaves out domains of the catalogue which a spread constraint would count.
+UNEVEN = "no purchase at this cost is even over all domains of the catalogue; spread constraints count only domains with nodes"
+#: Number of nodes that no purchase exceeds.
+MAX_NODES = 100_000
 
 
 @dataclass
 class Group:
-    """Nodes that are there and that classes reach alike: their room together, int64[R + 1], and pods of each class at most, int64[G]."""
+    """Existing nodes that the same classes can use.
+
+    Attributes:
+        nodes: Indices of the nodes.
+        room: int64[R + 1], free resources and pod slots in total.
+        most: int64[G], the maximum number of pods of each class.
+    """
 
     nodes: Ints
     room: Ints
@@ -41,31 +48,36 @@ class Group:
 
 @dataclass
 class Master:
-    """The model. ``y``: nodes by brand; ``x``: pods by (class, brand); ``z``: pods by (class, group).
+    """The integer program.
 
-    ``beside``: the master of another menu of the same brands, whose model and nodes this one has, too: what is bought has to do for both.
-    ``ceiling``: nodes of each brand that are of use at most.
+    Attributes:
+        y: Nodes of each brand.
+        x: Pods by (class, brand).
+        z: Pods by (class, group).
+        linked_master: A master over another menu with the same brands, whose model and nodes this one
+            extends.
+        ceiling: Maximum useful number of nodes of each brand.
     """
 
     menu: Menu
     catalogue: Catalogue
     asked: SizeOptions
-    beside: Master | None = None
+    linked_master: Master | None = None
     ceiling: list[int] = field(default_factory=list)
     groups: list[Group] = field(default_factory=list)
-    sound: bool = True  # every purchase that was cut off is proved to leave pods
+    sound: bool = True  # True while every purchase that was cut off is proved to leave pods unplaced
 
     def __post_init__(self) -> None:
-        self.model: cp_model.CpModel = cp_model.CpModel() if self.beside is None else self.beside.model
+        self.model: cp_model.CpModel = cp_model.CpModel() if self.linked_master is None else self.linked_master.model
         self.unit = gcd(*(brand.price for brand in self.menu.brands)) or 1
         self.groups = groups_of(self.menu)
         self.pods = int(self.menu.count.sum())
-        self._reached: dict[tuple[int, int], cp_model.IntVar] = {} if self.beside is None else self.beside._reached
+        self._reached: dict[tuple[int, int], cp_model.IntVar] = {} if self.linked_master is None else self.linked_master._reached
         self._variables()
         self._room()
         self._alone()
         self._spread()
-        if self.beside is None:
+        if self.linked_master is None:
             self._catalogue()
         self._failures()
 
@@ -74,8 +86,8 @@ class Master:
     def _variables(self) -> None:
         menu, model = self.menu, self.model
         self.ceiling = self.ceiling or ceilings(menu, self.catalogue, self.asked)
-        beside = self.beside
-        self.y: list[cp_model.IntVar] = [model.new_int_var(0, most, "") for most in self.ceiling] if beside is None else beside.y
+        linked = self.linked_master
+        self.y: list[cp_model.IntVar] = [model.new_int_var(0, most, "") for most in self.ceiling] if linked is None else linked.y
         self.x: dict[tuple[int, int], cp_model.IntVar] = {}
         self.z: dict[tuple[int, int], cp_model.IntVar] = {}
         for g, count in enumerate(menu.count.tolist()):
@@ -109,7 +121,7 @@ class Master:
         self.model.add(cp_model.LinearExpr.weighted_sum(list(variables), list(weights)) <= limit)
 
     def _alone(self) -> None:
-        """What one node takes of a class at most, and of classes of which it takes one pod in all."""
+        """Cap the pods of each class on a node, and the pods of mutually exclusive classes at one per node."""
         menu = self.menu
         for (g, b), variable in self.x.items():
             if menu.most[g, b] < menu.count[g]:
@@ -121,9 +133,13 @@ class Master:
                     self.model.add(cp_model.LinearExpr.sum(here) <= self.y[b])
 
     def _spread(self, *, every: bool = False) -> None:
-        """Pods spread over zones and the like: where nothing else is counted, no domain has more of them in the end than the emptiest that
-        counts and the skew. What is left out here is for trials to find. ``every``: domains of the catalogue count though nothing is bought
-        there, as they will with the first node that comes to them."""
+        """Add the spread constraints whose counts involve only pods of the model.
+
+        No domain has more pods than the emptiest domain that counts, plus the skew. Trials check the rest.
+
+        Args:
+            every: True if domains of the catalogue count without a node, as they will once one is added.
+        """
         cluster = self.menu.cluster
         for key, matcher, eligible in dict.fromkeys((s.key, s.matcher, s.eligible) for cls in cluster.classes for s in cls.spread):
             if matcher is None or cluster.fixed_count(matcher).any():
@@ -141,7 +157,7 @@ class Master:
                 self._even(members, max(map(max, skews)), codes, cluster.node_sets[eligible] & (codes >= 0), every=every)
 
     def _level(self, g: int, skew: int, eligible: Bools) -> None:
-        """No node has more pods of a class than ``skew`` above what the least of the nodes that are there, or bought, can take at most."""
+        """Cap the pods of a class per node at ``skew`` plus the least that an existing or purchased node can take."""
         menu = self.menu
         there = min((int(menu.limits[g, n]) for n in menu.there.tolist() if eligible[n]), default=self.pods)
         for b in range(len(self.y)):
@@ -154,8 +170,12 @@ class Master:
                     self.model.add(row).only_enforce_if(self._at_least(other, 1))
 
     def _even(self, members: Sequence[int], skew: int, codes: Ids, eligible: Bools, *, every: bool) -> None:
-        """At most ``skew`` more of these classes in one domain than in another that is there; ``codes``: int32[N], domains of the nodes.
-        ``every``: a domain counts if one of its brands takes such a pod."""
+        """Allow at most ``skew`` more pods of these classes in one domain than in another domain that counts.
+
+        Args:
+            codes: int32[N], the domain of each node.
+            every: True if a domain counts if one of its brands can take such a pod.
+        """
         pods: dict[int, list[cp_model.IntVar]] = {}
         there: set[int] = {int(codes[n]) for n in self.menu.there.tolist() if eligible[n]}
         bought: dict[int, list[int]] = {}
@@ -195,7 +215,7 @@ class Master:
             model.add(cp_model.LinearExpr.sum(chosen) <= self.asked.kinds)
 
     def _failures(self) -> None:
-        """After a failure what is left has room for all pods that come back."""
+        """Require that the nodes left after a failure have room for all pods that return."""
         menu, survive = self.menu, self.asked.survive
         if survive is None:
             return
@@ -220,11 +240,11 @@ class Master:
                     others = [0 if codes[other.node] == codes[brand.node] else room[o] for o, other in enumerate(menu.brands)]
                     self.model.add(cp_model.LinearExpr.weighted_sum(self.y, others) >= wanted).only_enforce_if(self._at_least(b, 1))
 
-    # --- asked and told -----------------------------------------------------------------------------------------------------------
+    # --- solves and cuts ----------------------------------------------------------------------------------------------------------
 
     @property
     def cost(self) -> cp_model.LinearExprT:
-        """What is bought costs, in units of ``unit``."""
+        """The cost of the purchase, in multiples of ``unit``."""
         return cp_model.LinearExpr.weighted_sum(self.y, [brand.price // self.unit for brand in self.menu.brands])
 
     def cheapest(self, cpsat: CpSat, seconds: float, on_value: OnValue | None = None) -> Answer:
@@ -234,8 +254,10 @@ class Master:
         return cpsat.run(model, seconds, on_value)
 
     def even(self, cpsat: CpSat, cost: int, count: int, seconds: float) -> Answer | None:
-        """Solve for a purchase of a cost and a number of nodes in which spread constraints count every domain of the catalogue. None: no
-        constraint is about one. The model has these rows from then on."""
+        """Solve for a purchase of a cost and number of nodes in which spread constraints count every domain of the catalogue.
+
+        The model keeps these rows. Return None if there is no such constraint.
+        """
         before = len(self.model.proto.constraints)
         self._spread(every=True)
         if len(self.model.proto.constraints) == before:
@@ -253,11 +275,15 @@ class Master:
         return cpsat.run(model, seconds)
 
     def nodes(self, solution: Sequence[int]) -> list[int]:
-        """Return nodes by brand in a solution."""
+        """Return the nodes of each brand in a solution."""
         return [solution[v.index] for v in self.y]
 
     def cut(self, counts: Sequence[int], *, below: bool, proved: bool) -> None:
-        """Cut a purchase off; ``below``: with everything that is part of it and reaches the same domains."""
+        """Cut off a purchase.
+
+        Args:
+            below: True to cut off every smaller purchase in the same domains, too.
+        """
         self.sound &= proved
         literals: list[cp_model.LiteralT] = [self._at_least(b, count + 1) for b, count in enumerate(counts) if count < self.ceiling[b]]
         if not below:
@@ -267,8 +293,11 @@ class Master:
         self.model.add_bool_or(literals)
 
     def packs(self, counts: Sequence[int], cpsat: CpSat, seconds: float) -> bool:
-        """Return whether pods may fit on so many nodes, one by one, if no rule about zones and the like is asked; where that is proved not
-        to be, nothing is bought any more that has no more nodes of any shape."""
+        """Return False if packing the pods node by node proves that they do not fit on these nodes.
+
+        Rules between domains are ignored. A refuted purchase is cut off, with all purchases that have no more
+        nodes of any shape.
+        """
         menu, shapes = self.menu, [b.offers[0].shape.name for b in self.menu.brands]
         room = np.maximum(room_with_slots(menu.cluster), 0)
         nodes = [(room[n], menu.limits[:, n]) for n in menu.there.tolist() if menu.limits[:, n].any()]
@@ -277,7 +306,7 @@ class Master:
             brands = [b for b, name in enumerate(shapes) if name == shape]
             totals[shape] = brands, sum(counts[b] for b in brands)
             nodes += [(menu.room[brands].max(axis=0), menu.most[:, brands].max(axis=1))] * totals[shape][1]
-        if len(nodes) * len(menu.count) > ONE_BY_ONE:
+        if len(nodes) * len(menu.count) > MAX_PACKING_PAIRS:
             return True
         if cpsat.run(_packing(menu, nodes), seconds).status != cp_model.INFEASIBLE:
             return True
@@ -285,7 +314,7 @@ class Master:
         return False
 
     def cut_shapes(self, counts: Sequence[int]) -> None:
-        """Cut off, as proved, everything that has no more nodes of any shape, whatever the zones."""
+        """Cut off every purchase that has no more nodes of any shape, in any zones. The caller has proved that it fails."""
         by_shape: dict[str, list[int]] = {}
         for b, brand in enumerate(self.menu.brands):
             by_shape.setdefault(brand.offers[0].shape.name, []).append(b)
@@ -298,7 +327,7 @@ class Master:
         self.model.add_bool_or(more)
 
     def _at_least(self, b: int, count: int) -> cp_model.IntVar:
-        """The literal that so many nodes of a brand are bought at least."""
+        """Return the literal that at least ``count`` nodes of a brand are bought."""
         found = self._reached.get((b, count))
         if found is None:
             found = self._reached[b, count] = self.model.new_bool_var("")
@@ -308,7 +337,7 @@ class Master:
 
 
 def _packing(menu: Menu, nodes: Sequence[tuple[Ints, Ints]]) -> cp_model.CpModel:
-    """Every pod on one of these nodes: their room, and the pods of each class that they take."""
+    """Return a model that places every pod on one of these nodes, given their room and their caps on pods of each class."""
     model = cp_model.CpModel()
     count, demand = menu.count.tolist(), menu.demand
     x: dict[tuple[int, int], cp_model.IntVar] = {}
@@ -323,24 +352,24 @@ def _packing(menu: Menu, nodes: Sequence[tuple[Ints, Ints]]) -> cp_model.CpModel
             model.add(cp_model.LinearExpr.weighted_sum([x[g, j] for g in here[j]], demand[here[j], r].tolist()) <= int(room[r]))
         for members in sets:
             model.add(cp_model.LinearExpr.sum([x[g, j] for g in members if (g, j) in x]) <= 1)
-        if j and nodes[j - 1] is nodes[j]:  # alike: the fuller first
+        if j and nodes[j - 1] is nodes[j]:  # symmetry breaking between equal nodes: the fuller one first
             loads = [cp_model.LinearExpr.weighted_sum([x[g, i] for g in here[i]], demand[here[i], 0].tolist()) for i in (j - 1, j)]
             model.add(loads[0] >= loads[1])
     return model
 
 
 def ceilings(menu: Menu, catalogue: Catalogue, asked: SizeOptions) -> list[int]:
-    """Return the nodes of each brand that are of use at most: with pods, after failures, and without pods to outweigh spot nodes."""
+    """Return the maximum useful number of nodes of each brand: for pods, for failures, and to offset spot nodes."""
     pods = int(menu.count.sum())
     useful = pods + 1 if asked.survive is None else 2 * (pods + 1) * (1 + asked.survive.at_once)
     shapes = [brand.offers[0].shape.name for brand in menu.brands]
     spot = useful * max([0, *(catalogue.excess[name] for name in shapes)])
-    beside = [min(ANY, -(spot // catalogue.excess[name])) if catalogue.excess[name] < 0 else 0 for name in shapes]
-    return [min(useful + more, catalogue.most.get(name, useful + more)) for name, more in zip(shapes, beside, strict=True)]
+    surplus = [min(MAX_NODES, -(spot // catalogue.excess[name])) if catalogue.excess[name] < 0 else 0 for name in shapes]
+    return [min(useful + more, catalogue.most.get(name, useful + more)) for name, more in zip(shapes, surplus, strict=True)]
 
 
 def groups_of(menu: Menu) -> list[Group]:
-    """Nodes that are there by the classes that they take and the domains that they are in."""
+    """Return the existing nodes, grouped by the classes they can take and the domains they are in."""
     cluster = menu.cluster
     codes = [cluster.domains(key)[0] for key in menu.keys]
     found: dict[object, list[int]] = {}
@@ -355,7 +384,8 @@ def groups_of(menu: Menu) -> list[Group]:
 
 
 def exclusive(menu: Menu) -> list[list[int]]:
-    """Return sets of classes of which a node takes one pod in all: they carry one anti-affinity term over hostnames that matches them."""
+    """Return sets of classes of which a node takes one pod in total, because a term of anti-affinity by hostname
+    matches its own carriers."""
     carriers: dict[int, list[int]] = {}
     for g, cls in enumerate(menu.cluster.classes):
         for term in cls.anti:

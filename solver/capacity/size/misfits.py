@@ -1,4 +1,4 @@
-"""Pods that no shape of a catalogue takes, with what each shape lacks."""
+"""Pods that no shape of a catalogue can hold, with the reason for each shape."""
 
 from __future__ import annotations
 
@@ -14,8 +14,11 @@ from kubestow.solver.rules.base import Rule
 
 
 def misfits(cluster: Cluster, active: Sequence[Rule], shapes: Mapping[int, str], hopeless: Iterable[int]) -> list[Misfit]:
-    """Return classes of pods that fit on no node, those with the same reasons together. ``shapes``: empty nodes of the cluster and the
-    shapes that they are of."""
+    """Return the classes that fit on no node, grouped by equal reasons.
+
+    Args:
+        shapes: Empty nodes of the cluster, each with its shape.
+    """
     found: dict[tuple[tuple[str, str, str], ...], list[str]] = {}
     for g in hopeless:
         reasons: list[tuple[str, str, str]] = []
@@ -33,5 +36,5 @@ def misfits(cluster: Cluster, active: Sequence[Rule], shapes: Mapping[int, str],
 
 
 def _of_shape(message: str) -> str:
-    """What a rule says of some nodes, without how many they are."""
+    """Return a rule's message without the number of nodes."""
     return re.sub(r" on \d+(?= *[,;]|$)", "", message)

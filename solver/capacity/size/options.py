@@ -1,4 +1,4 @@
-"""What the caller of a sizing may choose beside the options of every search."""
+"""Options of a sizing, in addition to those of every search."""
 
 from __future__ import annotations
 
@@ -11,12 +11,17 @@ from kubestow.solver.capacity.survive.options import SurviveOptions
 
 @dataclass(frozen=True, slots=True)
 class SizeOptions:
-    """What is asked of a sizing.
+    """Options of a sizing.
 
-    ``mode``: nodes are added, those that ``pool`` selects (a label selector of nodes; ``gone``: their names) are replaced, or everything
-    is built anew. ``kinds``: at most so many shapes are bought. ``survive``: failures that must be survived. ``manifests``: those of -w;
-    the snapshot is the one before manifests and edits, which are in the options of the search. ``buffers``: nodes hold the chunks of
-    CapacityBuffers, too.
+    Attributes:
+        mode: Add nodes, replace the nodes of a pool, or build the cluster from scratch.
+        pool: Label selector of the nodes to replace.
+        gone: Names of the nodes to replace.
+        kinds: Maximum number of different shapes to buy.
+        survive: Failures that the cluster must survive.
+        manifests: Manifests of ``-w``. The snapshot is the one before manifests and edits; the search options
+            hold the edits.
+        buffers: True if nodes also hold the chunks of CapacityBuffers.
     """
 
     mode: Mode = "add"
@@ -29,6 +34,6 @@ class SizeOptions:
 
     def __post_init__(self) -> None:
         if (self.mode == "replace") != (self.pool is not None) or (self.mode == "replace") != bool(self.gone):
-            raise ValueError("a pool of nodes is what mode replace is about")
+            raise ValueError("mode replace requires pool and gone; other modes allow neither")
         if self.kinds is not None and self.kinds < 1:
             raise ValueError("kinds must be at least 1")

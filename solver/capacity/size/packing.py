@@ -1,7 +1,8 @@
-"""Packing node after node: each is opened for the pod that is worth most, of the brand that can be filled best.
+"""Packing node after node: each node is opened for the most valuable pod, of the brand that can be filled best.
 
-What a pod is worth is what its resources cost at the prices of the relaxation. Sources: minimum bin slack, Gupta and Ho,
-doi:10.1080/095372899233038, with the largest item kept; sequential value correction, Belov and Scheithauer, doi:10.1007/s10288-006-0024-9.
+The value of a pod is the cost of its resources at the prices of the relaxation. Sources: minimum bin slack,
+Gupta and Ho, doi:10.1080/095372899233038, with the largest item kept; sequential value correction, Belov and
+Scheithauer, doi:10.1007/s10288-006-0024-9.
 """
 
 from __future__ import annotations
@@ -18,17 +19,22 @@ from kubestow.models.cluster.cluster import Ints
 from kubestow.solver.capacity.size.plan import Bought, Local
 
 Floats = NDArray[np.float64]
-#: Brands that are tried for a node.
-TRIED = 8
-#: Classes that are looked at for a node.
-WIDTH = 300
-#: Exchanges of one pod for another on a node.
-EXCHANGES = 40
+#: Maximum number of brands tried for a node.
+MAX_BRANDS = 8
+#: Maximum number of classes considered for a node.
+MAX_CLASSES = 300
+#: Maximum number of one-for-one pod exchanges on a node.
+MAX_EXCHANGES = 40
 
 
 @dataclass
 class Stock:
-    """Pods that are to be packed: ``free``: int64[G], of classes that go anywhere; ``tied``: int64[G, places]."""
+    """Pods to be packed.
+
+    Attributes:
+        free: int64[G], pods of classes that may go anywhere.
+        tied: int64[G, places], pods of tied classes by place.
+    """
 
     free: Ints
     tied: Ints
@@ -60,8 +66,10 @@ def stock_of(nodes: list[Bought], local: Local) -> Stock:
 
 
 def values(local: Local, count: Ints) -> Floats:
-    """Return float64[R], what a unit of each resource costs: the most that all pods can be charged at which no brand is worth more than its
-    price."""
+    """Return float64[R], the price of a unit of each resource.
+
+    The prices maximise the total charge for all pods, while the room of no brand costs more than the brand.
+    """
     demand = (local.demand.T @ count).astype(np.float64)
     scale = np.maximum(local.room.max(axis=0, initial=1), 1).astype(np.float64)
     model = mathopt.Model()
@@ -80,19 +88,27 @@ def values(local: Local, count: Ints) -> Floats:
 
 
 class Packer:
-    """Packs a stock into new nodes. ``rates``: float64[R], what resources cost; ``rng``: noise in it, so that another
-    packing is another."""
+    """A heuristic that packs a stock into new nodes.
+
+    Attributes:
+        rates: float64[R], the price of a unit of each resource.
+        rng: Source of noise, so that packings differ.
+        over: Returns True when time is up.
+    """
 
     def __init__(self, local: Local, rates: Floats, rng: np.random.Generator, over: Callable[[], bool]) -> None:
         self.local, self.rates, self.rng, self.over = local, rates, rng, over
-        self.worth: Floats = local.demand @ rates
+        self.pod_value: Floats = local.demand @ rates
 
     def pack(self, stock: Stock, bought: Ints | None = None) -> list[Bought] | None:
-        """Return nodes that hold the stock (used up), or None: there is none for some pod, or time is up. ``bought``: nodes by brand that
-        count for what is allowed."""
+        """Return nodes that hold the stock, and use it up; None if some pod has no node, or time is up.
+
+        Args:
+            bought: Nodes by brand that count towards limits.
+        """
         local, nodes = self.local, []
         counts = np.zeros(len(local.price), dtype=np.int64) if bought is None else bought.copy()
-        order = np.argsort(-self.worth * self.rng.uniform(0.9, 1.1, len(self.worth)), kind="stable")
+        order = np.argsort(-self.pod_value * self.rng.uniform(0.9, 1.1, len(self.pod_value)), kind="stable")
         while stock.any():
             if self.over():
                 return None
@@ -116,12 +132,12 @@ class Packer:
         brands = [b for b in np.flatnonzero(open_).tolist() if self._allowed(counts, b)]
         if not brands:
             return None
-        waiting = self.worth @ stock.tied
+        waiting = self.pod_value @ stock.tied
         seen: dict[object, int] = {}
-        for b in sorted(brands, key=lambda b: -waiting[local.place[b]]):  # of equal ones that of the place where most waits
+        for b in sorted(brands, key=lambda b: -waiting[local.place[b]]):  # of equal brands, the one whose place has the most pods waiting
             seen.setdefault((*local.room[b].tolist(), int(local.price[b])), b)
         full = {b: float(local.price[b]) / max(1.0, float(local.room[b] @ self.rates)) for b in seen.values()}
-        chosen = sorted(full, key=lambda b: (full[b], -local.price[b]))[:TRIED]
+        chosen = sorted(full, key=lambda b: (full[b], -local.price[b]))[:MAX_BRANDS]
         filled = [Bought(b, self._fill(b, g, stock)) for b in chosen]
         return min(filled, key=self._waste)
 
@@ -132,26 +148,26 @@ class Packer:
         return fine
 
     def _waste(self, node: Bought) -> float:
-        """The part of a node's price that its pods are not worth."""
+        """Return the fraction of a node's price that its pods' value does not cover."""
         price = float(self.local.price[node.brand])
-        return 1.0 - float(sum(self.worth[g] * k for g, k in node.pods.items())) / price if price else 0.0
+        return 1.0 - float(sum(self.pod_value[g] * k for g, k in node.pods.items())) / price if price else 0.0
 
     def _available(self, b: int, stock: Stock) -> Ints:
         return np.minimum(stock.at(int(self.local.place[b])), self.local.most[:, b])
 
     def _fill(self, b: int, g: int, stock: Stock) -> dict[int, int]:
-        """Fill a node greedily: what is worth most and is most like what is left of the node."""
+        """Fill a node greedily with pods of high value whose requests match the remaining room."""
         local = self.local
         left, free = self._available(b, stock), local.room[b].copy()
         candidates = np.flatnonzero(left)
-        if len(candidates) > WIDTH:
-            candidates = candidates[self.rng.integers(len(candidates), size=WIDTH)]
+        if len(candidates) > MAX_CLASSES:
+            candidates = candidates[self.rng.integers(len(candidates), size=MAX_CLASSES)]
             drawn = np.zeros_like(left)
             drawn[candidates] = left[candidates]
             drawn[g] = left[g]
             left, candidates = drawn, np.flatnonzero(drawn)
         scale = 1.0 / np.maximum(local.room[b], 1)
-        demand, worth = local.demand[candidates], self.worth[candidates]
+        demand, pod_value = local.demand[candidates], self.pod_value[candidates]
         pods: dict[int, int] = {}
         first = g
         while True:
@@ -161,21 +177,25 @@ class Packer:
             if g in local.enemies:
                 left[list(local.enemies[g])] = 0
             fits = (left[candidates] > 0) & (demand <= free).all(axis=1)
-            candidates, demand, worth = candidates[fits], demand[fits], worth[fits]
+            candidates, demand, pod_value = candidates[fits], demand[fits], pod_value[fits]
             if not len(candidates):
                 return self._exchange(pods, first, left, free)
-            g = int(candidates[np.argmax(worth * (0.2 + demand @ (free * scale * scale)))])
+            g = int(candidates[np.argmax(pod_value * (0.2 + demand @ (free * scale * scale)))])
 
     def _exchange(self, pods: dict[int, int], first: int, left: Ints, free: Ints) -> dict[int, int]:
-        """Put pods of more worth in the place of others, one for one, and more where there is room, until nothing is gained."""
+        """Exchange pods one for one for more valuable ones, or add pods, until there is no gain."""
         local = self.local
         waiting = np.flatnonzero(left > 0)
-        for _ in range(EXCHANGES):
-            inside = np.array([0, *(g for g in pods if g != first or pods[g] > 1)], dtype=np.int64)  # the first stands for nothing at all
-            demand, worth = local.demand[inside], self.worth[inside]
-            demand[0], worth[0] = 0, 0.0
+        for _ in range(MAX_EXCHANGES):
+            inside = np.array(
+                [0, *(g for g in pods if g != first or pods[g] > 1)], dtype=np.int64
+            )  # index 0 means no pod: nothing is taken out
+            demand, pod_value = local.demand[inside], self.pod_value[inside]
+            demand[0], pod_value[0] = 0, 0.0
             rest = free + demand
-            gain = np.where((local.demand[waiting][None, :, :] <= rest[:, None, :]).all(axis=2), self.worth[waiting] - worth[:, None], -1.0)
+            gain = np.where(
+                (local.demand[waiting][None, :, :] <= rest[:, None, :]).all(axis=2), self.pod_value[waiting] - pod_value[:, None], -1.0
+            )
             i, j = np.unravel_index(int(np.argmax(gain)), gain.shape) if gain.size else (0, 0)
             if not gain.size or gain[i, j] <= 1e-9:
                 return pods
@@ -199,7 +219,7 @@ class Packer:
 
 
 def forbid(model: cp_model.CpModel, variables: dict[int, cp_model.IntVar], local: Local) -> None:
-    """Keep classes apart that must not be on one node."""
+    """Keep enemy classes off the same node."""
     concerned = [g for g in variables if g in local.enemies and local.enemies[g] & variables.keys()]
     literals = {}
     for g in concerned:

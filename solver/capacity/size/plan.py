@@ -1,8 +1,9 @@
-"""A purchase with what is on each of its nodes, and which changes of it keep every rule between nodes as it is.
+"""A purchase with the pods of each node, and the changes of it that keep all rules between nodes satisfied.
 
-Classes that a rule ties to domains other than nodes (spread, affinity or anti-affinity over zones, for one) keep their numbers in each
-domain when nodes are packed anew; all others go where they fit. So what was found to obey the rules goes on to obey them, but for
-rules over hostnames, which are looked at node by node as far as they can be; the trial of a plan has the last word.
+Some rules tie a class to domains larger than a node, for example spread or affinity over zones. Such classes
+keep their numbers by domain when nodes are repacked; all other classes go where they fit. So a valid plan
+stays valid, except for rules over hostnames. These are checked node by node as far as possible, and the trial
+of the plan decides.
 """
 
 from __future__ import annotations
@@ -17,14 +18,14 @@ from kubestow.models.catalogue.catalogue import Catalogue
 from kubestow.models.cluster.cluster import Cluster, Ints
 from kubestow.models.kube.objects import pod_key
 from kubestow.models.kube.selectors import Bools
-from kubestow.solver.capacity.size.menu import HOSTNAME, Menu
+from kubestow.solver.capacity.size.brands import HOSTNAME, Menu
 from kubestow.solver.capacity.size.options import SizeOptions
-from kubestow.solver.capacity.size.trial import Start, Trial
+from kubestow.solver.capacity.size.trial import PurchaseTrial, Start
 
 
 @dataclass
 class Bought:
-    """A node bought: its brand and its pods by class."""
+    """A purchased node: its brand and its pods by class."""
 
     brand: int
     pods: dict[int, int]
@@ -32,7 +33,12 @@ class Bought:
 
 @dataclass
 class Plan:
-    """``nodes``: those bought; ``there``: pods by class on nodes that are there, by name."""
+    """A purchase and its packing.
+
+    Attributes:
+        nodes: Purchased nodes.
+        there: Pods by class on existing nodes, by name.
+    """
 
     nodes: list[Bought]
     there: dict[str, dict[int, int]] = field(default_factory=dict)
@@ -40,15 +46,19 @@ class Plan:
 
 @dataclass
 class Local:
-    """What packing asks of the menu, in small numbers. Shapes: G classes, B brands, R resources with pod slots last.
+    """The data that packing needs of the menu, in small integers.
+
+    Shapes: G classes, B brands, R resources with pod slots last.
 
     Attributes:
-        demand, room: int64[G, R] and int64[B, R], each resource in the largest unit that all demands are a multiple of.
-        most: int64[G, B].
+        demand: int64[G, R], requests, each resource in the largest unit that divides all requests.
+        room: int64[B, R], free resources of an empty node, in the same units.
+        most: int64[G, B], the maximum number of pods of a class on a node.
         price: int64[B], millionths.
-        place: int64[B]: the domains of a brand, numbered.
-        tied: bool[G]: the class keeps its numbers by place.
-        enemies: Classes that must not be on a node with a class, for classes that have some.
+        place: int64[B], the number of the combination of domains that a brand is in.
+        tied: bool[G], whether the class keeps its numbers by place.
+        enemies: For each class with conflicts, the classes that must not share a node with it.
+        allowed: Limits on the purchase.
     """
 
     demand: Ints
@@ -63,8 +73,14 @@ class Local:
 
 @dataclass
 class Allowance:
-    """What the catalogue and the question allow. ``shape``: int64[B], the shapes numbered; ``most``: int64 by shape; ``excess``:
-    int64 by shape, see :attr:`kubestow.models.catalogue.catalogue.Catalogue.excess`."""
+    """Limits of the catalogue and the options on a purchase.
+
+    Attributes:
+        shape: int64[B], the number of each brand's shape.
+        most: int64 by shape, the maximum number of nodes.
+        excess: int64 by shape, see :attr:`kubestow.models.catalogue.catalogue.Catalogue.excess`.
+        kinds: Maximum number of different shapes; None without a limit.
+    """
 
     shape: Ints
     most: Ints
@@ -72,7 +88,7 @@ class Allowance:
     kinds: int | None
 
     def __call__(self, counts: Ints) -> bool:
-        """Return whether a purchase is allowed, int64[B]."""
+        """Return True if a purchase, int64[B], is allowed."""
         by_shape = np.bincount(self.shape, weights=counts, minlength=len(self.most)).astype(np.int64)
         if self.kinds is not None and np.count_nonzero(by_shape) > self.kinds:
             return False
@@ -81,7 +97,7 @@ class Allowance:
 
 
 def local(menu: Menu, catalogue: Catalogue, asked: SizeOptions) -> Local:
-    """Return what packing asks of the menu."""
+    """Return the data that packing needs of the menu."""
     cluster = menu.cluster
     units = np.array([gcd(*column.tolist()) or 1 for column in menu.demand.T], dtype=np.int64)
     nodes = [brand.node for brand in menu.brands]
@@ -99,7 +115,7 @@ def local(menu: Menu, catalogue: Catalogue, asked: SizeOptions) -> Local:
 
 
 def _tied(cluster: Cluster) -> Bools:
-    """bool[G]: classes of rules between domains that are more than nodes, and those that such rules count."""
+    """Return bool[G]: classes with rules between domains larger than a node, and classes that such rules match."""
     found = np.array([bool(cls.claims) for cls in cluster.classes], dtype=bool)
     for g, cls in enumerate(cluster.classes):
         terms = [(term.matcher, term.key) for term in cls.anti]
@@ -130,8 +146,8 @@ def _enemies(cluster: Cluster) -> dict[int, frozenset[int]]:
     return {g: frozenset(others) for g, others in found.items()}
 
 
-def plan_of(trial: Trial, menu: Menu) -> Plan:
-    """Return the plan that a complete trial is."""
+def plan_of(trial: PurchaseTrial, menu: Menu) -> Plan:
+    """Return the plan of a trial."""
     home = {key: g for g, keys in enumerate(menu.keys_of_pods) for key in keys}
     cluster, counts = trial.cluster, trial.answer.counts
     pods: dict[str, dict[int, int]] = {}
@@ -149,20 +165,20 @@ def plan_of(trial: Trial, menu: Menu) -> Plan:
     return Plan(nodes, pods)
 
 
-def left_of(trial: Trial, menu: Menu) -> Ints:
-    """Return int64[G], the pods of each class of the menu that a trial leaves."""
+def unplaced_of(trial: PurchaseTrial, menu: Menu) -> Ints:
+    """Return int64[G], the pods of each class of the menu that a trial leaves unplaced."""
     home = {key: g for g, keys in enumerate(menu.keys_of_pods) for key in keys}
     left = np.zeros(len(menu.count), dtype=np.int64)
     for cls, done in zip(trial.cluster.classes, trial.answer.counts.sum(axis=1).tolist(), strict=True):
         for i in cls.pods[done:]:
-            g = home.get(pod_key(trial.cluster.snapshot.pods[i]))  # None: a pod that comes with a node
+            g = home.get(pod_key(trial.cluster.snapshot.pods[i]))  # a pod that comes with a node has no class in the menu
             if g is not None:
                 left[g] += 1
     return left
 
 
 def counts_of(plan: Plan, brands: int) -> list[int]:
-    """Return nodes by brand."""
+    """Return the number of nodes of each brand."""
     return [int(count) for count in by_brand(plan.nodes, brands)]
 
 
@@ -176,10 +192,10 @@ def start_of(plan: Plan, menu: Menu) -> Start:
 
 
 def cost_of(plan: Plan, local_: Local) -> int:
-    """Return what the nodes cost, millionths."""
+    """Return the cost of the purchased nodes, in millionths."""
     return sum(int(local_.price[node.brand]) for node in plan.nodes)
 
 
 def by_brand(nodes: Sequence[Bought], brands: int) -> Ints:
-    """Return int64[B], nodes by brand."""
+    """Return int64[B], the number of nodes of each brand."""
     return np.bincount(np.array([node.brand for node in nodes], dtype=np.int64), minlength=brands).astype(np.int64)

@@ -1,17 +1,21 @@
-"""Where pods of classes that rules tie to zones and the like may begin: a guess that a trial corrects."""
+"""Initial quotas by place: a guess where pods of tied classes go, which a trial corrects."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from kubestow.models.cluster.cluster import Ints
-from kubestow.solver.capacity.size.menu import HOSTNAME, Menu
+from kubestow.solver.capacity.size.brands import HOSTNAME, Menu
 from kubestow.solver.capacity.size.packing import Stock
 from kubestow.solver.capacity.size.plan import Local
 
 
 def guess(menu: Menu, local: Local, count: Ints) -> Stock:
-    """Return all pods, those of tied classes spread evenly over the places that they reach, or together where they want to be."""
+    """Return the stock of all pods.
+
+    Pods of tied classes are spread evenly over the places they can reach, or put together if affinity or a
+    gang demands it.
+    """
     places = int(local.place.max(initial=0)) + 1
     found = Stock(np.where(local.tied, 0, count), np.zeros((len(count), places), dtype=np.int64))
     reach = np.zeros((len(count), places), dtype=bool)

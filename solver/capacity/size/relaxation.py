@@ -1,21 +1,151 @@
-"""The linear relaxation on classes and brands: a bound on cost that is exact whatever the solver of linear programs answers.
+"""Bounds and proposals of the relaxation, shared by the searches of one snapshot and of a series.
 
-It is the relaxation of :mod:`kubestow.solver.capacity.size.master` without whole numbers, for where that is too large to be solved with
-them.
+The linear relaxation over classes and brands gives a lower bound on cost that is exact even if the LP solver is
+not. It is the model of :mod:`kubestow.solver.capacity.size.master` without integrality, for instances too large
+for an integer program.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
+from ortools.sat.python import cp_model
 
 from kubestow.models.catalogue.catalogue import Catalogue
 from kubestow.models.cluster.cluster import Ints
 from kubestow.solver.bounds.safe_dual_bounds import Program, best_bound
-from kubestow.solver.capacity.size.master import exclusive, groups_of
-from kubestow.solver.capacity.size.menu import Menu
+from kubestow.solver.capacity.size.brands import Menu
+from kubestow.solver.capacity.size.master import Master, ceilings, exclusive, groups_of
+from kubestow.solver.capacity.size.options import SizeOptions
+from kubestow.solver.cpsat.run import CpSat
+from kubestow.solver.runtime.run_context import RunContext
+
+#: Fraction of the remaining time for one solve of the relaxation.
+SOLVE_TIME_FRACTION = 0.25
+#: Fraction of the remaining time for the linear relaxation.
+LINEAR_TIME_FRACTION = 0.15
+
+
+@dataclass
+class Incumbent:
+    """The best successful purchase so far, and bounds. Costs are in millionths."""
+
+    cost: int = 0
+    count: int = 0
+    bound: int = 0
+    least: int = 0  # lower bound on nodes at the incumbent's cost
+    infeasible: bool = False
+
+    @property
+    def known(self) -> bool:
+        """True if some purchase succeeded."""
+        raise NotImplementedError
+
+    @property
+    def proved(self) -> bool:
+        """True if no purchase is cheaper."""
+        return self.known and self.cost <= self.bound
+
+
+class Relaxed:
+    """Bounds and proposals of the relaxation for one or several snapshots.
+
+    Attributes:
+        menus: One menu for each snapshot, all with the same brands.
+        masters: The integer program of each menu.
+    """
+
+    found: Incumbent
+    masters: list[Master]
+
+    def __init__(self, menus: Sequence[Menu], catalogue: Catalogue, asked: SizeOptions, context: RunContext) -> None:
+        self.menus, self.catalogue, self.asked, self.context = menus, catalogue, asked, context
+        self.cpsat = CpSat(context)
+        self.price = np.array([brand.price for brand in menus[0].brands], dtype=np.int64)
+        self.ceiling = np.max([ceilings(menu, catalogue, asked) for menu in menus], axis=0).tolist()
+
+    def _linear(self) -> None:
+        """Update the bound by the linear relaxation."""
+        found = self.found
+        if not found.proved:
+            bound = self.linear(range(len(self.menus)), self.context.deadline.left() * LINEAR_TIME_FRACTION)
+            found.bound = max(found.bound, min(bound, found.cost) if found.known else bound)
+            self._report()
+
+    def linear(self, chosen: Sequence[int], seconds: float) -> int:
+        """Return the bound of the linear relaxation of some snapshots, in millionths."""
+        ceiling = np.array(self.ceiling, dtype=np.int64)
+        if self.found.known:
+            ceiling = np.minimum(ceiling, self.found.cost // np.maximum(self.price, 1) + 1)
+        deterministic, stop = self.context.options.deterministic, self.context.stop
+        menus = [self.menus[i] for i in chosen]
+        bound = least_cost(menus, self.catalogue, ceiling, seconds=seconds, deterministic=deterministic, stop=stop)
+        self.context.deadline.charge(seconds)
+        return bound
+
+    @property
+    def _sound(self) -> bool:
+        return all(master.sound for master in self.masters)
+
+    def _costs(self, end: float) -> None:
+        """Try proposals, the cheapest first, until the remaining time is at most ``end``."""
+        found, first = self.found, self.masters[0]
+        while not self.context.over() and self.context.deadline.left() > end:
+            answer = first.cheapest(self.cpsat, self.context.deadline.left() * SOLVE_TIME_FRACTION)
+            if answer.status == cp_model.INFEASIBLE:
+                if found.known and self._sound:
+                    found.bound = found.cost
+                found.infeasible = not found.known and self._sound
+                return
+            if answer.bound is not None and self._sound:
+                found.bound = max(found.bound, answer.bound * first.unit)
+            self._report()
+            if answer.solution is None or (found.known and found.bound >= found.cost):
+                return
+            proposal = first.nodes(answer.solution)
+            if answer.status == cp_model.OPTIMAL and answer.bound is not None:
+                fewest = first.fewest(self.cpsat, answer.bound, self.context.deadline.left() * SOLVE_TIME_FRACTION)
+                proposal = proposal if fewest.solution is None else first.nodes(fewest.solution)
+            if self._packs(proposal) and not self._try(proposal):
+                self._repair_failed(proposal)
+                if found.infeasible:
+                    return
+
+    def _counts(self) -> None:
+        """Reduce the number of nodes at the same cost."""
+        found, first = self.found, self.masters[0]
+        while not self.context.over():
+            answer = first.fewest(self.cpsat, found.cost // first.unit, self.context.deadline.left() * SOLVE_TIME_FRACTION)
+            if answer.status == cp_model.INFEASIBLE and self._sound:
+                found.least = found.count
+            if answer.bound is not None and self._sound:
+                found.least = max(found.least, min(found.count, answer.bound))
+            if answer.solution is None or found.least >= found.count:
+                return
+            proposal = first.nodes(answer.solution)
+            if self._packs(proposal):
+                self._try(proposal)
+
+    def _packs(self, counts: Sequence[int]) -> bool:
+        """Return True unless packing refutes the proposal."""
+        raise NotImplementedError
+
+    def _try(self, counts: Sequence[int]) -> bool:
+        """Try nodes of each brand, and cut the purchase off if it fails. Return True if every pod was placed."""
+        raise NotImplementedError
+
+    def _repair_failed(self, counts: Sequence[int]) -> None:
+        """Turn a failed proposal into a purchase that succeeds, or find that none does."""
+        raise NotImplementedError
+
+    def _report(self) -> None:
+        """Report that a bound may have improved."""
+
+
+# --- the linear relaxation ------------------------------------------------------------------------------------------------
 
 
 class _Rows:
@@ -41,8 +171,12 @@ def least_cost(
     deterministic: bool,
     stop: threading.Event | None = None,
 ) -> int:
-    """Return what no purchase that places everything costs less than, millionths. ``menus``: of the same brands; what is bought has to do
-    for each of them. ``ceiling``: int64[B], nodes of each brand at most."""
+    """Return a lower bound on the cost of any purchase that places everything, in millionths.
+
+    Args:
+        menus: Menus with the same brands. The purchase must suffice for every menu.
+        ceiling: int64[B], the maximum number of nodes of each brand.
+    """
     rows, brands = _Rows(), menus[0].brands
     upper = [ceiling]
     for menu in menus:
@@ -65,7 +199,11 @@ def least_cost(
 
 
 def _add(rows: _Rows, menu: Menu, first: int) -> Ints:
-    """Add what one menu asks of the nodes bought, the first columns; return the upper limits of its own columns, from ``first`` on."""
+    """Add one menu's demands on the purchased nodes, which are the first columns.
+
+    Returns:
+        Upper limits of the menu's own columns, which begin at ``first``.
+    """
     brands = len(menu.brands)
     groups = groups_of(menu)
     units = np.array([int(np.gcd.reduce(column)) or 1 for column in menu.demand.T], dtype=np.int64)

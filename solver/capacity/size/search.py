@@ -1,4 +1,7 @@
-"""The search for the cheapest purchase: proposals of the relaxation are tried, what fails is cut off, until bound and incumbent meet."""
+"""The search for the cheapest purchase.
+
+Proposals of the relaxation are tried, and cut off if they fail, until the bound and the incumbent meet.
+"""
 
 from __future__ import annotations
 
@@ -12,70 +15,50 @@ import numpy as np
 from ortools.sat.python import cp_model
 
 from kubestow.models.catalogue.catalogue import Catalogue, Offer
+from kubestow.solver.capacity.size.brands import HOSTNAME, Menu, unlimited
 from kubestow.solver.capacity.size.improve import Improver
-from kubestow.solver.capacity.size.master import UNEVEN, Master, ceilings, groups_of
-from kubestow.solver.capacity.size.menu import HOSTNAME, Menu, unlimited
+from kubestow.solver.capacity.size.master import UNEVEN, Master, groups_of
 from kubestow.solver.capacity.size.options import SizeOptions
 from kubestow.solver.capacity.size.packing import Packer, Stock, values
-from kubestow.solver.capacity.size.plan import Bought, Plan, cost_of, counts_of, left_of, local, plan_of, start_of
+from kubestow.solver.capacity.size.plan import Bought, Plan, cost_of, counts_of, local, plan_of, start_of, unplaced_of
+from kubestow.solver.capacity.size.purchase_cluster import World
 from kubestow.solver.capacity.size.quotas import guess
-from kubestow.solver.capacity.size.relaxation import least_cost
-from kubestow.solver.capacity.size.trial import Start, Trial, attempt
-from kubestow.solver.capacity.size.world import World
-from kubestow.solver.cpsat.run import CpSat
+from kubestow.solver.capacity.size.relaxation import SOLVE_TIME_FRACTION, Incumbent, Relaxed
+from kubestow.solver.capacity.size.trial import PurchaseTrial, Start, attempt
 from kubestow.solver.runtime.run_context import RunContext
 
-#: Share of the time that is left for one solve of the relaxation, and for one trial.
-SOLVE = 0.25
-TRY = 0.3
-#: The same for a trial of the nodes that are there, where they cannot do.
-HASTE = 0.08
-#: (class, brand) pairs up to which the relaxation is solved in whole numbers, and pods up to which nothing else is done before.
-WHOLE = 6_000
-FEW = 40
-#: Shares of the time that is left: for the linear relaxation, for whole numbers where packing has an incumbent, between trials of packings.
-LINEAR = 0.15
-MASTER = 0.2
-BETWEEN = 0.4
-#: Nodes that are tried at once where it is asked whether anything does.
-ALL = 150
-#: Times a trial so far that are kept for another one, and that there must be for several.
-AGAIN, SEVERAL = 1.5, 8
-#: Packings from different prices at most, the share of the time for them, and deterministic seconds of one for each pod.
-PACKINGS = 8
-PACK = 0.15
-PACKING = 5e-4
-#: Rates are counted in parts of this power of two.
-SHIFT = 20
+#: Fraction of the remaining time for one trial.
+TRIAL_TIME_FRACTION = 0.3
+#: Fraction of the remaining time for a trial of the existing nodes if they cannot suffice.
+HOPELESS_TRIAL_TIME_FRACTION = 0.08
+#: Number of (class, brand) pairs up to which the relaxation is solved with integers, and of pods up to which
+#: packing is skipped.
+MAX_INTEGER_PAIRS = 6_000
+MAX_UNPACKED_PODS = 40
+#: Fractions of the remaining time: for the integer program after packing found an incumbent, and between trials
+#: of packings.
+MASTER_TIME_FRACTION = 0.2
+IMPROVEMENT_TIME_FRACTION = 0.4
+#: Number of nodes up to which one trial checks whether any purchase can succeed.
+MAX_REFUTATION_NODES = 150
+#: Another trial needs this multiple of the longest trial as remaining time; several trials need the second
+#: multiple.
+MIN_TRIAL_TIME_RATIO, MIN_SEVERAL_TRIALS_TIME_RATIO = 1.5, 8
+#: Maximum number of packings at different prices, the fraction of the time for them, and the deterministic
+#: seconds of one packing per pod.
+MAX_PACKINGS = 8
+PACKING_TIME_FRACTION = 0.15
+PACKING_SECONDS_PER_POD = 5e-4
+#: Rates are integers in multiples of 2 to the power of minus this.
+RATE_SHIFT_BITS = 20
 
 
 @dataclass
-class Incumbent:
-    """What is known by now: the best that was tried with success, and bounds. Costs in millionths."""
+class SizeOutcome(Incumbent):
+    """The state of the search, including the trial of the best purchase."""
 
-    cost: int = 0
-    count: int = 0
-    bound: int = 0
-    least: int = 0  # nodes at least, at the cost of the incumbent
-    infeasible: bool = False
-
-    @property
-    def known(self) -> bool:
-        """Return whether something is known that does."""
-        raise NotImplementedError
-
-    @property
-    def proved(self) -> bool:
-        """Return whether nothing is cheaper."""
-        return self.known and self.cost <= self.bound
-
-
-@dataclass
-class Found(Incumbent):
-    """The state of the search, with the best purchase."""
-
-    trial: Trial | None = None
-    refuted: Trial | None = None  # what leaves pods though more of everything is bought than could be of use
+    trial: PurchaseTrial | None = None
+    refuted: PurchaseTrial | None = None  # a trial that leaves pods unplaced though it has more of every offer than could be useful
     notes: list[str] = field(default_factory=list)
 
     @property
@@ -87,115 +70,25 @@ class Found(Incumbent):
         return self.known and self.cost == self.bound and self.count == self.least
 
 
-class Relaxed:
-    """Bounds and proposals of the relaxation for one snapshot or several: ``menus``, of the same brands, and ``masters`` of their own."""
-
-    found: Incumbent
-    masters: list[Master]
-
-    def __init__(self, menus: Sequence[Menu], catalogue: Catalogue, asked: SizeOptions, context: RunContext) -> None:
-        self.menus, self.catalogue, self.asked, self.context = menus, catalogue, asked, context
-        self.cpsat = CpSat(context)
-        self.price = np.array([brand.price for brand in menus[0].brands], dtype=np.int64)
-        self.ceiling = np.max([ceilings(menu, catalogue, asked) for menu in menus], axis=0).tolist()
-
-    def _linear(self) -> None:
-        """The bound of the linear relaxation."""
-        found = self.found
-        if not found.proved:
-            bound = self.linear(range(len(self.menus)), self.context.deadline.left() * LINEAR)
-            found.bound = max(found.bound, min(bound, found.cost) if found.known else bound)
-            self._report()
-
-    def linear(self, chosen: Sequence[int], seconds: float) -> int:
-        """Return the bound of the linear relaxation of some snapshots, millionths."""
-        ceiling = np.array(self.ceiling, dtype=np.int64)
-        if self.found.known:
-            ceiling = np.minimum(ceiling, self.found.cost // np.maximum(self.price, 1) + 1)
-        deterministic, stop = self.context.options.deterministic, self.context.stop
-        menus = [self.menus[i] for i in chosen]
-        bound = least_cost(menus, self.catalogue, ceiling, seconds=seconds, deterministic=deterministic, stop=stop)
-        self.context.deadline.charge(seconds)
-        return bound
-
-    @property
-    def _sound(self) -> bool:
-        return all(master.sound for master in self.masters)
-
-    def _costs(self, end: float) -> None:
-        """Try proposals, the cheapest first, until no more than ``end`` is left of the time."""
-        found, first = self.found, self.masters[0]
-        while not self.context.over() and self.context.deadline.left() > end:
-            answer = first.cheapest(self.cpsat, self.context.deadline.left() * SOLVE)
-            if answer.status == cp_model.INFEASIBLE:
-                if found.known and self._sound:
-                    found.bound = found.cost
-                found.infeasible = not found.known and self._sound
-                return
-            if answer.bound is not None and self._sound:
-                found.bound = max(found.bound, answer.bound * first.unit)
-            self._report()
-            if answer.solution is None or (found.known and found.bound >= found.cost):
-                return
-            proposal = first.nodes(answer.solution)
-            if answer.status == cp_model.OPTIMAL and answer.bound is not None:
-                fewest = first.fewest(self.cpsat, answer.bound, self.context.deadline.left() * SOLVE)
-                proposal = proposal if fewest.solution is None else first.nodes(fewest.solution)
-            if self._packs(proposal) and not self._try(proposal):
-                self._mend_failed(proposal)
-                if found.infeasible:
-                    return
-
-    def _counts(self) -> None:
-        """Fewer nodes at the same cost."""
-        found, first = self.found, self.masters[0]
-        while not self.context.over():
-            answer = first.fewest(self.cpsat, found.cost // first.unit, self.context.deadline.left() * SOLVE)
-            if answer.status == cp_model.INFEASIBLE and self._sound:
-                found.least = found.count
-            if answer.bound is not None and self._sound:
-                found.least = max(found.least, min(found.count, answer.bound))
-            if answer.solution is None or found.least >= found.count:
-                return
-            proposal = first.nodes(answer.solution)
-            if self._packs(proposal):
-                self._try(proposal)
-
-    def _packs(self, counts: Sequence[int]) -> bool:
-        """Return whether packing does not refute a proposal."""
-        raise NotImplementedError
-
-    def _try(self, counts: Sequence[int]) -> bool:
-        """Try nodes by brand; whether everything found a place. What fails is cut off."""
-        raise NotImplementedError
-
-    def _mend_failed(self, counts: Sequence[int]) -> None:
-        """Make something that does of a proposal that failed, or find that nothing does."""
-        raise NotImplementedError
-
-    def _report(self) -> None:
-        """Tell that a bound may be better."""
-
-
-class Search(Relaxed):
-    """One search. ``menu``: what can be bought."""
+class SizeSearch(Relaxed):
+    """The search of one snapshot over the offers of ``menu``."""
 
     def __init__(self, world: World, menu: Menu, catalogue: Catalogue, asked: SizeOptions, context: RunContext) -> None:
         super().__init__([menu], catalogue, asked, context)
         self.world, self.menu = world, menu
-        self.found: Found = Found()
+        self.found: SizeOutcome = SizeOutcome()
         self.local = local(menu, catalogue, asked)
         self.monotone = not any(s.key == HOSTNAME for cls in menu.cluster.classes for s in cls.spread)
         self.pairs = int(np.count_nonzero(menu.most)) + int(np.count_nonzero(menu.limits[:, menu.there].any(axis=1)))
 
-    def run(self) -> Found:
-        """Search until cost and number of nodes are proved, or time is up."""
+    def run(self) -> SizeOutcome:
+        """Search until the cost and the number of nodes are proved optimal, or time is up."""
         found = self.found
-        if int(self.menu.count.sum()) > FEW and self.menu.brands:
+        if int(self.menu.count.sum()) > MAX_UNPACKED_PODS and self.menu.brands:
             self._pack()
-        if self.pairs <= WHOLE and not self.context.over():
+        if self.pairs <= MAX_INTEGER_PAIRS and not self.context.over():
             self.masters = [Master(self.menu, self.catalogue, self.asked)]
-            end = self.context.deadline.left() * (1 - MASTER) if self.plan is not None else 0.0
+            end = self.context.deadline.left() * (1 - MASTER_TIME_FRACTION) if self.plan is not None else 0.0
             self._costs(end)
             if found.known and found.cost == found.bound and self._sound:
                 self._counts()
@@ -208,18 +101,18 @@ class Search(Relaxed):
     # --- packing ----------------------------------------------------------------------------------------------------------------
 
     plan: Plan | None = None
-    _asked_all = False
-    _tried = 0.0  # seconds of the longest trial
+    _refutation_tried = False
+    _tried = 0.0  # duration of the longest trial, in seconds
 
     def _pack(self) -> None:
-        """A bound by linear relaxation, and an incumbent by packing node after node."""
+        """Find a bound by linear relaxation, and an incumbent by packing node after node."""
         menu, context = self.menu, self.context
         self.rng = np.random.default_rng(context.options.seed)
         stock, plan = guess(menu, self.local, menu.count), Plan([])
         if len(menu.there):
             there = sum((group.room for group in groups_of(menu)), np.zeros(menu.demand.shape[1], dtype=np.int64))
             enough = bool((menu.demand.T @ menu.count <= there).all())
-            trial = self.attempt([0] * len(menu.brands), share=TRY if enough else HASTE)
+            trial = self.attempt([0] * len(menu.brands), share=TRIAL_TIME_FRACTION if enough else HOPELESS_TRIAL_TIME_FRACTION)
             plan = plan_of(trial, menu)
             if trial.complete:
                 self._adopt(trial)
@@ -230,7 +123,9 @@ class Search(Relaxed):
                     placed[g] += k
             stock = guess(menu, self.local, menu.count - placed)
         self.rates = values(self.local, menu.count)
-        packer = Packer(self.local, self.rates, self.rng, context.stop.is_set)  # without a packing there is no answer at all
+        packer = Packer(
+            self.local, self.rates, self.rng, context.stop.is_set
+        )  # ignores the time limit: without a packing there is no answer at all
         self._charge()
         nodes = self._best(packer, stock)
         context.report("pack", detail=None if nodes is None else f"{len(nodes)} nodes")
@@ -241,33 +136,35 @@ class Search(Relaxed):
             if self.last.complete:
                 self._adopt(self.last)
             else:
-                self._grow(counts)
+                self._buy_more(counts)
         if self.found.trial is not None:
             self.plan = plan_of(self.found.trial, menu)
         self._linear()
 
     def _charge(self) -> None:
-        """A bound that needs no linear program over classes: what all resources cost together that nodes which are there do not have."""
+        """Update the bound by the cost of all resources that existing nodes lack. It needs no linear program over classes."""
         menu, rates = self.menu, self.rates
         units = np.array([gcd(*column.tolist()) or 1 for column in menu.demand.T], dtype=np.int64)
         there = np.zeros(len(rates), dtype=np.int64)
         for group in groups_of(menu):
             there += group.room // units
         needed = np.maximum(self.local.demand.T @ menu.count - there, 0)
-        charged = [max(0, int(rate * 2**SHIFT)) for rate in rates.tolist()]
+        charged = [max(0, int(rate * 2**RATE_SHIFT_BITS)) for rate in rates.tolist()]
         worth = [sum(c * r for c, r in zip(charged, row, strict=True)) for row in self.local.room.tolist()]
-        most = max((Fraction(w, p << SHIFT) for w, p in zip(worth, self.local.price.tolist(), strict=True) if p), default=Fraction(1))
+        most = max(
+            (Fraction(w, p << RATE_SHIFT_BITS) for w, p in zip(worth, self.local.price.tolist(), strict=True) if p), default=Fraction(1)
+        )
         free = any(w and not p for w, p in zip(worth, self.local.price.tolist(), strict=True))
-        total = Fraction(sum(c * n for c, n in zip(charged, needed.tolist(), strict=True)), 1 << SHIFT) / max(most, Fraction(1))
+        total = Fraction(sum(c * n for c, n in zip(charged, needed.tolist(), strict=True)), 1 << RATE_SHIFT_BITS) / max(most, Fraction(1))
         self.found.bound = max(self.found.bound, 0 if free else ceil(total))
 
     def _best(self, packer: Packer, stock: Stock) -> list[Bought] | None:
-        """The best of some packings, in a part of the time."""
+        """Return the best of several packings, in a fraction of the time."""
         best: list[Bought] | None = None
-        until = self.context.deadline.left() * (1 - PACK)
-        for _ in range(PACKINGS):
+        until = self.context.deadline.left() * (1 - PACKING_TIME_FRACTION)
+        for _ in range(MAX_PACKINGS):
             began = self.context.deadline.left()
-            self.context.deadline.charge(PACKING * int(self.menu.count.sum()))
+            self.context.deadline.charge(PACKING_SECONDS_PER_POD * int(self.menu.count.sum()))
             nodes = packer.pack(Stock(stock.free.copy(), stock.tied.copy()))
             if nodes is not None and (best is None or cost_of(Plan(nodes), self.local) < cost_of(Plan(best), self.local)):
                 best = nodes
@@ -277,14 +174,18 @@ class Search(Relaxed):
         return best
 
     def _improve(self) -> None:
-        """Neighbourhoods, with a trial from time to time."""
+        """Improve the incumbent by neighbourhoods, with occasional trials."""
         assert self.plan is not None
         improver = Improver(self.local, self.rates, self.cpsat, self.rng)
         while not self.context.over() and not self.found.proved:
             left = self.context.deadline.left()
-            if left < AGAIN * self._tried:
+            if left < MIN_TRIAL_TIME_RATIO * self._tried:
                 return
-            end = AGAIN * self._tried if left < SEVERAL * self._tried else left * (1 - BETWEEN)
+            end = (
+                MIN_TRIAL_TIME_RATIO * self._tried
+                if left < MIN_SEVERAL_TRIALS_TIME_RATIO * self._tried
+                else left * (1 - IMPROVEMENT_TIME_FRACTION)
+            )
             cost = cost_of(self.plan, self.local)
 
             def over(end: float = end) -> bool:
@@ -308,27 +209,33 @@ class Search(Relaxed):
     # --- costs ------------------------------------------------------------------------------------------------------------------
 
     def _packs(self, counts: Sequence[int]) -> bool:
-        return self.masters[0].packs(counts, self.cpsat, self.context.deadline.left() * TRY)
+        return self.masters[0].packs(counts, self.cpsat, self.context.deadline.left() * TRIAL_TIME_FRACTION)
 
-    def _mend_failed(self, counts: Sequence[int]) -> None:
+    def _repair_failed(self, counts: Sequence[int]) -> None:
         self.found.infeasible = not self.found.known and self._refuted()
         if not self.found.infeasible:
-            self._grow(counts)
+            self._buy_more(counts)
 
     def _refuted(self) -> bool:
-        """Return whether not even as many nodes of everything as there are pods hold everything, proved: then nothing does."""
+        """Return True if it is proved that even one node of every offer per pod is not enough. Then no purchase is."""
         counts = [min(self.masters[0].pods, ceiling) for ceiling in self.masters[0].ceiling]
-        if self._asked_all or not self.monotone or self.menu.fragile or sum(counts) > ALL or self.asked.survive is not None:
+        if (
+            self._refutation_tried
+            or not self.monotone
+            or self.menu.fragile
+            or sum(counts) > MAX_REFUTATION_NODES
+            or self.asked.survive is not None
+        ):
             return False
-        self._asked_all = True
+        self._refutation_tried = True
         trial = self.attempt(counts, free=True)
         self.found.refuted = trial if trial.refuted else None
         return trial.refuted
 
     def _even(self) -> None:
-        """Among purchases that cost the same, take one that stays even when nodes come to the other domains of the catalogue."""
+        """Among purchases of equal cost, take one that stays even when nodes are added in the catalogue's other domains."""
         found, first = self.found, self.masters[0]
-        answer = first.even(self.cpsat, found.cost // first.unit, found.count, self.context.deadline.left() * SOLVE)
+        answer = first.even(self.cpsat, found.cost // first.unit, found.count, self.context.deadline.left() * SOLVE_TIME_FRACTION)
         if answer is None or self.context.over():
             return
         if answer.solution is not None and (trial := self.attempt(first.nodes(answer.solution))).complete:
@@ -346,8 +253,15 @@ class Search(Relaxed):
             self.masters[0].cut(counts, below=self.monotone, proved=self.last.refuted)
         return self.last.complete
 
-    def attempt(self, counts: Sequence[int], start: Start | None = None, *, free: bool = False, share: float = TRY) -> Trial:
-        """Try a purchase, nodes by brand. ``free``: as if there were any number of each; ``share``: of the time that is left."""
+    def attempt(
+        self, counts: Sequence[int], start: Start | None = None, *, free: bool = False, share: float = TRIAL_TIME_FRACTION
+    ) -> PurchaseTrial:
+        """Try a purchase, given by the nodes of each brand.
+
+        Args:
+            free: True to ignore the offers' limits on nodes.
+            share: Fraction of the remaining time.
+        """
         began = time.monotonic()
         context = self.context.part(max(1.0, self.context.deadline.left() * share))
         bought = self.menu.purchase(counts)
@@ -356,24 +270,25 @@ class Search(Relaxed):
         self._tried = max(self._tried, time.monotonic() - began)
         return trial
 
-    def _adopt(self, trial: Trial) -> None:
+    def _adopt(self, trial: PurchaseTrial) -> None:
         cost, count = spent(trial.bought), sum(k for _, k in trial.bought)
         found = self.found
         if found.trial is None or (cost, count) < (found.cost, found.count):
             found.trial, found.cost, found.count = trial, cost, count
             self._report()
 
-    def _grow(self, counts: Sequence[int]) -> None:
-        """Buy more until everything fits, where nothing is known that does."""
+    def _buy_more(self, counts: Sequence[int]) -> None:
+        """Buy more until everything fits, while there is no incumbent."""
         counts = list(counts)
         while self.found.trial is None and not self.context.over():
             trial = self.last
-            left = left_of(trial, self.menu)
+            left = unplaced_of(trial, self.menu)
             plan = plan_of(trial, self.menu)
             for g, pods in zip(np.flatnonzero(left).tolist(), left[left > 0].tolist(), strict=True):
                 takes = [b for b in range(len(counts)) if self.menu.most[g, b] and counts[b] < self._ceiling(b)]
                 takes.sort(key=lambda b: self.menu.brands[b].price / int(self.menu.most[g, b]))
-                # Which place a tied class lacks is not known: a node in each, and what is of no use is given back later.
+                # It is unknown which place a tied class lacks: buy a node in each place, and return the useless
+                # ones later.
                 for b in {int(self.local.place[b]): b for b in reversed(takes)}.values() if self.local.tied[g] else takes[:1]:
                     more = min(self._ceiling(b) - counts[b], -(-pods // int(self.menu.most[g, b])))
                     counts[b] += more
@@ -392,9 +307,9 @@ class Search(Relaxed):
         if found.trial is not None:
             self.context.report("search", "cost", found.cost, found.bound)
         else:
-            self.context.report("search", detail="no purchase yet that holds everything")
+            self.context.report("search", detail="no purchase found yet that holds all pods")
 
 
 def spent(bought: Sequence[tuple[Offer, int]]) -> int:
-    """Return what a purchase costs, in millionths."""
+    """Return the cost of a purchase, in millionths."""
     return sum(offer.cost * count for offer, count in bought)

@@ -1,4 +1,4 @@
-"""From a snapshot and a catalogue to a verified Sizing."""
+"""The entry point of ``size``: a snapshot and a catalogue in, a verified Sizing out."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from kubestow.models.edits.binding import bound_as
 from kubestow.models.kube.objects import pod_key
 from kubestow.models.snapshot.scope import select
 from kubestow.models.snapshot.snapshot import Snapshot
-from kubestow.solver.capacity.size.accounts import account, notes, replaced
-from kubestow.solver.capacity.size.menu import Menu, menu, unlimited
+from kubestow.solver.capacity.size.brands import Menu, menu, unlimited
+from kubestow.solver.capacity.size.cost_accounting import account, notes, replaced
 from kubestow.solver.capacity.size.misfits import misfits
 from kubestow.solver.capacity.size.options import SizeOptions
-from kubestow.solver.capacity.size.search import ALL, Found, Search, spent
-from kubestow.solver.capacity.size.surviving import ROUNDS, certificate, check_label, together
-from kubestow.solver.capacity.size.trial import Start, Trial, attempt
-from kubestow.solver.capacity.size.world import World, world
+from kubestow.solver.capacity.size.purchase_cluster import World, world
+from kubestow.solver.capacity.size.search import MAX_REFUTATION_NODES, SizeOutcome, SizeSearch, spent
+from kubestow.solver.capacity.size.surviving import MAX_CERTIFICATES, certificate, check_label, combined
+from kubestow.solver.capacity.size.trial import PurchaseTrial, Start, attempt
 from kubestow.solver.objective.tie_break import choose
 from kubestow.solver.runtime.deadline import Deadline
 from kubestow.solver.runtime.options import OnProgress, Options
@@ -40,18 +40,19 @@ from kubestow.solver.runtime.progress_trace import ProgressReporter
 from kubestow.solver.runtime.run_context import RunContext
 from kubestow.solver.solve import document, improve_later
 
-#: What comes after the search takes up to so many times as long as compiling.
-CHECKING = 1.5
-#: Share of the time for preferences in the placement that is shown.
-LATER = 0.05
-#: (class, node) pairs above which preferences are left as they are: looking at them once takes longer than that share.
-LARGE = 1_000_000
-#: Share of the time for what failures ask for.
-CERTIFYING = 0.5
-#: Share of the time for nodes without the chunks of CapacityBuffers.
-WITHOUT = 0.3
-#: Causes that are looked for, where some pods fit nothing.
-CAUSES = 8
+#: Reserve up to this multiple of the compile time for the steps after the search.
+MAX_CHECK_TO_COMPILE_RATIO = 1.5
+#: Fraction of the time limit for preferences in the placement that is shown.
+PREFERENCE_TIME_FRACTION = 0.05
+#: Number of (class, node) pairs above which preferences are not improved, because one pass would exceed that
+#: time.
+MAX_PREFERENCE_PAIRS = 1_000_000
+#: Fraction of the time limit for surviving failures.
+CERTIFICATION_TIME_FRACTION = 0.5
+#: Fraction of the remaining time for a sizing without the chunks of CapacityBuffers.
+WITHOUT_BUFFERS_TIME_FRACTION = 0.3
+#: Maximum number of causes to look for if some pods fit on no node.
+MAX_CAUSES = 8
 
 
 def size(
@@ -64,12 +65,17 @@ def size(
     stop: threading.Event | None = None,
     began: float | None = None,
 ) -> Sizing:
-    """Find the cheapest nodes that hold everything that waits. ``snapshot``: before manifests and the edits of ``options``. ``stop`` may
-    be set from another thread or a signal handler: the best answer so far is returned. ``began``: when the caller began.
+    """Find the cheapest nodes that hold all pending pods.
+
+    Args:
+        snapshot: The cluster before manifests and the edits of ``options``.
+        stop: May be set from another thread or a signal handler. Then the best answer so far is returned.
+        began: Time at which the caller began.
 
     Raises:
-        InputError: quantities that cannot be summed, edits that cannot be made, failures of domains that there cannot be.
-        InternalFault: the independent checker found the result invalid.
+        InputError: Quantities that cannot be summed, edits that cannot be made, or failures of domains that
+            cannot exist.
+        InternalFault: The independent checker found the result invalid.
     """
     started = time.monotonic()
     report = ProgressReporter(on_progress, started)
@@ -81,17 +87,17 @@ def size(
         check_label(snapshot.nodes, catalogue, asked.survive)
     offered = menu(cluster, catalogue, options, asked.survive.key if asked.survive is not None else None)
     pods, shapes = int(offered.count.sum()), len(offered.brands)
-    report("compile", detail=f"{pods} pods in {offered.cluster.n_classes} classes, {len(catalogue.offers)} offers of which {shapes} differ")
+    report("compile", detail=f"{pods} pods in {offered.cluster.n_classes} classes, {len(catalogue.offers)} offers, {shapes} are distinct")
     compiled = time.monotonic()
-    checking = min(CHECKING * (compiled - started), (options.time_limit or 0.0) / 3)
+    checking = min(MAX_CHECK_TO_COMPILE_RATIO * (compiled - started), (options.time_limit or 0.0) / 3)
     clock = (started if began is None else began) - checking
     context = RunContext(options, Deadline(options, clock), stop or threading.Event(), report)
-    later = min(10.0, (options.time_limit or 100.0) * LATER)
+    later = min(10.0, (options.time_limit or 100.0) * PREFERENCE_TIME_FRACTION)
     if asked.survive is not None:
-        later += (options.time_limit or 100.0) * CERTIFYING
+        later += (options.time_limit or 100.0) * CERTIFICATION_TIME_FRACTION
     searching = context.until(Deadline(options, clock - later))
     without = _without_buffers(snapshot, catalogue, asked, searching) if cluster.base.buffers else None
-    found = Found(infeasible=True) if offered.hopeless() else Search(cluster, offered, catalogue, asked, searching).run()
+    found = SizeOutcome(infeasible=True) if offered.hopeless() else SizeSearch(cluster, offered, catalogue, asked, searching).run()
     solved = time.monotonic()
     result = answer(cluster, offered, catalogue, asked, found, context)
     result.withoutBuffers = without
@@ -102,11 +108,11 @@ def size(
     return result
 
 
-def answer(cluster: World, offered: Menu, catalogue: Catalogue, asked: SizeOptions, found: Found, context: RunContext) -> Sizing:
-    """Return the document of what was found for a cluster, judged; without seconds.
+def answer(cluster: World, offered: Menu, catalogue: Catalogue, asked: SizeOptions, found: SizeOutcome, context: RunContext) -> Sizing:
+    """Return the checked document of a search's result, without seconds.
 
     Raises:
-        InternalFault: the independent checker found it invalid.
+        InternalFault: The independent checker found it invalid.
     """
     options, survival = context.options, None
     placement = None if found.trial is None else _placement(cluster, found.trial, options, context)
@@ -133,32 +139,38 @@ def answer(cluster: World, offered: Menu, catalogue: Catalogue, asked: SizeOptio
 
 
 def _without_buffers(snapshot: Snapshot, catalogue: Catalogue, asked: SizeOptions, context: RunContext) -> Cost | None:
-    """Return what the cheapest nodes cost that need not hold the chunks of CapacityBuffers; None if none are found."""
+    """Return the cost of the cheapest nodes that need not hold the chunks of CapacityBuffers; None if none are found."""
     asked, options = replace(asked, buffers=False), context.options
     cluster = world(snapshot, asked, options.edits)
     offered = menu(cluster, catalogue, options, asked.survive.key if asked.survive is not None else None)
     if offered.hopeless():
         return None
-    limited = context.part(max(1.0, context.deadline.left() * WITHOUT))
-    found = Search(cluster, offered, catalogue, asked, limited).run()
+    limited = context.part(max(1.0, context.deadline.left() * WITHOUT_BUFFERS_TIME_FRACTION))
+    found = SizeSearch(cluster, offered, catalogue, asked, limited).run()
     context.deadline.charge(limited.deadline.elapsed())
     return None if found.trial is None else Cost(float(number(found.cost)), float(number(found.bound)))
 
 
 def _buffers(snapshot: Snapshot, placement: doc.Placement) -> list[BufferRoom]:
-    """Return how many chunks of each buffer a placement has; ``snapshot``: with the chunks."""
+    """Return the number of chunks of each buffer that a placement holds.
+
+    Args:
+        snapshot: The cluster with the chunks.
+    """
     chunks = {pod_key(pod): buffer for pod in snapshot.pods if (buffer := buffer_of(pod)) is not None}
     fits = Counter(chunks[entry.pod] for entry in placement.assignments if entry.pod in chunks)
     return [BufferRoom(d.buffer, d.chunks, fits[d.buffer], d.chunks, d.problem) for d in demands(snapshot)]
 
 
 def _survive(
-    cluster: World, found: Found, placement: doc.Placement, catalogue: Catalogue, asked: SizeOptions, context: RunContext
+    cluster: World, found: SizeOutcome, placement: doc.Placement, catalogue: Catalogue, asked: SizeOptions, context: RunContext
 ) -> tuple[doc.Placement | None, Survival | None]:
-    """The placement and the certificate of what is bought in the end: the incumbent (changed) with what failures ask for besides. Without a
-    certificate there is no purchase."""
+    """Add what failures need to the incumbent, in place; return the final placement and its certificate.
+
+    Without a certificate there is no purchase.
+    """
     why: str | None = "no certificate was found in time (--time-limit)"
-    for _ in range(ROUNDS):
+    for _ in range(MAX_CERTIFICATES):
         assert found.trial is not None
         survival, more, why = certificate(found.trial, placement, catalogue, asked, context)
         if survival is not None:
@@ -166,9 +178,9 @@ def _survive(
         if more is None or context.stop.is_set():
             break
         start = Start([[entry.pod] for entry in placement.assignments], [], placed_at(placement))
-        trial = attempt(cluster, together(found.trial.bought, more), context, start)
+        trial = attempt(cluster, combined(found.trial.bought, more), context, start)
         if not trial.complete:
-            why = "with more nodes not everything fits: a spread constraint counts them"
+            why = "with more nodes not all pods fit, because a spread constraint counts the added nodes"
             break
         found.trial, found.cost, found.count = trial, spent(trial.bought), sum(count for _, count in trial.bought)
         found.least = 0
@@ -179,14 +191,14 @@ def _survive(
 
 
 def placed_at(placement: doc.Placement) -> dict[str, dict[int, int]]:
-    """Return the pods on each node, each a class of its own."""
+    """Return the pods on each node, each as a class of its own."""
     found: dict[str, dict[int, int]] = {}
     for i, entry in enumerate(placement.assignments):
         found.setdefault(entry.node, {})[i] = 1
     return found
 
 
-def _sizing(cluster: World, catalogue: Catalogue, asked: SizeOptions, options: Options, found: Found) -> Sizing:
+def _sizing(cluster: World, catalogue: Catalogue, asked: SizeOptions, options: Options, found: SizeOutcome) -> Sizing:
     trial = found.trial
     snapshot = cluster.before.snapshot if trial is None else trial.expansion.snapshot
     edits = cluster.base if trial is None else cluster.edits(trial.bought)
@@ -217,7 +229,7 @@ def _sizing(cluster: World, catalogue: Catalogue, asked: SizeOptions, options: O
 
 
 def _unmodelled(cluster: World, options: Options) -> list[doc.Unmodelled]:
-    """What is not modelled of the pods that are to be placed, where no placement says it."""
+    """Return the unmodelled fields of pending pods, for a result without a placement."""
     snapshot = cluster.before.snapshot
     pending = select(snapshot, from_scratch=options.from_scratch, include_gated=options.include_gated).pending
     named = unmodelled.find(snapshot, (snapshot.pods[i] for i in pending), tiers=options.policy.networkTiers)
@@ -225,7 +237,7 @@ def _unmodelled(cluster: World, options: Options) -> list[doc.Unmodelled]:
 
 
 def reference(snapshot: Snapshot, options: Options, cluster: World, edits: doc.Edits) -> doc.SnapshotRef:
-    """Return which cluster an answer is about."""
+    """Return the reference to the cluster that an answer is about."""
     pending = select(snapshot, from_scratch=options.from_scratch, include_gated=options.include_gated).pending
     return doc.SnapshotRef(
         snapshot.sha256, len(snapshot.nodes), len(snapshot.pods), len(pending),
@@ -235,19 +247,19 @@ def reference(snapshot: Snapshot, options: Options, cluster: World, edits: doc.E
     )  # fmt: skip
 
 
-def _placement(cluster: World, trial: Trial, options: Options, context: RunContext) -> doc.Placement:
-    """The placement that proves a purchase, its preferences improved."""
+def _placement(cluster: World, trial: PurchaseTrial, options: Options, context: RunContext) -> doc.Placement:
+    """Return the placement that proves a purchase, with improved preferences."""
     shown = _shown(cluster, trial, options)
-    if trial.answer.counts.any() and not context.over() and int(np.count_nonzero(trial.limits)) <= LARGE:
-        seconds = min((options.time_limit or 100.0) * LATER, 10.0, max(0.1, context.deadline.left()))
+    if trial.answer.counts.any() and not context.over() and int(np.count_nonzero(trial.limits)) <= MAX_PREFERENCE_PAIRS:
+        seconds = min((options.time_limit or 100.0) * PREFERENCE_TIME_FRACTION, 10.0, max(0.1, context.deadline.left()))
         strategy = choose(trial.cluster, options.policy.strategy) if options.search_strategy else None
         within = RunContext.start(replace(shown, time_limit=seconds), context.stop, context.report)
         improve_later(trial.objective, trial.limits, trial.answer, strategy, within)
     return document(trial.cluster, shown, trial.answer)
 
 
-def _shown(cluster: World, trial: Trial, options: Options) -> Options:
-    """The options of the placement of a trial."""
+def _shown(cluster: World, trial: PurchaseTrial, options: Options) -> Options:
+    """Return the options for the placement of a trial."""
     return replace(
         options,
         edits=cluster.edits(trial.bought),
@@ -256,8 +268,11 @@ def _shown(cluster: World, trial: Trial, options: Options) -> Options:
     )
 
 
-def _together(trial: Trial, context: RunContext) -> list[doc.Cause]:
-    """Why pods are left in a trial. Without remedies: they would count nodes that nobody has bought."""
+def _together(trial: PurchaseTrial, context: RunContext) -> list[doc.Cause]:
+    """Return the causes why a trial leaves pods unplaced.
+
+    There are no remedies, because they would count nodes that nobody has bought.
+    """
     from kubestow.solver.explain.conflict.minimal_conflict import minimal_cause
     from kubestow.solver.explain.conflict.order_conflict import order_cause
     from kubestow.solver.explain.conflict.placement_question import PlacementQuestion
@@ -270,7 +285,7 @@ def _together(trial: Trial, context: RunContext) -> list[doc.Cause]:
         taken[g] += k
     before = bound_as(cluster.snapshot, [(i, "") for i in cluster.scope.pending if cluster.snapshot.pods[i].spec.nodeName])
     together = bound_as(before, placed)
-    for entry in left_of(cluster, taken)[:CAUSES]:
+    for entry in left_of(cluster, taken)[:MAX_CAUSES]:
         for snapshot in (before, together) if entry.unaided else (together,):
             question = PlacementQuestion(snapshot, entry.ask, entry.needed, options.exempt, options.policy)
             cause = minimal_cause(question, context.part(5.0)) or order_cause(question, context.part(5.0))
@@ -283,24 +298,24 @@ def _together(trial: Trial, context: RunContext) -> list[doc.Cause]:
 
 
 def _much_bought(cluster: World, offered: Menu, context: RunContext) -> tuple[list[doc.Cause], str]:
-    """Why pods are left where much of everything is bought, and which purchase that is."""
-    each = max(1, min(int(offered.count.sum()), ALL // max(1, len(offered.brands))))
+    """Return the causes why pods stay unplaced with many nodes of every offer, and a note that names that purchase."""
+    each = max(1, min(int(offered.count.sum()), MAX_REFUTATION_NODES // max(1, len(offered.brands))))
     bought = [(unlimited(offer), count) for offer, count in offered.purchase([each] * len(offered.brands))]
     trial = attempt(cluster, bought, context.part(10.0))
     if trial.complete:
-        return [], "every pod fits on some node: what the catalogue or the question allows (most, mostSpot, kinds) leaves no way"
+        return [], "every pod fits on some node, but the limits of the catalogue or the options (most, mostSpot, kinds) allow no purchase"
     what = f"with {each} node{'s' if each > 1 else ''} of each offer" if bought else "without a purchase, as no offer takes a pod"
     return _together(trial, context), f"every pod fits on some node, but not all together; the causes are those {what}"
 
 
 def _causes(offered: Menu, hopeless: list[int], context: RunContext) -> list[doc.Cause]:
-    """Why pods fit no node, there or offered."""
+    """Return the causes why pods fit on no node, existing or offered."""
     from kubestow.solver.explain.conflict.minimal_conflict import minimal_cause
     from kubestow.solver.explain.conflict.placement_question import PlacementQuestion
 
     found, options = [], context.options
     snapshot = offered.cluster.snapshot
-    for g in hopeless[:CAUSES]:
+    for g in hopeless[:MAX_CAUSES]:
         pods = offered.cluster.classes[g].pods
         question = PlacementQuestion(snapshot, (pods[0],), 1, options.exempt, options.policy)
         cause = minimal_cause(question, context.part(5.0))

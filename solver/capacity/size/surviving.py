@@ -1,4 +1,4 @@
-"""What is bought beyond the cheapest purchase so that failures are survived: sized, certified, added to, and certified again."""
+"""The additional nodes that a cluster needs to survive failures: size, certify, add what the certificate lacks, and repeat."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ from kubestow.models.edits.binding import placed_as
 from kubestow.models.kube.objects import Node
 from kubestow.models.snapshot.snapshot import InputError
 from kubestow.solver.capacity.size.options import SizeOptions
-from kubestow.solver.capacity.size.trial import Trial
+from kubestow.solver.capacity.size.trial import PurchaseTrial
 from kubestow.solver.capacity.survive.answer import Wishes, answer
 from kubestow.solver.capacity.survive.failures import too_few
 from kubestow.solver.capacity.survive.options import SurviveOptions
 from kubestow.solver.runtime.run_context import RunContext
 
-#: Certificates, each with what the last one lacked.
-ROUNDS = 4
-#: Share of the time that is left for one of them.
-SHARE = 0.6
+#: Maximum number of certificates.
+MAX_CERTIFICATES = 4
+#: Fraction of the remaining time for one certificate.
+CERTIFICATE_TIME_FRACTION = 0.6
 
 Bought = list[tuple[Offer, int]]
 
 
 def check_label(there: Iterable[Node], catalogue: Catalogue, asked: SurviveOptions) -> None:
-    """Refuse failures of domains of which there can be none.
+    """Refuse failures of domains that cannot exist.
 
     Raises:
-        InputError: neither the nodes that are there nor those that can be bought have the label.
+        InputError: Neither existing nodes nor offers have the topology key as a label.
     """
     nodes = chain(there, (node(offer.shape, offer.zone, "new") for offer in catalogue.offers))
     if asked.key is not None and not any(asked.key in (each.metadata.labels or {}) for each in nodes):
@@ -44,11 +44,13 @@ def check_label(there: Iterable[Node], catalogue: Catalogue, asked: SurviveOptio
 
 
 def certificate(
-    trial: Trial, placement: Placement, catalogue: Catalogue, asked: SizeOptions, context: RunContext
+    trial: PurchaseTrial, placement: Placement, catalogue: Catalogue, asked: SizeOptions, context: RunContext
 ) -> tuple[Survival | None, Bought | None, str | None]:
-    """Return the certificate of a placement; else what to buy besides, as far as that is known; and why there is neither."""
+    """Return the certificate of a placement, or what to buy in addition, or the reason why there is neither."""
     assert asked.survive is not None
-    options = replace(context.options, time_limit=max(1.0, context.deadline.left() * SHARE), edits=placement.snapshot.edits)
+    options = replace(
+        context.options, time_limit=max(1.0, context.deadline.left() * CERTIFICATE_TIME_FRACTION), edits=placement.snapshot.edits
+    )
     left = _left(trial.bought, catalogue, asked)
     try:
         found = answer(
@@ -69,12 +71,12 @@ def certificate(
     parts = [text.partition(":") for text in found.remedy.buy]
     more = [(offers[name], int(count)) for count, _, name in parts]
     if not _allowed([*trial.bought, *more], catalogue, asked):
-        return None, None, "what would survive is more than the catalogue or the question allows"
+        return None, None, "surviving these failures needs more nodes than the catalogue or the options allow"
     return None, more, None
 
 
-def together(bought: Bought, more: Bought) -> Bought:
-    """Return both as one purchase, in which nodes keep the names that they have in the first."""
+def combined(bought: Bought, more: Bought) -> Bought:
+    """Return the sum of two purchases. Nodes keep the names that they have in the first."""
     found = {(offer.shape.name, offer.zone): (offer, count) for offer, count in bought}
     for offer, count in more:
         _, before = found.get((offer.shape.name, offer.zone), (offer, 0))
@@ -83,7 +85,7 @@ def together(bought: Bought, more: Bought) -> Bought:
 
 
 def _left(bought: Bought, catalogue: Catalogue, asked: SizeOptions) -> Catalogue:
-    """Return what can still be bought."""
+    """Return the part of the catalogue that can still be bought."""
     held: Mapping[str, int] = Counter(dict.fromkeys(catalogue.shapes, 0)) + Counter(
         {name: sum(count for offer, count in bought if offer.shape.name == name) for name in catalogue.shapes}
     )

@@ -1,4 +1,4 @@
-"""A purchase, tried: the cluster with these nodes, and whether everything that waits finds a place in it."""
+"""The trial of a purchase: the cluster with these nodes, and whether every pending pod can be placed on it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kubestow.models.snapshot.scope import select
 from kubestow.models.workloads.expand import Expansion
 from kubestow.solver import rules
 from kubestow.solver.bind_order.order import most_in_order
-from kubestow.solver.capacity.size.world import World
+from kubestow.solver.capacity.size.purchase_cluster import World
 from kubestow.solver.objective.preferences import Objective
 from kubestow.solver.placed_tiers import Answer, PlacedSearch
 from kubestow.solver.rules.eligibility import possible
@@ -25,15 +25,20 @@ from kubestow.solver.runtime.run_context import RunContext
 
 @dataclass
 class Start:
-    """A packing of the menu's classes: ``pods``: keys of each class's pods; ``bought``: pods by class for each node bought, in the order
-    of the purchase; ``there``: the same by name of nodes that are there."""
+    """A packing of the menu's classes.
+
+    Attributes:
+        pods: Keys of each class's pods.
+        bought: Pods by class on each purchased node, in the order of the purchase.
+        there: Pods by class on existing nodes, by name.
+    """
 
     pods: list[list[str]]
     bought: Sequence[Mapping[int, int]]
     there: Mapping[str, Mapping[int, int]]
 
     def counts(self, cluster: Cluster, names: Sequence[str]) -> Ints:
-        """Return int64[G, N] of the cluster of a purchase, whose classes may be others: the pods are the same."""
+        """Return int64[G, N] for the cluster of a purchase. Its classes may differ, but its pods are the same."""
         home = {pod_key(cluster.snapshot.pods[i]): g for g, cls in enumerate(cluster.classes) for i in cls.pods}
         place = {name: n for n, name in enumerate(cluster.nodes.names)}
         left = [iter(keys) for keys in self.pods]
@@ -46,8 +51,13 @@ class Start:
 
 
 @dataclass
-class Trial:
-    """What became of a purchase. ``refuted``: proved that not everything fits; ``names``: of the nodes bought, in their order."""
+class PurchaseTrial:
+    """The result of a purchase.
+
+    Attributes:
+        names: Names of the purchased nodes, in their order.
+        refuted: True if it is proved that not everything fits.
+    """
 
     bought: list[tuple[Offer, int]]
     expansion: Expansion
@@ -67,7 +77,7 @@ class Trial:
 
 
 class _Started(PlacedSearch):
-    """The search from a placement that is at hand, as much of it as has a bind order."""
+    """A search that starts from a given placement, or from the part of it that has a bind order."""
 
     start: Ints | None = None
 
@@ -83,8 +93,12 @@ class _Started(PlacedSearch):
         return Answer(counts, sequence, bounds, "greedy", interrupted=self.stop.is_set())
 
 
-def attempt(world: World, bought: Sequence[tuple[Offer, int]], context: RunContext, start: Start | None = None) -> Trial:
-    """Place what waits on the cluster with a purchase. ``start``: a packing that is likely to do."""
+def attempt(world: World, bought: Sequence[tuple[Offer, int]], context: RunContext, start: Start | None = None) -> PurchaseTrial:
+    """Place the pending pods on the cluster with a purchase.
+
+    Args:
+        start: A packing that is likely to succeed.
+    """
     options = context.options
     expansion = world.expanded(bought)
     scope = select(expansion.snapshot, from_scratch=options.from_scratch, include_gated=options.include_gated)
@@ -96,4 +110,4 @@ def attempt(world: World, bought: Sequence[tuple[Offer, int]], context: RunConte
     search = _Started(objective, active, limits, context)
     if start is not None:
         search.start = np.minimum(start.counts(cluster, names), limits)
-    return Trial(list(bought), expansion, cluster, limits, objective, search.run(), names)
+    return PurchaseTrial(list(bought), expansion, cluster, limits, objective, search.run(), names)

@@ -1,4 +1,5 @@
-"""What comes back when nodes or domains fail.
+"""The pods that return after nodes or domains fail.
 
-Enter at :mod:`kubestow.solver.capacity.survive.survive`. It may import everything of the solver but the other questions of capacity.
+Enter at :mod:`kubestow.solver.capacity.survive.survive`. The package may import all of the solver except the
+other capacity questions.
 """

@@ -1,4 +1,5 @@
-"""The whole answer of ``kubestow survive``: the certificate, and for what does not survive why, what else breaks and what would help."""
+"""The complete answer of ``kubestow survive``: the certificate, and the causes, consequences and remedies of
+failures it does not cover."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from kubestow.models.documents.survival import Survival, SurvivalRemedy
 from kubestow.models.edits.binding import placed_as
 from kubestow.models.snapshot.scope import select
 from kubestow.models.snapshot.snapshot import Snapshot
-from kubestow.solver.capacity.buffers.states import SHORT
+from kubestow.solver.capacity.buffers.states import MIN_PART_SECONDS
 from kubestow.solver.capacity.survive.buffers import after_failures
 from kubestow.solver.capacity.survive.consequences import Stakes
 from kubestow.solver.capacity.survive.failures import domains
@@ -29,22 +30,28 @@ from kubestow.solver.runtime.progress_trace import ProgressReporter
 from kubestow.solver.runtime.run_context import RunContext
 from kubestow.solver.solve import place
 
-#: The share of the time limit for the certificate where a remedy is looked for after it, and where not.
-_CERTIFICATE, _ALONE = 0.6, 0.9
-#: The share for placing what waits first.
-_PLACING = 0.2
-#: The share of what is left then for changes that would help after one failure.
-_WAYS = 0.3
-#: The share of what is left for the headroom of CapacityBuffers.
-_HEADROOM = 0.2
-#: Seconds for these at most.
-_MOST = 15.0
+#: Fractions of the time limit for the certificate: with a subsequent search for a remedy, and without.
+_CERTIFICATE_TIME_FRACTION, _CERTIFICATE_ONLY_TIME_FRACTION = 0.6, 0.9
+#: Fraction of the time limit for placing pending pods first.
+_PLACEMENT_TIME_FRACTION = 0.2
+#: Fraction of the time after the certificate for remedies after one failure.
+_REMEDY_TIME_FRACTION = 0.3
+#: Fraction of the remaining time for the headroom of CapacityBuffers.
+_HEADROOM_TIME_FRACTION = 0.2
+#: Maximum number of seconds for remedies after one failure.
+_MAX_REMEDY_SECONDS = 15.0
 
 
 @dataclass(frozen=True)
 class Wishes:
-    """What is to be said beside the certificate: changes that would help after one failure (``ways``), and the nodes that would help after
-    all of them, bought of a ``catalogue`` or, without one, like those that are there."""
+    """The results that are wanted in addition to the certificate.
+
+    Attributes:
+        place: True to place pending pods first.
+        ways: True to look for changes that help after one failure.
+        remedy: True to look for additional nodes that help after all failures.
+        catalogue: Source of these nodes; None for clones of existing nodes.
+    """
 
     place: bool = False
     ways: bool = True
@@ -63,10 +70,11 @@ def answer(
     began: float | None = None,
     pool: Pool | None = None,
 ) -> Survival:
-    """Return what :func:`survive` does, with causes, consequences and a remedy.
+    """Return the result of :func:`survive`, with causes, consequences and a remedy.
 
     Raises:
-        InputError, InternalFault: as :func:`survive`.
+        InputError: As :func:`survive`.
+        InternalFault: As :func:`survive`.
     """
     started = time.monotonic() if began is None else began
     stop = stop or threading.Event()
@@ -74,8 +82,15 @@ def answer(
     if wishes.place:
         snapshot, first = _placed(snapshot, options, on_progress, stop)
     limit = options.time_limit
-    until = limit if limit is None else limit * (_CERTIFICATE if wishes.remedy or snapshot.capacity_buffers else _ALONE)
-    ways = min(_MOST, _MOST if limit is None or until is None else (limit - until) * (_WAYS if wishes.remedy else 1))
+    until = (
+        limit
+        if limit is None
+        else limit * (_CERTIFICATE_TIME_FRACTION if wishes.remedy or snapshot.capacity_buffers else _CERTIFICATE_ONLY_TIME_FRACTION)
+    )
+    ways = min(
+        _MAX_REMEDY_SECONDS,
+        _MAX_REMEDY_SECONDS if limit is None or until is None else (limit - until) * (_REMEDY_TIME_FRACTION if wishes.remedy else 1),
+    )
     found = survive(
         snapshot,
         asked,
@@ -97,27 +112,25 @@ def answer(
     if wishes.remedy and any(each.least for each in found.counterexamples) and not context.over():
         found.remedy = _remedy(snapshot, asked, found, wishes.catalogue, context, pool)
         if found.remedy is not None and select(snapshot, include_gated=options.include_gated).pending:
-            found.notes.append(
-                "pods that are pending already are left out of the remedy as well: they may take the room of its nodes first"
-            )
+            found.notes.append("the remedy leaves out pods that are already pending; they may occupy its nodes first")
     return found
 
 
 def _placed(
     snapshot: Snapshot, options: Options, on_progress: OnProgress | None, stop: threading.Event
 ) -> tuple[Snapshot, Placement | None]:
-    """Return a snapshot in which what waits runs where it is placed, with the placement; None where nothing waits."""
+    """Return a snapshot in which pending pods run where they are placed, and the placement; None without pending pods."""
     if not select(snapshot, include_gated=options.include_gated).pending:
         return snapshot, None
-    seconds = None if options.time_limit is None else options.time_limit * _PLACING
+    seconds = None if options.time_limit is None else options.time_limit * _PLACEMENT_TIME_FRACTION
     placement = place(snapshot, replace(options, time_limit=seconds, causes=False), on_progress=on_progress, stop=stop)
     return placed_as(snapshot, placement), placement
 
 
 def _headroom(snapshot: Snapshot, asked: SurviveOptions, found: Survival, context: RunContext) -> None:
-    """Fill in the headroom of CapacityBuffers after each failure, checked."""
+    """Fill in the headroom of CapacityBuffers after each failure, and check it."""
     context.report("headroom")
-    limited = context.part(max(SHORT, context.deadline.left() * _HEADROOM))
+    limited = context.part(max(MIN_PART_SECONDS, context.deadline.left() * _HEADROOM_TIME_FRACTION))
     found.headroom, notes = after_failures(snapshot, asked, found.outcomes, limited)
     found.notes += notes
     insist(list(headroom_faults(snapshot, found)))
@@ -128,7 +141,7 @@ def _remedy(
 ) -> SurvivalRemedy | None:
     context.report("remedy")
     if asked.at_once > 1 and found.scenarios.open:
-        found.notes.append("no remedy is looked for: not every failure was decided in time (--time-limit)")
+        found.notes.append("no remedy was searched for, because not every failure was decided in time (--time-limit)")
         return None
     kinds = offers(snapshot, asked, found, context, catalogue)
     return find(snapshot, asked, kinds, found, context, catalogue, pool)

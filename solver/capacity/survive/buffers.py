@@ -13,25 +13,28 @@ from kubestow.models.documents.headroom import Headroom
 from kubestow.models.documents.survival import Scenario
 from kubestow.models.snapshot.snapshot import Snapshot
 from kubestow.solver.capacity.buffers.headroom import Reader
-from kubestow.solver.capacity.buffers.states import LOOK, SHORT, STATE_FRACTION, in_state, undone
+from kubestow.solver.capacity.buffers.states import COMPILE_SECONDS, MIN_PART_SECONDS, STATE_FRACTION, in_state, incomplete_note
 from kubestow.solver.capacity.survive.failures import after, domains
-from kubestow.solver.capacity.survive.instance import Instance
+from kubestow.solver.capacity.survive.instance import FailureInstance
 from kubestow.solver.capacity.survive.options import SurviveOptions
 from kubestow.solver.explain.undecided import is_undecided
 from kubestow.solver.runtime.options import Options
 from kubestow.solver.runtime.run_context import RunContext
 
-#: Failures beyond which the rest is left out, ...
+#: Maximum number of failures for which headroom is computed.
 MAX_FAILURES: Final = 2_000
-#: ... and assignments in all of them together, which make the document large.
+#: Maximum number of assignments in all of these failures together. They make the document large.
 MAX_ASSIGNMENTS: Final = 500_000
 
 
 def after_failures(
     snapshot: Snapshot, asked: SurviveOptions, outcomes: Sequence[Scenario], context: RunContext
 ) -> tuple[list[Headroom], list[str]]:
-    """Return the headroom after each failure, beside all pods that come back; and what a reader must know. ``outcomes``: what is known of
-    the failures."""
+    """Return the headroom after each failure, in addition to all returning pods, and notes on missing parts.
+
+    Args:
+        outcomes: The decided failures.
+    """
     sure = {tuple(each.failed): each.assignments for each in outcomes if not each.preempted}
     survived = {tuple(failed) for each in outcomes if each.outcome == "survives" for failed in (each.failed, *each.alike)}
     nodes = domains(snapshot, asked)
@@ -46,22 +49,22 @@ def after_failures(
         room = derived.room(gone, state, context)
         if room is None or (room.left and failed in survived):
             room = in_state(after(snapshot, gone, asked).snapshot, state, context, sure.get(failed, ()))
-        if not room.left or asked.preemption or failed not in survived:  # else the search was too short to say anything
+        if not room.left or asked.preemption or failed not in survived:  # otherwise the search was too short for a meaningful result
             found.append(room)
             entries += len(room.assignments)
-    return found, undone(len(found), comb(len(nodes), asked.at_once), "failures")
+    return found, incomplete_note(len(found), comb(len(nodes), asked.at_once), "failures")
 
 
 class _Derived:
-    """The headroom after failures that can be derived from one compiled instance, in which the chunks wait, too."""
+    """The headroom after failures, derived from one compiled instance that includes the pending chunks."""
 
     def __init__(self, snapshot: Snapshot, asked: SurviveOptions, options: Options) -> None:
         edited, found = with_chunks(snapshot)
         chunks = [pod for pod in edited.pods if buffer_of(pod) is not None]
-        self._instance: Instance | None = None
+        self._instance: FailureInstance | None = None
         if any(pod.spec.volumes or pod.spec.resourceClaims for pod in chunks) or snapshot.device_classes:
             return
-        self._instance = Instance(snapshot, asked, options, chunks)
+        self._instance = FailureInstance(snapshot, asked, options, chunks)
         cluster = self._instance.cluster
         self._reader = Reader(cluster.snapshot, found, unsure=is_undecided(cluster.snapshot, cluster.scope.pending))
 
@@ -70,7 +73,7 @@ class _Derived:
         instance = self._instance
         if instance is None or not instance.derivable(instance.nodes(gone).tolist()):
             return None
-        limited = context.part(max(SHORT, context.deadline.left() * STATE_FRACTION))
+        limited = context.part(max(MIN_PART_SECONDS, context.deadline.left() * STATE_FRACTION))
         found = self._reader.read(instance.left(gone), state, limited)
-        context.deadline.charge(LOOK + limited.deadline.elapsed())
+        context.deadline.charge(COMPILE_SECONDS + limited.deadline.elapsed())
         return found

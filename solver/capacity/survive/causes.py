@@ -1,4 +1,4 @@
-"""Why pods stay pending after a failure, and what would bring them back in the cluster that it leaves."""
+"""The causes why pods stay pending after a failure, and the remedies in the cluster that the failure leaves."""
 
 from __future__ import annotations
 
@@ -14,31 +14,37 @@ from kubestow.models.snapshot.snapshot import Snapshot
 from kubestow.solver.capacity.survive.decide import Verdict
 from kubestow.solver.capacity.survive.failures import after
 from kubestow.solver.capacity.survive.options import SurviveOptions
-from kubestow.solver.capacity.survive.search import Failed, FailureSearch, Found
+from kubestow.solver.capacity.survive.search import Failed, FailureSearch, FailureVerdicts
 from kubestow.solver.explain.placed_pods import placed_in
 from kubestow.solver.explain.unplaced import left_of, remedied
 from kubestow.solver.runtime.run_context import RunContext
 
-#: Counterexamples that are explained, the worst first, ...
-EXPLAINED: Final = 5
-#: ... the share of the time that is left for the cause of each of them, and the most seconds.
-CAUSE: Final = 0.3
-LONG: Final = 10.0
+#: Maximum number of counterexamples that are explained, the worst first.
+MAX_EXPLAINED: Final = 5
+#: Fraction of the remaining time for the cause of one counterexample.
+CAUSE_TIME_FRACTION: Final = 0.3
+#: Maximum number of seconds for the cause of one counterexample.
+MAX_CAUSE_SECONDS: Final = 10.0
 
 
-def explain(search: FailureSearch, found: Found, ways: float | None) -> dict[Failed, Cause]:
-    """Return why pods stay pending after the worst failures, within the time that is left, and with ``ways`` what would help after each:
-    seconds for all of these together, beside that time. With preemption there is no cause: none that counts what may be preempted is
-    sought."""
+def explain(search: FailureSearch, found: FailureVerdicts, ways: float | None) -> dict[Failed, Cause]:
+    """Return the causes why pods stay pending after the worst failures, as far as time allows.
+
+    With preemption there are no causes, because no search accounts for the pods that may be preempted.
+
+    Args:
+        ways: Seconds for remedies after all of these failures, in addition to the remaining time; None for no
+            remedies.
+    """
     causes: dict[Failed, Cause] = {}
-    worst, context = found.worst()[:EXPLAINED], search.context
+    worst, context = found.worst()[:MAX_EXPLAINED], search.context
     for number, failed in enumerate(worst):
         if context.stop.is_set() or (ways is None and context.over()):
             break
         context.report("causes", detail=f"{number} of {len(worst)} counterexamples")
-        limit = context.deadline.left() * CAUSE if context.options.time_limit is not None else LONG
+        limit = context.deadline.left() * CAUSE_TIME_FRACTION if context.options.time_limit is not None else MAX_CAUSE_SECONDS
         more = 0.0 if ways is None else ways / len(worst) / 2
-        contexts = search.part(min(limit, LONG) + more), None if ways is None else search.part(more)
+        contexts = search.part(min(limit, MAX_CAUSE_SECONDS) + more), None if ways is None else search.part(more)
         cause = _cause(search.snapshot, search.gone(failed), search.asked, found.verdicts[failed], contexts)
         if cause is not None:
             causes[failed] = cause
@@ -48,10 +54,15 @@ def explain(search: FailureSearch, found: Found, ways: float | None) -> dict[Fai
 def _cause(
     snapshot: Snapshot, gone: Sequence[str], asked: SurviveOptions, verdict: Verdict, contexts: tuple[RunContext, RunContext | None]
 ) -> Cause | None:
-    """Return a minimal cause for the first kind of pods that stay pending: without the others that come back if it holds without them,
-    else with these where they were placed; None if none was found in time. ``contexts``: for it, and for the ways out, if they are
-    asked for; these always count the others."""
-    from kubestow.solver.explain.conflict.minimal_conflict import minimal_cause  # takes ortools, which takes long to import
+    """Return a minimal cause for the first class of pods that stays pending; None if none was found in time.
+
+    First ignore the other returning pods. If there is no conflict, fix these pods where they were placed.
+
+    Args:
+        contexts: The context for the cause, and the one for remedies if they are wanted. Remedies always keep
+            the other pods.
+    """
+    from kubestow.solver.explain.conflict.minimal_conflict import minimal_cause  # ortools is slow to import
     from kubestow.solver.explain.conflict.placement_question import PlacementQuestion
 
     context, ways = contexts
@@ -73,12 +84,12 @@ def _cause(
         pods = [i for g in entry.classes for i in waiting.get(g, ())]
         ask = entry.ask if entry.needed > 1 else tuple(pods[:1])
         here = frozenset(a.pod for a in verdict.assignments)
-        beside = PlacementQuestion(placed_in(left, placed), ask, entry.needed, options.exempt, options.policy, options.catalogue, here)
-        cause = minimal_cause(beside if bound else replace(beside, snapshot=left, placed=frozenset()), context)
+        with_others = PlacementQuestion(placed_in(left, placed), ask, entry.needed, options.exempt, options.policy, options.catalogue, here)
+        cause = minimal_cause(with_others if bound else replace(with_others, snapshot=left, placed=frozenset()), context)
         if cause is not None:
             cause.pods = sorted(pod_key(left.pods[i]) for i in pods)
             cause.gang, cause.alone, cause.together = entry.gang, not bound, entry.needed
             if ways is not None:
-                cause.waysOut = remedied(beside, cause, here, ways)
+                cause.waysOut = remedied(with_others, cause, here, ways)
             return cause
     return None

@@ -1,16 +1,18 @@
-"""Certificates of single failures, put together: where they do not touch each other, they are one of all of them at once.
+"""Composed certificates: certificates of single failures that do not interact certify these failures together.
 
-What one failure's pods need of the rules, and where they go, was found with all that runs on the nodes of the other failures still there.
-It holds without them too if
+Each single certificate was found while the nodes of the other failures still ran. It stays valid without them
+if
 
-* none of them goes to a node of another failure,
-* no selector of their affinity, anti-affinity or spread constraints matches anything that runs on the nodes of another failure,
-  which is also all that comes back after it; of kinds of pods where one does, each is put to the test of these rules again,
-* the nodes that several of them go to have room for all,
-* and nothing else ties them: volumes, host ports and NUMA zones on one node, a least number of domains.
+* no pod goes to a node of another failure,
+* no selector of affinity, anti-affinity or spread constraints matches a pod on the nodes of another
+  failure. These are also all the pods that return after it. Classes with a match are checked against these
+  rules again.
+* the nodes that receive pods of several failures have room for all,
+* there is no other interaction: volumes, host ports and NUMA zones on one node, or a minimum number of
+  domains.
 
-A domain that vanishes with its last node can only raise the minimum of a spread constraint then. Bound failure after failure, each pod
-passes its filters as it did alone.
+A domain that vanishes with its last node can then only raise the minimum of a spread constraint. If pods bind
+failure after failure, each pod passes its filters as it did alone.
 """
 
 from __future__ import annotations
@@ -27,21 +29,29 @@ from kubestow.models.cluster.cluster import Ints, PodClass
 from kubestow.models.documents.placement import Assignment
 from kubestow.models.kube.selectors import Bools
 from kubestow.solver.capacity.survive.decide import Verdict
-from kubestow.solver.capacity.survive.instance import Instance
+from kubestow.solver.capacity.survive.instance import FailureInstance
 from kubestow.solver.rules.eligibility import demand_with_slots, room_with_slots
 from kubestow.solver.rules.inter_pod_affinity import InterPodAffinity
 from kubestow.solver.rules.pod_topology_spread import PodTopologySpread
 
-#: Choices of placements that are looked at for one failure, and how many of them are put to the test of rules.
-WAYS: Final = 8
-TESTS: Final = 2
+#: Maximum number of placement combinations considered for one failure, and of those checked against rules.
+MAX_COMBINATIONS: Final = 8
+MAX_RULE_CHECKS: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """What comes back after a failure by itself. ``cells``: class and node of each, in bind order; ``takes``: by node that pods go to,
-    resources and (last) pod slots, int64[R + 1]; ``ported``, ``zoned``: nodes that pods with host ports, with containers that get zones
-    go to; ``volumes``: whether any has one."""
+    """The pods that return after a single failure.
+
+    Attributes:
+        assignments: Their nodes.
+        cells: Class and node of each, in bind order.
+        classes: Their classes.
+        takes: int64[R + 1] by node, requested resources and (last) pod slots.
+        ported: Nodes that receive pods with host ports.
+        zoned: Nodes that receive containers with NUMA zones.
+        volumes: True if any pod has a volume.
+    """
 
     assignments: list[Assignment]
     cells: list[tuple[int, int]]
@@ -53,10 +63,15 @@ class _Part:
 
 
 class Composition:
-    """``nodes``: those of each domain; ``verdicts``: of each failing by itself, as many as there are placements at hand."""
+    """The composition of single certificates.
+
+    Attributes:
+        nodes: The nodes of each domain.
+        verdicts: For each single failure, the placements found.
+    """
 
     def __init__(
-        self, instance: Instance, nodes: Mapping[str, Sequence[str]], verdicts: Mapping[str, Sequence[Verdict]], keys: Sequence[str]
+        self, instance: FailureInstance, nodes: Mapping[str, Sequence[str]], verdicts: Mapping[str, Sequence[Verdict]], keys: Sequence[str]
     ) -> None:
         cluster = instance.cluster
         self._instance, self._domains = instance, nodes
@@ -72,7 +87,7 @@ class Composition:
                 parts = [self._part(verdict, classes) for verdict in listed if verdict.survives]
                 self._parts |= {name: parts} if parts else {}
         self._number = {name: i for i, name in enumerate(self._parts)}
-        self._read(instance)
+        self._compute_links(instance)
 
     def _part(self, verdict: Verdict, classes: Collection[int]) -> _Part:
         of = self._instance.cluster.classes
@@ -90,9 +105,13 @@ class Composition:
             any(of[g].claims for g in classes),
         )
 
-    def _read(self, instance: Instance) -> None:
-        """What the selectors of each class match (``_reads``: bool[G, P]), what runs on the nodes of each failure (``_runs``: bool[D, P]),
-        and which failures have to do with each other (``_linked``: bool[D, D])."""
+    def _compute_links(self, instance: FailureInstance) -> None:
+        """Compute the interactions between single failures.
+
+        * ``_reads``: bool[G, P], the label profiles that the selectors of each class match.
+        * ``_runs``: bool[D, P], the profiles that run on the nodes of each failure.
+        * ``_linked``: bool[D, D], the pairs of failures that interact by selectors.
+        """
         cluster = instance.cluster
         self._reads = np.zeros((cluster.n_classes, len(cluster.matchers.profiles)), dtype=bool)
         for g, cls in enumerate(cluster.classes):
@@ -110,13 +129,15 @@ class Composition:
 
     @cached_property
     def names(self) -> list[str]:
-        """Return the failures that are certified by themselves, in the order of :attr:`free`."""
+        """The single failures that are certified, in the order of :attr:`free`."""
         return list(self._parts)
 
     @cached_property
     def free(self) -> Bools:
-        """Return bool[D, D]: the pairs whose first certificates hold together as they are, since nothing of one has to do with the other.
-        All pairs at once, node by node: there may be millions of them."""
+        """bool[D, D], the pairs of failures whose first certificates hold together, because they do not interact.
+
+        All pairs are computed at once, node by node, because there may be millions.
+        """
         parts = [self._parts[name][0] for name in self.names]
         number = {n: i for name, i in self._number.items() for n in self._nodes[name]}
         apart = ~self._linked
@@ -140,7 +161,7 @@ class Composition:
         return apart
 
     def certificate(self, failed: Sequence[str]) -> Verdict | None:
-        """Return the certificate of failures at once, None where theirs cannot be put together."""
+        """Return the certificate of failures at once; None if theirs cannot be composed."""
         if any(name not in self._parts for name in failed):
             return None
         if len(failed) == 2 and self.free[self._number[failed[0]], self._number[failed[1]]]:
@@ -150,18 +171,18 @@ class Composition:
         numbers = [self._number[name] for name in failed]
         tied = any(self._linked[numbers[at], numbers[at + 1 :]].any() for at in range(len(numbers)))
         asked = 0
-        for parts in islice(product(*choices), WAYS):
+        for parts in islice(product(*choices), MAX_COMBINATIONS):
             if not self._have_room(parts):
                 continue
             asked += 1
             if not tied or self._holds(failed, numbers, parts):
                 return _together(parts)
-            if asked == TESTS:
+            if asked == MAX_RULE_CHECKS:
                 break
         return None
 
     def _have_room(self, parts: Sequence[_Part]) -> bool:
-        """Return whether nodes have room for all, and nothing on them or in their volumes ties them."""
+        """Return True if nodes have room for all pods, and neither volumes, host ports nor NUMA zones interact."""
         total: dict[int, Ints] = {}
         for at, part in enumerate(parts):
             for other in parts[at + 1 :]:
@@ -177,8 +198,10 @@ class Composition:
         return True
 
     def _holds(self, failed: Sequence[str], numbers: Sequence[int], parts: Sequence[_Part]) -> bool:
-        """Return whether affinity, anti-affinity and spread accept the pods one after the other, of those kinds that any selector ties to
-        another failure, and of those that are tied to them."""
+        """Return True if affinity, anti-affinity and spread accept the pods one after another.
+
+        Only classes that a selector links to another failure are checked, and classes linked to those.
+        """
         classes = {g for part in parts for g in part.classes}
         profile = self._instance.cluster.profile
         tied: set[int] = set()
@@ -208,7 +231,7 @@ def _together(parts: Sequence[_Part]) -> Verdict:
 
 
 def _ties(cls: PodClass) -> bool:
-    """Return whether what vanishes elsewhere may matter to pods in a way that is not looked at."""
+    """Return True if the class depends on vanished domains in a way that is not checked here."""
     return any(spread.min_domains > 1 for spread in cls.spread)
 
 

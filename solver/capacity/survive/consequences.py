@@ -1,4 +1,5 @@
-"""What a failure does beside leaving pods pending: budgets that fall short, majorities that are gone, pods that nothing makes again."""
+"""The consequences of a failure other than pending pods: violated disruption budgets, lost majorities, and pods
+that nothing recreates."""
 
 from __future__ import annotations
 
@@ -17,16 +18,22 @@ from kubestow.models.snapshot.snapshot import Snapshot
 from kubestow.models.workloads.ownership import named
 from kubestow.solver.capacity.survive.failures import is_bare
 
-#: A StatefulSet of fewer pods has no majority that outlives one of them.
-_QUORUM: Final = 3
-#: Pods that a sentence names.
+#: Minimum number of members for which a majority can survive the loss of one.
+_MIN_QUORUM_MEMBERS: Final = 3
+#: Name of etcd in labels and in names of its static pods.
 _ETCD: Final = "etcd"
 
 
 @dataclass(frozen=True)
 class _Group:
-    """Pods of which so many have to run. ``pods``: indices of those that count; ``have``: how many there are now, which may be more or
-    fewer than ``pods`` where a status says so; ``members``: of a quorum."""
+    """Pods with a minimum number that must run.
+
+    Attributes:
+        pods: Indices of the pods that count.
+        have: Current number, which differs from the number of ``pods`` if a status says so.
+        needed: Minimum number.
+        members: Number of members of a quorum; 0 for a budget.
+    """
 
     kind: Literal["PodDisruptionBudget", "quorum"]
     object: str
@@ -36,22 +43,23 @@ class _Group:
     members: int = 0
 
     def broken(self, lost: int) -> bool:
-        """Return whether losing so many pods breaks what holds now."""
+        """Return True if losing this number of pods breaks a requirement that holds now."""
         return self.have - lost < self.needed <= self.have
 
     def sentence(self, lost: int) -> str:
-        """Return what losing so many pods means."""
+        """Return the sentence on the loss of this number of pods."""
         left = max(0, self.have - lost)
         verb = "is" if left == 1 else "are"
         if self.kind == "quorum":
-            return f"{left} of its {self.members} members {verb} left, and a majority takes {self.needed}"
-        return f"{left} healthy pod{'' if left == 1 else 's'} of the {self.needed} that it demands {verb} left"
+            return f"{left} of {self.members} members {verb} left; a majority needs {self.needed}"
+        return f"{left} healthy pod{'' if left == 1 else 's'} of {self.needed} required {verb} left"
 
 
 class Stakes:
-    """What failures of nodes can break in a snapshot.
+    """The requirements of a snapshot that failures of nodes can break.
 
-    A quorum is that of each StatefulSet of three pods or more, whether its software needs one or not, and that of etcd's static pods.
+    A quorum is assumed for each StatefulSet of three pods or more, whether or not its software needs one, and
+    for etcd's static pods.
     """
 
     def __init__(self, snapshot: Snapshot) -> None:
@@ -68,7 +76,11 @@ class Stakes:
                 self._lost.setdefault(pod.spec.nodeName or "", []).append(pod_key(pod))
 
     def of(self, nodes: Iterable[str], pending: Collection[str] = ()) -> list[Consequence]:
-        """Return what the failure of these nodes does. ``pending``: pods that stay pending after it (namespace/name)."""
+        """Return the consequences of the failure of these nodes.
+
+        Args:
+            pending: Pods (namespace/name) that stay pending after it.
+        """
         lost: Counter[int] = Counter()
         gone: list[str] = []
         for node in nodes:
@@ -83,8 +95,13 @@ class Stakes:
         return found + ([Consequence("lost", _pods(gone), _gone(gone))] if gone else [])
 
     def over_all(self, domains: Mapping[str, Iterable[str]], at_once: int) -> list[Exposure]:
-        """Return what some failure of ``at_once`` of these domains does, and how many of all such failures do: what breaks most often
-        first, then bare pods. ``domains``: the names of the nodes of each."""
+        """Return each consequence that some failure of ``at_once`` domains has, with the number of such failures.
+
+        The most frequent consequence comes first, and bare pods come last.
+
+        Args:
+            domains: The names of each domain's nodes.
+        """
         lost: dict[int, Counter[str]] = {}
         gone: dict[str, list[str]] = {}
         for name, nodes in domains.items():
@@ -111,11 +128,13 @@ class Stakes:
 
 
 def subsets(counts: Iterable[int], domains: int, at_once: int, threshold: int) -> int:
-    """Return how many of the sets of ``at_once`` of ``domains`` domains have counts that sum up to ``threshold`` or more; domains that are
-    not among ``counts`` have none."""
+    """Return the number of sets of ``at_once`` out of ``domains`` domains whose counts sum to ``threshold`` or more.
+
+    Domains without an entry in ``counts`` have count 0.
+    """
     kinds = Counter(counts)
     kinds[0] += domains - kinds.total()
-    ways = {(0, 0): 1}  # (domains taken, their sum, no more than the threshold) -> sets
+    ways = {(0, 0): 1}  # (domains taken, sum capped at the threshold) -> number of sets
     for count, number in kinds.items():
         more: dict[tuple[int, int], int] = {}
         for (taken, total), sets in ways.items():
@@ -153,13 +172,16 @@ def _quorums(snapshot: Snapshot) -> Iterator[_Group]:
     for (namespace, name), pods in stateful.items():
         found = named(snapshot, "StatefulSet", namespace, name)
         members = len(pods) if found is None or found.spec is None else max(len(pods), found.spec.replicas)
-        if members >= _QUORUM:
+        if members >= _MIN_QUORUM_MEMBERS:
             yield _Group("quorum", f"StatefulSet {namespace}/{name}", tuple(pods), len(pods), members // 2 + 1, members)
 
 
 def _etcd(pod: Pod) -> str | None:
-    """Return what a static pod calls the etcd that it is a member of: by the label of kubeadm, kops, Talos or OpenShift, else by its own
-    name less that of its node."""
+    """Return the name of the etcd cluster of a static pod.
+
+    It comes from the label of kubeadm, kops, Talos or OpenShift, or from the pod's name without the node's
+    name.
+    """
     labels = pod.metadata.labels or {}
     own = (pod.metadata.name or "").removesuffix(f"-{pod.spec.nodeName}")
     for name in (labels.get("component"), labels.get("k8s-app"), labels.get("app"), own):
@@ -173,5 +195,5 @@ def _pods(pods: Iterable[str]) -> str:
 
 
 def _gone(pods: list[str]) -> str:
-    what = "pod that no controller makes again is" if len(pods) == 1 else "pods that no controller makes again are"
+    what = "pod that no controller recreates is" if len(pods) == 1 else "pods that no controller recreates are"
     return f"{len(pods)} {what} gone: {some(pods)}"

@@ -1,4 +1,4 @@
-"""One failure: do all pods that must come back find a place?"""
+"""The decision of one failure: whether all pods that must return can be placed."""
 
 from __future__ import annotations
 
@@ -31,8 +31,16 @@ By = Literal["nothing", "bound", "composition", "search", "solver"]
 
 @dataclass(slots=True)
 class Verdict:
-    """What is known of a failure. ``most``: no more pods come back, proved; ``assignments``: of the most that were found, in bind order;
-    ``left``: pods (namespace/name) that stay pending then. ``by``: what decided it, None while nothing has."""
+    """The knowledge about a failure.
+
+    Attributes:
+        displaced: Number of pods that must return.
+        most: Upper bound on returning pods.
+        assignments: The best placement found, in bind order.
+        left: Pods (namespace/name) that stay pending in it.
+        preempted: Pods preempted for it.
+        by: The method that decided the failure; None while it is open.
+    """
 
     displaced: int
     most: int
@@ -47,29 +55,34 @@ class Verdict:
 
     @property
     def least(self) -> int:
-        """So many pods stay pending at least."""
+        """Lower bound on the pods that stay pending."""
         return self.displaced - self.most
 
     @property
     def closed(self) -> bool:
-        """Whether no more pods come back than were found to."""
+        """True if the best placement is proved optimal."""
         return self.most == len(self.assignments)
 
 
 def hard(policy: Policy) -> Policy:
-    """Return a policy without preferences: they decide nothing here."""
+    """Return a policy without preferences, which do not affect the decision."""
     return without_preferences(policy, "none")
 
 
 def compiled(snapshot: Snapshot, gone: Sequence[str], asked: SurviveOptions, options: Options) -> Cluster:
-    """Return the instance of what a failure leaves, compiled from its objects."""
+    """Return the instance after a failure, compiled from its objects."""
     left = after(snapshot, gone, asked).snapshot
     return compile_cluster(left, select(left), daemon_namespaces=options.exempt, policy=hard(options.policy))
 
 
 def decide(cluster: Cluster, context: RunContext, *, quick: bool = False, even: bool = False, keys: Sequence[str] = ()) -> Verdict:
-    """Decide an instance whose pending pods are those that must come back. ``quick``: by bounds and construction alone, which fills nodes
-    evenly if ``even``. ``keys``: of all pods of its snapshot, where they are at hand."""
+    """Decide an instance whose pending pods are those that must return.
+
+    Args:
+        quick: True to use only bounds and greedy construction.
+        even: True if construction fills nodes evenly.
+        keys: Keys of all pods of the snapshot, if they are known already.
+    """
     waiting = len(cluster.scope.pending)
     if not waiting:
         return Verdict(0, 0, by="nothing")
@@ -93,8 +106,10 @@ def decide(cluster: Cluster, context: RunContext, *, quick: bool = False, even: 
 
 
 def _most(cluster: Cluster, limits: Ints) -> int:
-    """Return a bound on the pods that come back: those that fit anywhere by themselves, without so many of the largest that the others ask
-    for no more of any resource than all nodes together that take any of them have left."""
+    """Return an upper bound on returning pods from the total free room of each resource.
+
+    For each resource, drop the largest requests until the rest fits on all usable nodes together.
+    """
     could = fits(cluster, limits)
     usable = limits.any(axis=0)
     demand = demand_with_slots(cluster)
@@ -113,7 +128,7 @@ def _most(cluster: Cluster, limits: Ints) -> int:
 
 
 def verdict_of(cluster: Cluster, answer: Answer, keys: Sequence[str]) -> Verdict:
-    """Return what an answer says of the pods that must come back."""
+    """Return an answer's verdict on the pods that must return."""
     placed, dealt = assignments_of(cluster, answer, keys)
     left = sorted(i for g, cls in enumerate(cluster.classes) for i in cls.pods[dealt[g] :])
     most = max(sum(answer.bounds.values()), len(placed))

@@ -1,4 +1,4 @@
-"""Failures that are equal: nodes that could change places, with all that runs on them, without a difference to any rule."""
+"""Equivalent failures: nodes that could be swapped, with all their pods, without affecting any rule."""
 
 from __future__ import annotations
 
@@ -10,15 +10,18 @@ import numpy as np
 from kubestow.models.cluster.cluster import Cluster, Ints
 from kubestow.models.cluster.storage import migrated_volumes
 from kubestow.solver import rules
-from kubestow.solver.capacity.survive.instance import Instance
+from kubestow.solver.capacity.survive.instance import FailureInstance
 from kubestow.solver.rules.volumes import VolumeBinding, VolumeZone
 
 
-def group(instance: Instance, nodes: Mapping[str, Sequence[str]], at_once: int) -> dict[tuple[str, ...], list[tuple[str, ...]]]:
-    """Return one of each kind of failure, in the order of ``nodes`` (those of each domain), with those that are equal to it.
+def group(instance: FailureInstance, nodes: Mapping[str, Sequence[str]], at_once: int) -> dict[tuple[str, ...], list[tuple[str, ...]]]:
+    """Return one representative of each kind of failure, in the order of ``nodes``, with the failures equivalent to it.
 
-    Two domains are equal if their nodes can be paired so that those of each pair could change places; so are combinations of as many
-    domains of each kind.
+    Two domains are equivalent if their nodes can be paired so that each pair could be swapped. Combinations
+    are equivalent if they have the same number of domains of each kind.
+
+    Args:
+        nodes: Nodes of each domain.
     """
     of = kinds(instance, nodes)
     found: dict[tuple[int, ...], list[tuple[str, ...]]] = {}
@@ -27,17 +30,19 @@ def group(instance: Instance, nodes: Mapping[str, Sequence[str]], at_once: int) 
     return {listed[0]: listed[1:] for listed in found.values()}
 
 
-def kinds(instance: Instance, nodes: Mapping[str, Sequence[str]]) -> dict[str, int]:
-    """Return a number for each node or domain that can fail, the same for those that are equal."""
+def kinds(instance: FailureInstance, nodes: Mapping[str, Sequence[str]]) -> dict[str, int]:
+    """Return a number for each node or domain that can fail; equivalent ones share a number."""
     numbered = _kinds(instance) if not instance.special else list(range(instance.cluster.n_nodes))
     numbers: dict[Hashable, int] = {}
     signs = {name: tuple(sorted(numbered[n] for n in instance.nodes(members).tolist())) for name, members in nodes.items()}
     return {name: numbers.setdefault(sign, len(numbers)) for name, sign in signs.items()}
 
 
-def _kinds(instance: Instance) -> list[int]:
-    """Return a number per node, equal for nodes that could change places. The key whose domains fail is left out where domains change
-    places as a whole."""
+def _kinds(instance: FailureInstance) -> list[int]:
+    """Return a number for each node; nodes that could be swapped share a number.
+
+    The key whose domains fail is left out if whole domains are swapped.
+    """
     cluster = instance.cluster
     parts: list[list[Hashable]] = [[] for _ in range(cluster.n_nodes)]
     table = np.concatenate([cluster.free, cluster.slots[:, None], _verdicts(cluster), *_codes(cluster, instance.asked.key)], axis=1)
@@ -73,7 +78,8 @@ def _kinds(instance: Instance) -> list[int]:
 
 
 def _verdicts(cluster: Cluster) -> Ints:
-    """Return int64[N, …]: what labels, taints and volumes say of each node to each class, and where spread constraints count it."""
+    """Return int64[N, …]: eligibility of each node for each class by labels, taints and volumes, and whether
+    spread constraints count it."""
     active = [rule for rule in rules.build(cluster) if rule.static or isinstance(rule, VolumeBinding | VolumeZone)]
     columns = [*cluster.node_sets]
     for g, cls in enumerate(cluster.classes):
@@ -88,7 +94,7 @@ def _verdicts(cluster: Cluster) -> Ints:
 
 
 def _codes(cluster: Cluster, but: str | None) -> list[Ints]:
-    """Return int64[N, 1] for each topology key that a rule reads: the domain, the same number for all domains of one node."""
+    """Return int64[N, 1] for each topology key that a rule reads: the domain, with one number for all single-node domains."""
     keys = {term.key for cls in cluster.classes for term in cls.anti} | {fixed.term.key for fixed in cluster.fixed_anti}
     keys |= {spread.key for cls in cluster.classes for spread in cls.spread}
     keys |= {key for cls in cluster.classes if cls.affinity is not None for key in cls.affinity.keys}

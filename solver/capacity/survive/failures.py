@@ -1,4 +1,4 @@
-"""Failures of a snapshot: which nodes each takes, and the snapshot that it leaves."""
+"""The failures of a snapshot: the nodes that each affects, and the snapshot it leaves."""
 
 from __future__ import annotations
 
@@ -17,15 +17,20 @@ from kubestow.models.snapshot.snapshot import InputError, Snapshot
 from kubestow.models.workloads.daemon_sets import is_daemon
 from kubestow.solver.capacity.survive.options import SurviveOptions
 
-#: More combinations than this are never looked at, whatever the time.
-MOST: Final = 1_000_000
+#: Maximum number of combinations, regardless of the time limit.
+MAX_COMBINATIONS: Final = 1_000_000
 _change = msgspec.structs.replace
 
 
 @dataclass(frozen=True, slots=True)
 class After:
-    """What a failure leaves. ``snapshot``: without the nodes, where the pods that must come back (``back``, indices into its pods) wait,
-    and no other pod does. All of them have priority 0, since none of them is worth more than another here."""
+    """The cluster after a failure.
+
+    Attributes:
+        snapshot: The snapshot without the failed nodes. Only the pods that must return are pending. All have
+            priority 0, because they are equally important here.
+        back: Indices of these pods.
+    """
 
     snapshot: Snapshot
     back: list[int]
@@ -35,7 +40,7 @@ def domains(snapshot: Snapshot, asked: SurviveOptions) -> dict[str, list[str]]:
     """Return the nodes of each node or domain that can fail, in the order of the snapshot's nodes. Nodes without the key do not fail.
 
     Raises:
-        InputError: there are fewer than fail at once, or too many combinations of them.
+        InputError: Fewer domains than fail at once, or too many combinations.
     """
     found: dict[str, list[str]] = {}
     for node in snapshot.nodes:
@@ -45,25 +50,25 @@ def domains(snapshot: Snapshot, asked: SurviveOptions) -> dict[str, list[str]]:
             found.setdefault(value, []).append(name)
     if len(found) < asked.at_once:
         raise InputError([too_few(asked, len(found))])
-    if (count := comb(len(found), asked.at_once)) > MOST:
-        raise InputError([f"--at-once {asked.at_once}: {count} combinations of {len(found)}, expected at most {MOST}"])
+    if (count := comb(len(found), asked.at_once)) > MAX_COMBINATIONS:
+        raise InputError([f"--at-once {asked.at_once}: {count} combinations of {len(found)}, expected at most {MAX_COMBINATIONS}"])
     return found
 
 
 def too_few(asked: SurviveOptions, number: int, option: str = "--fail") -> str:
-    """Return what is wrong where fewer can fail than are to at once."""
+    """Return the message that fewer domains exist than fail at once."""
     plural = "" if number == 1 else "s"
     what = f"node{plural}" if asked.key is None else f"value{plural} of the node label {shorten(asked.key)}"
     return f"{option} {shorten(asked.fail)} --at-once {asked.at_once}: the snapshot has {number or 'no'} {what}"
 
 
 def returns(pod: objects.Pod, asked: SurviveOptions) -> bool:
-    """Return whether a pod is of a priority that must come back."""
+    """Return True if a pod has a priority that must return."""
     return asked.priority is None or (pod.spec.priority or 0) >= asked.priority
 
 
 def after(snapshot: Snapshot, gone: Collection[str], asked: SurviveOptions) -> After:
-    """Return what the failure of some nodes leaves; pods that wait already are left out, and so are those that need not come back."""
+    """Return the cluster after the failure of some nodes. It leaves out pods that already wait, and pods that need not return."""
     edited = snapshot.copy()
     edited.pods = [pod for pod in snapshot.pods if pod.spec.nodeName or objects.is_terminal(pod)]
     edits_nodes.remove(edited, gone)
@@ -80,5 +85,5 @@ def after(snapshot: Snapshot, gone: Collection[str], asked: SurviveOptions) -> A
 
 
 def is_bare(pod: objects.Pod) -> bool:
-    """Return whether a running pod is lost with its node: no controller makes it anew, and no kubelet or DaemonSet owns it."""
+    """Return True if a running pod is lost with its node: no controller, kubelet or DaemonSet recreates it."""
     return not (is_replicated(pod) or is_daemon(pod) or objects.is_terminating(pod) or objects.is_terminal(pod))

@@ -1,7 +1,8 @@
-"""A snapshot compiled once for all failures: what each of them leaves is derived, not compiled again.
+"""A snapshot compiled once for all failures, from which the cluster after each failure is derived.
 
-Every pod that could have to come back stands there twice: where it runs, as a fixed pod, and as a pending one of its class. A failure
-takes the fixed pods of its nodes away, closes these nodes, and leaves of the pending ones those that ran there.
+Every pod that could have to return is in it twice: as a fixed pod where it runs, and as a pending pod of its
+class. A failure removes the fixed pods of its nodes, closes these nodes, and keeps those pending pods that
+ran there.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _NONE: Final[tuple[int, ...]] = ()
 
 
 class _Remaining(PlacedPods):
-    """Fixed pods on nodes that have not failed."""
+    """The fixed pods on nodes that have not failed."""
 
     def __init__(self, all_: PlacedPods, gone: Ints) -> None:
         self._all, self._gone = all_, gone
@@ -39,22 +40,32 @@ class _Remaining(PlacedPods):
         return total
 
 
-class Instance:
-    """``cluster``: all classes of pods that could have to come back (``scope.pending``), against all that runs. ``returning``: by node, the
-    classes of those that run there, one entry a pod. ``pods``: all that could have to come back, as they would wait; ``special``: those of
-    them with devices or of a gang; ``bare``: pods that no controller makes anew."""
+class FailureInstance:
+    """The compiled snapshot for all failures.
+
+    Attributes:
+        cluster: All classes of pods that could have to return (``scope.pending``), against all running pods.
+        returning: By node, the classes of the pods that run there, one entry per pod.
+        pods: All pods that could have to return, as pending pods.
+        special: Indices of those with devices or in a gang.
+        bare: Keys of pods that no controller recreates.
+    """
 
     def __init__(self, snapshot: Snapshot, asked: SurviveOptions, options: Options, extra: Sequence[Pod] = ()) -> None:
-        """``extra``: pods without volumes and devices that wait after every failure."""
+        """Compile a snapshot.
+
+        Args:
+            extra: Pods without volumes and devices that are pending after every failure.
+        """
         self.snapshot, self.asked, self.options, self._extra = snapshot, asked, options, extra
         names = [node.metadata.name or "" for node in snapshot.nodes]
         self._index = {name: n for n, name in enumerate(names)}
-        self._twins(names)
+        self._add_twins(names)
         self.cluster = compile_cluster(self._both, self._scope, daemon_namespaces=options.exempt, policy=hard(options.policy))
         self.bare = [pod_key(pod) for pod in self._both.pods[: len(self._scope.fixed)] if is_bare(pod)]
         cluster = self.cluster
         of = {i: g for g, cls in enumerate(cluster.classes) for i in cls.pods}
-        odd = self._odd() | {i for cls in cluster.classes if cls.gang is not None or cls.devices is not None for i in cls.pods}
+        odd = self._gang_twins() | {i for cls in cluster.classes if cls.gang is not None or cls.devices is not None for i in cls.pods}
         self.special = {i for i in self._twin if i in odd or i not in of}
         self._here: list[list[tuple[int, int]]] = [[] for _ in names]  # by node, (class, pod)
         self._uncommon: set[int] = set()  # nodes whose failure cannot be derived
@@ -68,10 +79,10 @@ class Instance:
             self._always.setdefault(of[i], []).append(i)
         self.returning = [[g for g, _ in here] for here in self._here]
         self._anti = [(cluster.matches(fixed.term.matcher), fixed) for fixed in cluster.fixed_anti]
-        self._choosing = self._selected()
+        self._choosing = self._twins_by_selected_node()
 
-    def _twins(self, names: Sequence[str]) -> None:
-        """Pair the pods that could have to come back with those that run; by twin, the node."""
+    def _add_twins(self, names: Sequence[str]) -> None:
+        """Add a pending twin for each running pod that could have to return, and record its node."""
         snapshot = self.snapshot
         running = select(snapshot).fixed
         left = after(snapshot, set(names), self.asked)
@@ -90,15 +101,15 @@ class Instance:
         self._both.pods += self._extra
         self._scope = Scope(fixed=list(range(len(running))), pending=waiting)
 
-    def _odd(self) -> set[int]:
-        """Return twins that belong to gangs."""
+    def _gang_twins(self) -> set[int]:
+        """Return the twins that belong to gangs."""
         from kubestow.models.gangs import markers
 
         found = markers.members(self._both.pods, self._twin)
         return {i for members in found.values() for i in members}
 
-    def _selected(self) -> dict[str, list[int]]:
-        """Return by node that a provisioner was told the twins whose volume it makes there: that is taken back when the node fails."""
+    def _twins_by_selected_node(self) -> dict[str, list[int]]:
+        """Return by node the twins whose volume a provisioner was asked to create there. The failure of the node cancels that."""
         found: dict[str, list[int]] = {}
         claims = self.snapshot.persistent_volume_claims
         for i in self._scope.pending:
@@ -117,7 +128,7 @@ class Instance:
         return np.array([self._index[name] for name in names], dtype=np.int64)
 
     def derivable(self, gone: Sequence[int]) -> bool:
-        """Return whether what the failure of some nodes leaves can be derived: no pod there has devices or is of a gang."""
+        """Return True if the cluster after the failure of some nodes can be derived, because no pod there has devices or a gang."""
         if not self._uncommon.isdisjoint(gone):
             return False
         if not self._choosing:
@@ -127,7 +138,11 @@ class Instance:
         return not any(back.intersection(self._choosing.get(names[n], _NONE)) for n in gone)
 
     def left(self, names: Sequence[str], only: Container[int] | None = None) -> Cluster:
-        """Return the instance of what the failure of some nodes leaves; ``only``: with these classes of those that come back, ascending."""
+        """Return the instance after the failure of some nodes.
+
+        Args:
+            only: Classes of returning pods to keep, ascending; None for all.
+        """
         gone = self.nodes(names)
         if not self.derivable(gone.tolist()):
             return compiled(self.snapshot, names, self.asked, self.options)

@@ -1,4 +1,4 @@
-"""The kinds of nodes that a remedy may add: clones of nodes that are there, or what a catalogue offers; and the room that they give."""
+"""The kinds of nodes that a remedy may add, and the room they provide: clones of existing nodes, or offers of a catalogue."""
 
 from __future__ import annotations
 
@@ -23,49 +23,61 @@ from kubestow.solver.explain.remedy.add_nodes import HOSTNAME, shapes
 from kubestow.solver.rules.node_static import NodeAffinity, TaintToleration
 from kubestow.solver.runtime.run_context import RunContext
 
-#: Kinds of nodes that are tried.
-_KINDS: Final = 24
-#: The resource of pods per node.
+#: Maximum number of node kinds that are tried.
+_MAX_KINDS: Final = 24
+#: Name of the resource that counts pods per node.
 _SLOTS: Final = "pods"
-#: More nodes than any purchase has.
-_ANY: Final = 100_000
+#: Number of nodes that no purchase exceeds.
+_MAX_NODES: Final = 100_000
 
 
 @dataclass(frozen=True)
-class Offer:
-    """A kind of node. ``text``: the node that it is like, or SHAPE@ZONE; ``cost``: 1, or millionths per hour; ``domain``: with which of
-    the failing domains it fails; ``most``: nodes of the shape, over all zones."""
+class NodeOffer:
+    """A kind of node.
+
+    Attributes:
+        text: Name of the node it is a clone of, or SHAPE@ZONE.
+        cost: 1 for a clone, otherwise millionths per hour.
+        domain: The failing domain that such a node belongs to; None without one.
+        shape: The catalogue's shape; None for a clone.
+        most: Maximum number of nodes of the shape, over all zones.
+    """
 
     text: str
     cost: int = 1
     domain: str | None = None
     shape: Shape | None = None
-    most: int = _ANY
+    most: int = _MAX_NODES
 
 
 @dataclass(frozen=True)
-class Room:
-    """The room that pods lack after a failure: ``lacking`` by resource, of which each offer gives ``gives[offer]`` a node."""
+class MissingRoom:
+    """The resources that pods lack after a failure.
+
+    Attributes:
+        lacking: Missing amount of each resource.
+        provides: For each offer, the amounts that one node provides.
+    """
 
     lacking: tuple[int, ...]
-    gives: tuple[tuple[int, ...], ...]
+    provides: tuple[tuple[int, ...], ...]
 
     def suffices(self, counts: Sequence[int]) -> bool:
-        """Return whether a purchase gives as much as is lacking; what does not suffice here never does."""
-        return all(need <= sum(n * g[r] for n, g in zip(counts, self.gives, strict=True)) for r, need in enumerate(self.lacking))
+        """Return True if a purchase covers the missing capacity. A False is final: no placement can use this purchase."""
+        return all(need <= sum(n * g[r] for n, g in zip(counts, self.provides, strict=True)) for r, need in enumerate(self.lacking))
 
     def needed(self, counts: Sequence[int], c: int) -> int:
-        """Return how many more nodes of an offer give what is still lacking, 1 where they never do."""
+        """Return the number of additional nodes of an offer that covers the missing capacity; 1 if no number does."""
         found = 1
         for r, need in enumerate(self.lacking):
-            rest = need - sum(n * g[r] for n, g in zip(counts, self.gives, strict=True))
-            if rest > 0 and self.gives[c][r] > 0:
-                found = max(found, -(-rest // self.gives[c][r]))
+            rest = need - sum(n * g[r] for n, g in zip(counts, self.provides, strict=True))
+            if rest > 0 and self.provides[c][r] > 0:
+                found = max(found, -(-rest // self.provides[c][r]))
         return found
 
 
-def edits_of(offers: Sequence[Offer], counts: Sequence[int]) -> Edits:
-    """Return so many nodes of each offer as what-if edits."""
+def edits_of(offers: Sequence[NodeOffer], counts: Sequence[int]) -> Edits:
+    """Return the given numbers of nodes of each offer as what-if edits."""
     taken = [(n, offer) for n, offer in zip(counts, offers, strict=True) if n]
     found: dict[str, Shape] = {offer.shape.name: offer.shape for _, offer in taken if offer.shape is not None}
     return Edits(
@@ -75,12 +87,16 @@ def edits_of(offers: Sequence[Offer], counts: Sequence[int]) -> Edits:
     )
 
 
-def offers(snapshot: Snapshot, asked: SurviveOptions, found: Survival, context: RunContext, catalogue: Catalogue | None) -> list[Offer]:
-    """Return the kinds of nodes that could take some pod that stays pending, the cheapest first, then the smallest."""
+def offers(snapshot: Snapshot, asked: SurviveOptions, found: Survival, context: RunContext, catalogue: Catalogue | None) -> list[NodeOffer]:
+    """Return the kinds of nodes that can hold some pod that stays pending, the cheapest first, then the smallest."""
     if catalogue is not None:
         listed = [
-            Offer(
-                f"{o.shape.name}@{o.zone}", o.cost, _domain(asked, o.shape, o.zone), o.shape, _ANY if o.shape.most is None else o.shape.most
+            NodeOffer(
+                f"{o.shape.name}@{o.zone}",
+                o.cost,
+                _domain(asked, o.shape, o.zone),
+                o.shape,
+                _MAX_NODES if o.shape.most is None else o.shape.most,
             )
             for o in catalogue.offers
         ]
@@ -91,11 +107,11 @@ def offers(snapshot: Snapshot, asked: SurviveOptions, found: Survival, context: 
     also = sorted({ZONE_KEY, *_volume_keys(snapshot)} | ({asked.key} if asked.key is not None else set()))
     nodes = {node.metadata.name or "": node.metadata.labels or {} for node in snapshot.nodes}
     kinds = [shape.like for shape in shapes(question, question.cluster(), also)]
-    return [Offer(like, domain=None if asked.key is None else nodes[like].get(asked.key)) for like in kinds][:_KINDS]
+    return [NodeOffer(like, domain=None if asked.key is None else nodes[like].get(asked.key)) for like in kinds][:_MAX_KINDS]
 
 
 def _volume_keys(snapshot: Snapshot) -> set[str]:
-    """The labels by which volumes are held to places, but for those of single nodes: no new node has these."""
+    """Return the label keys that restrict volumes to places, except those of single nodes, which no new node has."""
     found: set[str] = set()
     for volume in snapshot.persistent_volumes.values():
         affinity = volume.spec.nodeAffinity if volume.spec is not None else None
@@ -110,19 +126,23 @@ def _domain(asked: SurviveOptions, shape: Shape, zone: str) -> str | None:
     return shape.labels.get(asked.key, zone if asked.key == ZONE_KEY else None)
 
 
-def one_of_each(snapshot: Snapshot, kinds: Sequence[Offer]) -> tuple[Snapshot, list[str]]:
-    """Return the snapshot with a node of each kind, whatever the catalogue's quotas, and their names in the order of the kinds."""
+def one_of_each(snapshot: Snapshot, kinds: Sequence[NodeOffer]) -> tuple[Snapshot, list[str]]:
+    """Return the snapshot with one node of each kind, ignoring the catalogue's limits, and the names of these nodes in order."""
     edits = edits_of(kinds, [1] * len(kinds))
     edits.shapes = [msgspec.structs.replace(shape, most=None) for shape in edits.shapes]
     edited = apply(snapshot, None, edits).snapshot
     return edited, [node.metadata.name or "" for node in edited.nodes[len(snapshot.nodes) :]]
 
 
-def room(before: Cluster, after: Cluster, fresh: Sequence[str]) -> Room:
-    """Return the room that the pods lack that come back after a failure: what they ask for in all, less what is free on nodes that are not
-    closed to all of them. It is never too much: other rules only keep pods away from more.
+def room(before: Cluster, after: Cluster, fresh: Sequence[str]) -> MissingRoom:
+    """Return the room that returning pods lack after a failure: their requests minus the free room of nodes open to any pod.
 
-    ``before``: what a failure leaves; ``after``: what it leaves where there is also a node of each kind, ``fresh`` their names.
+    It is a lower bound, because other rules only exclude pods from more nodes.
+
+    Args:
+        before: The cluster after the failure.
+        after: The same cluster with one node of each kind.
+        fresh: The names of these nodes.
     """
     free = np.maximum(before.free, 0)
     closed = [NodeAffinity(before), TaintToleration(before)]
@@ -133,10 +153,10 @@ def room(before: Cluster, after: Cluster, fresh: Sequence[str]) -> Room:
     have = np.append(free[takes].sum(axis=0), np.maximum(before.slots, 0)[takes].sum())
     lacking = dict(zip([*before.resources, _SLOTS], (asks - have).tolist(), strict=True))
     row = {name: n for n, name in enumerate(after.nodes.names)}
-    gives: list[tuple[int, ...]] = []
+    provides: list[tuple[int, ...]] = []
     for name in fresh:
-        n = row.get(name)  # None, or nothing free: it fails as well
+        n = row.get(name)  # missing if it fails as well
         given = {} if n is None else {resource: max(0, int(after.free[n, r])) for r, resource in enumerate(after.resources)}
         given[_SLOTS] = 0 if n is None else max(0, int(after.slots[n]))
-        gives.append(tuple(given.get(resource, 0) for resource in lacking))
-    return Room(tuple(lacking.values()), tuple(gives))
+        provides.append(tuple(given.get(resource, 0) for resource in lacking))
+    return MissingRoom(tuple(lacking.values()), tuple(provides))

@@ -1,4 +1,4 @@
-"""What the caller of ``survive`` may choose."""
+"""Options of ``survive``."""
 
 from __future__ import annotations
 
@@ -12,11 +12,14 @@ ZONE_KEY: Final = "topology.kubernetes.io/zone"
 
 @dataclass(frozen=True, slots=True)
 class SurviveOptions:
-    """The failures that are asked about.
+    """The failures in question.
 
-    ``fail``: ``node``, ``zone`` (``topology.kubernetes.io/zone``), or the label key whose values are the domains. ``at_once``: so many
-    nodes or domains fail together, exactly. ``priority``: pods of at least this priority must come back (None: all). ``preemption``: pods
-    of lower priority than that may be preempted; without ``priority`` there are none.
+    Attributes:
+        fail: ``node``, ``zone`` (``topology.kubernetes.io/zone``), or the label key whose values are the
+            domains.
+        at_once: Exact number of nodes or domains that fail together.
+        priority: Lowest priority of the pods that must return; None for all pods.
+        preemption: True if pods below ``priority`` may be preempted. Without ``priority`` there are none.
     """
 
     fail: str = NODE
@@ -30,5 +33,5 @@ class SurviveOptions:
 
     @property
     def key(self) -> str | None:
-        """The label key whose values are the domains; None where nodes fail."""
+        """The label key whose values are the domains; None if nodes fail."""
         return {NODE: None, ZONE: ZONE_KEY}.get(self.fail, self.fail)

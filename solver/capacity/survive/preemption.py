@@ -1,8 +1,8 @@
-"""A failure after which pods of lower priority may be preempted.
+"""Failures after which pods of lower priority may be preempted.
 
-As kube-scheduler could: a pod that comes back preempts pods of lower priority on its own node. Those that may be preempted are all below
-the priority that must come back, so they need not come back themselves. Pods of DaemonSets and static pods are never preempted: they would
-be made again at once.
+As in kube-scheduler, a returning pod preempts pods of lower priority on its own node. All of these are below
+the priority that must return, so they need not return themselves. DaemonSet pods and static pods are never
+preempted, because they would be recreated at once.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ from kubestow.solver.placed_tiers import Answer
 from kubestow.solver.rules.eligibility import fits, possible
 from kubestow.solver.runtime.run_context import RunContext
 
-#: Placements without a bind order that are cut off before the failure stays open.
-CUTS: Final = 20
+#: Maximum number of placements without a bind order to cut off before the failure stays undecided.
+MAX_CUTS: Final = 20
 _change = msgspec.structs.replace
 
 
@@ -43,11 +43,15 @@ _change = msgspec.structs.replace
 class _Model:
     problem: EvictionProblem
     encoding: PlacementModel
-    exact: bool  # no pod that could be preempted had to be set aside
+    exact: bool  # no preemptible pod had to be excluded
 
 
 def decide_preempting(snapshot: Snapshot, gone: Sequence[str], asked: SurviveOptions, before: Verdict, context: RunContext) -> Verdict:
-    """Decide a failure that is not survived without preemption. ``before``: what is known without it."""
+    """Decide a failure that is not survived without preemption.
+
+    Args:
+        before: The verdict without preemption.
+    """
     left = _at_their_priority(after(snapshot, gone, asked), asked)
     options = context.options
     question = PlacementQuestion(left.snapshot, tuple(left.back), len(left.back), options.exempt, hard(options.policy))
@@ -55,7 +59,7 @@ def decide_preempting(snapshot: Snapshot, gone: Sequence[str], asked: SurviveOpt
     if not chosen:
         return before
     known = replace(before, most=before.displaced, by=None)
-    held = bool(holders(question, chosen))  # devices: the model does not know that they come free
+    held = bool(holders(question, chosen))  # the model does not know that evictions release devices
     problem = eviction_problem(question, chosen)
     if not held and (most := _fits(problem)) < before.displaced:
         return replace(known, most=most, by="bound")
@@ -67,7 +71,7 @@ def decide_preempting(snapshot: Snapshot, gone: Sequence[str], asked: SurviveOpt
 
 
 def _at_their_priority(left: After, asked: SurviveOptions) -> After:
-    """The same, those that come back at the priority that all of them have at least."""
+    """Return the failure with returning pods at the lowest priority that must return."""
     pods = list(left.snapshot.pods)
     for i in left.back:
         pods[i] = _change(pods[i], spec=_change(pods[i].spec, priority=asked.priority))
@@ -75,14 +79,16 @@ def _at_their_priority(left: After, asked: SurviveOptions) -> After:
 
 
 def _fits(problem: EvictionProblem) -> int:
-    """How many of the pods fit anywhere with all others preempted, each kind by itself."""
+    """Return the number of pods that fit with all victims preempted, each class alone."""
     could = fits(problem.cluster, possible(problem.cluster, rules.build(problem.cluster)))
     return int(could[problem.own].sum())
 
 
 def _build(question: PlacementQuestion, problem: EvictionProblem, chosen: Sequence[int], context: RunContext) -> _Model | None:
-    """The model of what can be preempted, where pods that break rules among themselves as they run are left alone: the model would have
-    them go for nothing."""
+    """Return the model of preemptions, without victims that break rules among themselves where they run.
+
+    The model would evict such pods without need.
+    """
     exact = True
     for _ in range(2):
         encoding = encode(problem)
@@ -110,7 +116,7 @@ def _build(question: PlacementQuestion, problem: EvictionProblem, chosen: Sequen
 
 
 def _own(encoding: PlacementModel, problem: EvictionProblem) -> list[cp_model.IntVar]:
-    """How many pods of each class that has to come back stay pending."""
+    """Return the variables that count pending pods of each class that must return."""
     return [encoding.left[g] for g in problem.own]
 
 
@@ -124,7 +130,7 @@ def _gone(problem: EvictionProblem, encoding: PlacementModel, solution: Sequence
 
 
 def _on_their_nodes(problem: EvictionProblem, encoding: PlacementModel) -> None:
-    """Pods are preempted only where a pod comes back that may preempt."""
+    """Allow preemption only on nodes where a returning pod arrives that may preempt."""
     preempting = [g for g in problem.own if problem.cluster.classes[g].pod.spec.preemptionPolicy != "Never"]
     held: dict[int, list[int]] = {}
     for g in problem.victims:
@@ -139,13 +145,13 @@ def _on_their_nodes(problem: EvictionProblem, encoding: PlacementModel) -> None:
 
 
 def _search(built: _Model, left: After, before: Verdict, context: RunContext) -> Verdict:
-    """The most pods that come back, then the fewest of the highest priority that are preempted for it, then of the next."""
+    """Maximise the returning pods, then minimise the preempted pods from the highest priority down."""
     problem, encoding = built.problem, built.encoding
     unfit = before.displaced - sum(encoding.fits[g] for g in problem.own)
     waiting, weights = encoding.sum(_own(encoding, problem)), weights_of(problem)
     gone = encoding.weighted_sum([encoding.left[g] for g in problem.victims], [weights[g] for g in problem.victims])
     found, sure = replace(before, most=before.displaced - unfit if built.exact else before.displaced, by=None), built.exact
-    for _ in range(CUTS):
+    for _ in range(MAX_CUTS):
         first = encoding.model.clone()
         first.minimize(waiting)
         answer = CpSat(context).run(first, context.deadline.left() / 2)
@@ -170,7 +176,10 @@ def _search(built: _Model, left: After, before: Verdict, context: RunContext) ->
 
 
 def _bound(built: _Model, left: After, counts: Ints, gone: Sequence[int], context: RunContext) -> tuple[Verdict | None, bool]:
-    """The placement int64[G, N] of a solution in bind order, once all that are preempted are gone; None and whether there is no order."""
+    """Return the verdict of a solution in bind order after all preemptions.
+
+    If no order is found, return None, and True if none exists.
+    """
     away = set(gone)
     snapshot = replace(left.snapshot, pods=[pod for i, pod in enumerate(left.snapshot.pods) if i not in away])
     options = context.options
@@ -186,7 +195,7 @@ def _bound(built: _Model, left: After, counts: Ints, gone: Sequence[int], contex
 
 
 def _as_classes_of(cluster: Cluster, problem: EvictionProblem, snapshot: Snapshot, counts: Ints) -> Ints:
-    """The same pods on the same nodes by the classes of another instance, which may be fewer."""
+    """Return the placement of the same pods by the classes of another instance, which may have fewer classes."""
     of = {pod_key(cluster.snapshot.pods[i]): g for g, cls in enumerate(cluster.classes) for i in cls.pods}
     found = np.zeros((cluster.n_classes, cluster.n_nodes), dtype=np.int64)
     for g in problem.own:

@@ -1,8 +1,9 @@
-"""The cheapest nodes with which every failure is survived, proved by running the certificate again with them.
+"""The cheapest additional nodes with which every failure is survived, proved by running the certificate again with them.
 
-First nodes are added for one counterexample after the other until the certificate has none (the *growth*), then purchases are tried from
-the cheapest on, and each is refuted by a failure that it does not cure, or by the room that a failure lacks, until one is certified or the
-one at hand is no dearer.
+First the *growth* adds nodes for one counterexample after another, until the certificate has none. Then
+purchases are tried in order of cost. Each is refuted by a failure that it does not cure, or by the room that
+a failure lacks. The search ends when a purchase is certified, or when the incumbent is no dearer than the
+next one.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from kubestow.models.edits.edits import apply
 from kubestow.models.snapshot.snapshot import Snapshot
 from kubestow.solver.capacity.survive.decide import Verdict, hard
 from kubestow.solver.capacity.survive.failures import after, domains
-from kubestow.solver.capacity.survive.offers import Offer, Room, edits_of, one_of_each, room
+from kubestow.solver.capacity.survive.offers import MissingRoom, NodeOffer, edits_of, one_of_each, room
 from kubestow.solver.capacity.survive.options import ZONE, SurviveOptions
 from kubestow.solver.capacity.survive.search import Failed, FailureSearch
 from kubestow.solver.capacity.survive.survive import survive
@@ -31,21 +32,21 @@ from kubestow.solver.explain.conflict.placement_question import PlacementQuestio
 from kubestow.solver.explain.remedy.smallest_working import least
 from kubestow.solver.runtime.run_context import RunContext
 
-#: Failures decided, and certificates run, at most: what ends a run that no clock ends.
-_DECISIONS: Final = 2_000
-_CERTIFICATES: Final = 40
-#: The share of the time that is left for one failure, and for one certificate.
-_ONE, _ALL = 0.2, 0.6
-#: Deterministic seconds that bounds and construction of one failure count.
-_LOOK: Final = 5e-3
-#: Pods times nodes up to which a failure is asked about by one model.
-_SMALL: Final = 20_000
-#: Purchases whose clusters are kept compiled.
-_WORLDS: Final = 4
-#: Failures whose lack of room bounds the cost.
-_MEASURED: Final = 6
-#: Nodes of one kind that are added at once.
-_MOST: Final = 2_000
+#: Maximum number of failures decided, and of certificates run. They end a run without a time limit.
+_MAX_DECISIONS: Final = 2_000
+_MAX_CERTIFICATES: Final = 40
+#: Fractions of the remaining time: for one failure, and for one certificate.
+_FAILURE_TIME_FRACTION, _CERTIFICATE_TIME_FRACTION = 0.2, 0.6
+#: Deterministic seconds charged for bounds and construction of one failure.
+_QUICK_SECONDS: Final = 5e-3
+#: Number of pods times nodes up to which a single model decides a failure.
+_MAX_MODEL_PAIRS: Final = 20_000
+#: Maximum number of purchases whose clusters are kept compiled.
+_MAX_CACHED_CLUSTERS: Final = 4
+#: Maximum number of failures whose missing room bounds the cost.
+_MAX_MEASURED_FAILURES: Final = 6
+#: Maximum number of nodes of one kind that are added at once.
+_MAX_NODES_AT_ONCE: Final = 2_000
 
 Counts = tuple[int, ...]
 
@@ -53,22 +54,25 @@ Counts = tuple[int, ...]
 def find(
     snapshot: Snapshot,
     asked: SurviveOptions,
-    offers: Sequence[Offer],
+    offers: Sequence[NodeOffer],
     found: Survival,
     context: RunContext,
     catalogue: Catalogue | None = None,
     pool: Pool | None = None,
 ) -> SurvivalRemedy | None:
-    """Return the cheapest nodes found that make a Survival certified, None if there are none; a note in ``found`` says why not.
+    """Return the cheapest additional nodes found with which a Survival is certified; None without any. A note in
+    ``found`` has the reason.
 
-    ``offers``: the kinds of nodes that may be added; ``catalogue``: where they are from, None: clones; ``pool``: workers who share the
-    certificates.
+    Args:
+        offers: Kinds of nodes that may be added.
+        catalogue: Their source; None for clones.
+        pool: Workers that share the certificates.
     """
     if not offers:
-        found.notes.append("no remedy: no kind of node takes any of the pods that stay pending")
+        found.notes.append("no remedy: no kind of node can hold any of the pods that stay pending")
         return None
     failures = [tuple(each.failed) for each in found.counterexamples]
-    search = _Search(snapshot, asked, offers, context, catalogue, failures, pool)
+    search = _RemedySearch(snapshot, asked, offers, context, catalogue, failures, pool)
     best = search.run()
     if best is None:
         found.notes.append(f"no remedy: {search.why or 'none was found in time (--time-limit)'}")
@@ -77,13 +81,18 @@ def find(
 
 
 @dataclass
-class _Search:
-    """``known``: failures that some purchase did not survive, the last that refuted one first. ``floor``: no purchase that costs less is
-    certified, proved."""
+class _RemedySearch:
+    """The search for the cheapest certified purchase.
+
+    Attributes:
+        known: Failures that some purchase did not survive, the latest one first.
+        floor: Proved lower bound on the cost of a certified purchase.
+        why: Reason why no remedy was found.
+    """
 
     snapshot: Snapshot
     asked: SurviveOptions
-    offers: Sequence[Offer]
+    offers: Sequence[NodeOffer]
     context: RunContext
     catalogue: Catalogue | None
     known: list[Failed]
@@ -95,11 +104,11 @@ class _Search:
     _verdicts: dict[tuple[Counts, Failed], Verdict] = field(default_factory=dict)
     _cured: dict[tuple[Counts, Failed], bool | None] = field(default_factory=dict)
     _certified: dict[Counts, bool | None] = field(default_factory=dict)
-    _rooms: list[Room] = field(default_factory=list)
+    _rooms: list[MissingRoom] = field(default_factory=list)
 
     def run(self) -> Counts | None:
-        """Return the cheapest purchase found that is certified."""
-        if not self.asked.preemption and not self.context.over():  # what may be preempted is room, too
+        """Return the cheapest certified purchase found."""
+        if not self.asked.preemption and not self.context.over():  # preemptible pods provide room, too
             self._measure()
         best = self._grown()
         if best is None and not self.why and not self.context.over():
@@ -109,19 +118,19 @@ class _Search:
         return best
 
     def _measure(self) -> None:
-        """Learn what room the worst failures lack."""
+        """Compute the room that the worst failures lack."""
         base = self._world((0,) * len(self.offers))
         edited, fresh = one_of_each(self.snapshot, self.offers)
         more = FailureSearch(edited, self.asked, domains(edited, self.asked), self.context)
-        for failed in self.known[:_MEASURED]:
+        for failed in self.known[:_MAX_MEASURED_FAILURES]:
             self._rooms.append(room(base.instance.left(base.gone(failed)), more.instance.left(more.gone(failed)), fresh))
 
     def cost(self, counts: Counts) -> int:
-        """Return what a purchase costs: millionths per hour, or nodes."""
+        """Return the cost of a purchase, in millionths per hour or in nodes."""
         return sum(n * offer.cost for n, offer in zip(counts, self.offers, strict=True))
 
     def document(self, counts: Counts) -> SurvivalRemedy:
-        """Return a purchase that is certified as it stands in a Survival."""
+        """Return the entry of a certified purchase in a Survival."""
         edits = edits_of(self.offers, counts)
         cost, bound = self.cost(counts), min(self.floor, self.cost(counts))
         options = [*chain(*(("--add-nodes", text) for text in edits.addNodes)), *chain(*(("--buy", text) for text in edits.buy))]
@@ -136,35 +145,35 @@ class _Search:
             options=options,
         )
 
-    # --- questions ------------------------------------------------------------------------------------------------------
+    # --- queries --------------------------------------------------------------------------------------------------------
 
     def _world(self, counts: Counts) -> FailureSearch:
-        """The cluster with a purchase, compiled for all of its failures."""
+        """Return the cluster with a purchase, compiled for all of its failures."""
         if counts not in self._worlds:
             edits = edits_of(self.offers, counts)
             edited = apply(self.snapshot, None, edits).snapshot if any(counts) else self.snapshot
             self._worlds[counts] = FailureSearch(edited, self.asked, domains(edited, self.asked), self.context)
-            while len(self._worlds) > _WORLDS:
+            while len(self._worlds) > _MAX_CACHED_CLUSTERS:
                 self._worlds.pop(next(iter(self._worlds)))
         return self._worlds[counts]
 
     def _quick(self, counts: Counts, failed: Failed) -> Verdict | None:
-        """What bounds and construction say of a failure, with a purchase; None: without it there is no such failure."""
+        """Return the verdict of bounds and construction on a failure, with a purchase; None if the purchase has no such failure."""
         key = counts, failed
         if key not in self._looks:
             world = self._world(counts)
             if any(name not in world.nodes for name in failed):
                 return None
-            self._looks[key] = world.decide(failed, self._part(_ONE), quick=True)
-            self.context.deadline.charge(_LOOK)
-            self.context.report("remedy", detail=f"{len(self._looks)} failures tried, now with {self._words(counts)}")
+            self._looks[key] = world.decide(failed, self._part(_FAILURE_TIME_FRACTION), quick=True)
+            self.context.deadline.charge(_QUICK_SECONDS)
+            self.context.report("remedy", detail=f"{len(self._looks)} failures tried, now with {self._describe(counts)}")
         return self._looks[key]
 
     def _left(self, counts: Counts, failed: Failed) -> int:
-        """How many pods stay pending in the best answer that is found."""
+        """Return the number of pods that stay pending in the best answer found."""
         key = counts, failed
         if key not in self._verdicts:
-            world, part = self._world(counts), self._part(_ONE)
+            world, part = self._world(counts), self._part(_FAILURE_TIME_FRACTION)
             verdict = world.decide(failed, part)
             if self.asked.preemption and not verdict.survives:
                 from kubestow.solver.capacity.survive.preemption import decide_preempting
@@ -175,10 +184,10 @@ class _Search:
         return len(self._verdicts[key].left)
 
     def _cures(self, counts: Counts, failed: Failed) -> bool | None:
-        """Whether all pods come back after a failure, with a purchase; None: not known."""
+        """Return whether all pods return after a failure, with a purchase; None if unknown."""
         key = counts, failed
         if key not in self._cured:
-            if self.context.over() or len(self._looks) > _DECISIONS:
+            if self.context.over() or len(self._looks) > _MAX_DECISIONS:
                 return None
             self._cured[key] = self._decided(counts, failed)
         return self._cured[key]
@@ -191,10 +200,10 @@ class _Search:
             if look.least:
                 return False
             world = self._world(counts)
-            if look.displaced * len(world.snapshot.nodes) <= _SMALL:  # a model of its own is sooner answered than a whole search
+            if look.displaced * len(world.snapshot.nodes) <= _MAX_MODEL_PAIRS:  # a separate model is faster than a full search
                 left, options = after(world.snapshot, world.gone(failed), self.asked), self.context.options
                 question = PlacementQuestion(left.snapshot, tuple(left.back), len(left.back), options.exempt, hard(options.policy))
-                part = self._part(_ONE)
+                part = self._part(_FAILURE_TIME_FRACTION)
                 feasible = question.feasible(part)
                 self.context.deadline.charge(part.deadline.elapsed())
                 return feasible
@@ -203,7 +212,7 @@ class _Search:
         return False if self._verdicts[counts, failed].least else None
 
     def _refuted(self, counts: Counts) -> bool | None:
-        """Whether a known failure is not survived; None: not known of one."""
+        """Return whether some known failure is not survived; None if unknown for one."""
         if any(not each.suffices(counts) for each in self._rooms):
             return True
         unsure = False
@@ -217,13 +226,13 @@ class _Search:
         return None if unsure else False
 
     def _certifies(self, counts: Counts) -> bool | None:
-        """Run the certificate with a purchase, and keep what it does not survive; None: not known."""
+        """Run the certificate with a purchase, and record the failures it does not survive; None if undecided."""
         if counts not in self._certified:
-            if self.context.over() or len(self._certified) >= _CERTIFICATES:
+            if self.context.over() or len(self._certified) >= _MAX_CERTIFICATES:
                 return None
-            part = replace(self._part(_ALL).options, causes=False)
+            part = replace(self._part(_CERTIFICATE_TIME_FRACTION).options, causes=False)
             self.context.deadline.charge(part.time_limit or 0.0)
-            self.context.report("remedy", detail=f"the certificate with {self._words(counts)}")
+            self.context.report("remedy", detail=f"the certificate with {self._describe(counts)}")
             found = survive(self._world(counts).snapshot, self.asked, part, stop=self.context.stop, pool=self.pool)
             new = [tuple(each.failed) for each in found.counterexamples]
             self.known[:0] = [failed for failed in new if failed not in self.known]
@@ -233,13 +242,13 @@ class _Search:
     def _part(self, share: float) -> RunContext:
         return self.context.part(max(0.5, self.context.deadline.left() * share))
 
-    def _words(self, counts: Counts) -> str:
+    def _describe(self, counts: Counts) -> str:
         return ", ".join(f"{n}:{offer.text}" for n, offer in zip(counts, self.offers, strict=True) if n) or "no more nodes"
 
     # --- growth ---------------------------------------------------------------------------------------------------------
 
     def _grown(self) -> Counts | None:
-        """A purchase that is certified, counterexample by counterexample."""
+        """Return a certified purchase, extended for one counterexample after another."""
         counts: Counts = (0,) * len(self.offers)
         while not self.context.over():
             failed = next((each for each in self.known if self._cures(counts, each) is not True), None)
@@ -255,14 +264,18 @@ class _Search:
         return None
 
     def _cure(self, counts: Counts, failed: Failed) -> Counts | None:
-        """A purchase with more nodes after which fewer pods stay pending after a failure, none if one kind of node suffices for that."""
+        """Return the purchase with more nodes that cures a failure.
+
+        Prefer one kind of node that cures it alone. Otherwise return the purchase that reduces the pending
+        pods.
+        """
         before = self._quick(counts, failed)
         best: Counts | None = None
         rest: list[tuple[int, Counts]] = []
         for c, offer in enumerate(self.offers):
             if before is None or offer.domain in failed:
                 continue
-            most = min(_MOST, before.displaced, offer.most - self._of_shape(counts, c))
+            most = min(_MAX_NODES_AT_ONCE, before.displaced, offer.most - self._of_shape(counts, c))
             if best is not None:
                 most = min(most, (self.cost(best) - 1 - self.cost(counts)) // max(1, offer.cost))
             if most <= 0:
@@ -278,7 +291,7 @@ class _Search:
         return best
 
     def _partly(self, counts: Counts, failed: Failed, rest: Sequence[tuple[int, Counts]]) -> Counts | None:
-        """The one of some purchases with which most pods more come back for their price."""
+        """Return the purchase that returns the most additional pods for its price."""
         before = self._left(counts, failed)
         gains = [((before - self._left(more, failed)) * 10**9 // cost, more) for cost, more in rest if not self.context.over()]
         gain, more = max(gains, default=(0, counts))
@@ -286,7 +299,7 @@ class _Search:
             return more
         if not self.context.over():
             left = self._verdicts[counts, failed].left
-            self.why = f"no kind of node that was tried brings {left[0] if left else 'pods'} back where {self._named(failed)}"
+            self.why = f"no kind of node that was tried can hold {left[0] if left else 'pods'} when {self._named(failed)}"
         return None
 
     def _named(self, failed: Failed) -> str:
@@ -300,12 +313,12 @@ class _Search:
         return (*counts[:c], counts[c] + more, *counts[c + 1 :])
 
     def _of_shape(self, counts: Counts, c: int) -> int:
-        """Nodes of an offer's shape, in all zones."""
+        """Return the number of nodes of an offer's shape, in all zones."""
         shape = self.offers[c].shape
         return counts[c] if shape is None else sum(n for n, offer in zip(counts, self.offers, strict=True) if offer.shape == shape)
 
     def _allowed(self, counts: Counts) -> bool:
-        """Whether the catalogue lets so many be bought."""
+        """Return True if the catalogue allows the purchase."""
         held: Counter[str] = Counter()
         for n, offer in zip(counts, self.offers, strict=True):
             if offer.shape is not None:
@@ -313,10 +326,10 @@ class _Search:
         within = self.catalogue is None or self.catalogue.within_spot(held)
         return within and all(self._of_shape(counts, c) <= offer.most for c, offer in enumerate(self.offers))
 
-    # --- cheaper --------------------------------------------------------------------------------------------------------
+    # --- cheaper purchases ----------------------------------------------------------------------------------------------
 
     def _reduced(self, counts: Counts) -> Counts:
-        """Without nodes that are not needed, the dearest first."""
+        """Remove nodes that are not needed, the dearest first."""
         order = sorted(range(len(self.offers)), key=lambda c: -self.offers[c].cost)
         for c in order:
             while counts[c]:
@@ -327,13 +340,13 @@ class _Search:
         return counts
 
     def _cheapest(self, best: Counts | None) -> Counts | None:
-        """The cheapest purchase that is certified, as far as time allows; ``floor`` says how far."""
+        """Return the cheapest certified purchase, as far as time allows; record the proved ``floor``."""
         sure = True
         for counts in self._ascending():
             cost = self.cost(counts)
             if sure:
                 self.floor = cost
-            if (best is not None and cost >= self.cost(best)) or self.context.over() or len(self._looks) > _DECISIONS:
+            if (best is not None and cost >= self.cost(best)) or self.context.over() or len(self._looks) > _MAX_DECISIONS:
                 break
             refuted = self._refuted(counts) or not self._allowed(counts)
             certified = False if refuted else self._certifies(counts)
@@ -343,9 +356,9 @@ class _Search:
         return best
 
     def _ascending(self) -> Iterator[Counts]:
-        """Every purchase once, by cost, then by the number of its nodes."""
+        """Yield every purchase once, by cost, then by the number of its nodes."""
         start: Counts = (0,) * len(self.offers)
-        heap: list[tuple[int, int, Counts, int]] = [(0, 0, start, 0)]  # numbers below zero: of equal ones more of the first offers
+        heap: list[tuple[int, int, Counts, int]] = [(0, 0, start, 0)]  # negated: ties prefer more of the first offers
         while heap:
             cost, number, below, first = heapq.heappop(heap)
             counts = tuple(-n for n in below)

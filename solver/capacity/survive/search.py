@@ -1,4 +1,4 @@
-"""The search over all failures: first bounds and construction for each, then what these leave open, then the worst ones closer."""
+"""The search over all failures: bounds and construction for each, then a full search for open ones, then tighter bounds for the worst."""
 
 from __future__ import annotations
 
@@ -12,34 +12,39 @@ from kubestow.models.snapshot.snapshot import Snapshot
 from kubestow.solver.capacity.survive.composition import Composition
 from kubestow.solver.capacity.survive.decide import Verdict, decide
 from kubestow.solver.capacity.survive.equal_failures import group
-from kubestow.solver.capacity.survive.instance import Instance
+from kubestow.solver.capacity.survive.instance import FailureInstance
 from kubestow.solver.capacity.survive.options import SurviveOptions
 from kubestow.solver.executors.pool import Pool, Question
 from kubestow.solver.runtime.options import Options
 from kubestow.solver.runtime.run_context import RunContext
 
 Failed = tuple[str, ...]
-#: Counterexamples, the worst first, for which it is sought how many pods come back at most.
-CLOSER: Final = 10
-#: The share of the time that is left for all failures that bounds and construction leave open.
-ALL: Final = 0.7
-#: The share of the time that is left for the worst, all together.
-SHARE: Final = 0.4
-#: Seconds that each of the others should have; else they are left at their bounds.
-ENOUGH: Final = 0.5
-#: Seconds in place of none: a time limit is positive.
-SHORT: Final = 1e-3
-#: Failures between two signs of life.
-EVERY: Final = 50
-#: The share of the time limit by which workers may be late, and seconds beside it.
-LATE: Final = 0.05
-#: Deterministic seconds that the quick look at one failure counts.
-LOOK: Final = 5e-3
+#: Maximum number of counterexamples, the worst first, whose bound on returning pods is tightened.
+MAX_TIGHTENED_FAILURES: Final = 10
+#: Fraction of the remaining time for all failures that bounds and construction leave open.
+OPEN_TIME_FRACTION: Final = 0.7
+#: Fraction of the remaining time for the worst failures together.
+WORST_TIME_FRACTION: Final = 0.4
+#: Minimum number of seconds for each other failure; with less, it keeps its bound.
+MIN_FAILURE_SECONDS: Final = 0.5
+#: Minimum number of seconds for a part, because a time limit must be positive.
+MIN_PART_SECONDS: Final = 1e-3
+#: Report progress after this number of failures.
+REPORT_INTERVAL_FAILURES: Final = 50
+#: Fraction of the time limit by which workers may be late, in addition to one second.
+MAX_LATE_FRACTION: Final = 0.05
+#: Deterministic seconds charged for bounds and construction of one failure.
+QUICK_SECONDS: Final = 5e-3
 
 
 @dataclass
-class Found:
-    """``alike``: one failure of each kind, with those that are equal to it; ``verdicts``: of those that were looked at."""
+class FailureVerdicts:
+    """The verdicts of the search.
+
+    Attributes:
+        alike: One failure of each kind, with the failures equivalent to it.
+        verdicts: Verdicts of the failures that were examined.
+    """
 
     alike: dict[Failed, list[Failed]]
     verdicts: dict[Failed, Verdict] = field(default_factory=dict)
@@ -50,15 +55,22 @@ class Found:
         return sum(1 + len(others) for others in self.alike.values())
 
     def worst(self) -> list[Failed]:
-        """Return the failures that are not survived, those first after which most pods stay pending, proved."""
+        """Return the failures that are proved not survived, those with the most pending pods first."""
         lost = [failed for failed, verdict in self.verdicts.items() if verdict.by is not None and verdict.least]
         return sorted(lost, key=lambda failed: (-self.verdicts[failed].least, failed))
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A failure to be decided. ``how``: ``quick``, ``even`` as of :func:`kubestow.solver.capacity.survive.decide.decide`; by a whole
-    search; or with preemption, where ``before`` is what is known without it. ``seconds``: that it may take, None: as many as it takes."""
+    """A failure to be decided.
+
+    Attributes:
+        failed: The nodes or domains that fail.
+        how: ``quick`` or ``even`` as in :func:`kubestow.solver.capacity.survive.decide.decide`, ``whole`` for
+            a full search, or ``preempting``.
+        seconds: Time limit; None for no limit.
+        before: With ``preempting``, the verdict without preemption.
+    """
 
     failed: Failed
     how: Literal["quick", "even", "whole", "preempting"]
@@ -67,23 +79,29 @@ class Part:
 
 
 class FailureSearch:
-    """``nodes``: those of each domain that can fail. ``pool``: workers who share the work; what they find does not depend on how many there
-    are, nor do deterministic seconds."""
+    """The search over all failures.
+
+    Results and deterministic seconds do not depend on the number of workers.
+
+    Attributes:
+        nodes: The nodes of each domain that can fail.
+        pool: Workers that share the work; None for this process only.
+    """
 
     def __init__(
         self, snapshot: Snapshot, asked: SurviveOptions, nodes: Mapping[str, Sequence[str]], context: RunContext, pool: Pool | None = None
     ) -> None:
         self.snapshot, self.asked, self.nodes, self.context, self.pool = snapshot, asked, nodes, context, pool
-        self.instance = Instance(snapshot, asked, context.options)
+        self.instance = FailureInstance(snapshot, asked, context.options)
         self._keys = [pod_key(pod) for pod in self.instance.cluster.snapshot.pods]
         options = context.options
         if pool is not None and not options.deterministic:
             options = replace(options, workers=pool.share(options.workers))
-        self._question = Question(pool, _elsewhere, (snapshot, asked, nodes, options), self)
+        self._question = Question(pool, _search_in_worker, (snapshot, asked, nodes, options), self)
 
-    def run(self) -> Found:
-        """Look at every failure, as far as time allows."""
-        found = Found(group(self.instance, self.nodes, self.asked.at_once))
+    def run(self) -> FailureVerdicts:
+        """Examine every failure, as far as time allows."""
+        found = FailureVerdicts(group(self.instance, self.nodes, self.asked.at_once))
         self._look(found)
         self._solve(found, [failed for failed in found.alike if failed in found.verdicts and found.verdicts[failed].by is None])
         if self.asked.preemption and self.asked.priority is not None:
@@ -97,7 +115,7 @@ class FailureSearch:
         return [name for domain in failed for name in self.nodes[domain]]
 
     def decide(self, failed: Failed, context: RunContext, *, quick: bool = False, even: bool = False) -> Verdict:
-        """Decide one failure, whatever is known of others; ``quick``, ``even``: as of
+        """Decide one failure independently of the others. ``quick`` and ``even`` are those of
         :func:`kubestow.solver.capacity.survive.decide.decide`."""
         gone = self.gone(failed)
         cluster = self.instance.left(gone)
@@ -115,15 +133,15 @@ class FailureSearch:
         return self.decide(part.failed, context, quick=part.how != "whole", even=part.how == "even")
 
     def _decided(self, parts: Iterator[Part]) -> Iterator[tuple[Part, Verdict]]:
-        return self._question.answers(FailureSearch.decided, parts, self._left)
+        return self._question.answers(FailureSearch.decided, parts, self._abandoned)
 
-    def _left(self) -> bool:
-        """Return whether what is at work is left, too: after ^C, or where workers are late."""
+    def _abandoned(self) -> bool:
+        """Return True if work in progress is abandoned: after ^C, or if workers are late."""
         options = self.context.options
         late = options.time_limit is not None and not options.deterministic
-        return self.context.stop.is_set() or (late and self.context.deadline.left() < -1 - LATE * (options.time_limit or 0.0))
+        return self.context.stop.is_set() or (late and self.context.deadline.left() < -1 - MAX_LATE_FRACTION * (options.time_limit or 0.0))
 
-    def _look(self, found: Found) -> None:
+    def _look(self, found: FailureVerdicts) -> None:
         composition = self._single() if self.asked.at_once > 1 else None
 
         def parts() -> Iterator[Part]:
@@ -140,19 +158,22 @@ class FailureSearch:
             self._note(found, part.failed, verdict)
         self._report(found)
 
-    def _note(self, found: Found, failed: Failed, verdict: Verdict) -> None:
+    def _note(self, found: FailureVerdicts, failed: Failed, verdict: Verdict) -> None:
         found.verdicts[failed] = verdict
-        if len(found.verdicts) % EVERY == 0:
+        if len(found.verdicts) % REPORT_INTERVAL_FAILURES == 0:
             self._report(found)
 
     def _quick(self, failed: Failed, *, even: bool = False) -> Part:
-        self.context.deadline.charge(LOOK)
+        self.context.deadline.charge(QUICK_SECONDS)
         clock = self.context.options.time_limit is not None and not self.context.options.deterministic
-        return Part(failed, "even" if even else "quick", max(self.context.deadline.left(), SHORT) if clock else None)
+        return Part(failed, "even" if even else "quick", max(self.context.deadline.left(), MIN_PART_SECONDS) if clock else None)
 
     def _single(self) -> Composition:
-        """Certificates of what fails by itself, to be put together: evenly filled nodes leave room for those of others, and where they are
-        in each other's way, full ones may not be."""
+        """Return the composition of certificates for single failures.
+
+        Evenly filled nodes leave room for pods of other failures. Fully filled nodes are the alternative if
+        these conflict.
+        """
 
         def parts() -> Iterator[Part]:
             for name in self.nodes:
@@ -164,8 +185,12 @@ class FailureSearch:
         verdicts = {name: [known[name, how] for how in ("even", "quick") if (name, how) in known] for name in self.nodes}
         return Composition(self.instance, self.nodes, verdicts, self._keys)
 
-    def _solve(self, found: Found, failures: Sequence[Failed], share: float = ALL) -> None:
-        """Search for what construction did not find. ``share``: of the time that is left, for all of them."""
+    def _solve(self, found: FailureVerdicts, failures: Sequence[Failed], share: float = OPEN_TIME_FRACTION) -> None:
+        """Run the full search for failures that construction left open.
+
+        Args:
+            share: Fraction of the remaining time for all these failures.
+        """
 
         def parts() -> Iterator[Part]:
             for number, failed in enumerate(failures):
@@ -177,15 +202,15 @@ class FailureSearch:
             found.verdicts[part.failed] = _better(found.verdicts[part.failed], verdict)
             self._report(found)
 
-    def _close(self, found: Found) -> None:
-        """Search how many pods come back at most after the failures that are not survived, above all after the worst."""
+    def _close(self, found: FailureVerdicts) -> None:
+        """Tighten the bound on returning pods after failures that are not survived, the worst first."""
         unclosed = [failed for failed in found.worst() if not found.verdicts[failed].closed]
-        self._solve(found, unclosed[:CLOSER], SHARE)
-        rest = unclosed[CLOSER:]
-        if self.context.options.time_limit is None or len(rest) * ENOUGH <= self.context.deadline.left() * self._width:
+        self._solve(found, unclosed[:MAX_TIGHTENED_FAILURES], WORST_TIME_FRACTION)
+        rest = unclosed[MAX_TIGHTENED_FAILURES:]
+        if self.context.options.time_limit is None or len(rest) * MIN_FAILURE_SECONDS <= self.context.deadline.left() * self._width:
             self._solve(found, rest)
 
-    def _preempt(self, found: Found, failures: Sequence[Failed]) -> None:
+    def _preempt(self, found: FailureVerdicts, failures: Sequence[Failed]) -> None:
         before = {failed: found.verdicts[failed] for failed in failures}
         found.verdicts |= {failed: replace(verdict, most=verdict.displaced, by=None) for failed, verdict in before.items()}
 
@@ -193,7 +218,7 @@ class FailureSearch:
             for number, failed in enumerate(failures):
                 if self.context.over():
                     return
-                yield Part(failed, "preempting", self._seconds(ALL, len(failures) - number), before[failed])
+                yield Part(failed, "preempting", self._seconds(OPEN_TIME_FRACTION, len(failures) - number), before[failed])
 
         for part, verdict in self._decided(parts()):
             found.verdicts[part.failed] = verdict
@@ -201,23 +226,23 @@ class FailureSearch:
 
     @property
     def _width(self) -> int:
-        """How many failures are decided at once, as far as the time for each depends on it: deterministic seconds do not."""
+        """The number of failures decided at once, as far as it affects the time of each. Deterministic seconds do not depend on it."""
         return 1 if self.context.options.deterministic else self._question.width
 
     def _seconds(self, share: float, number: int) -> float | None:
-        """Return the seconds for one of so many failures that have a share of the time that is left."""
+        """Return the seconds for one of ``number`` failures that share a fraction of the remaining time."""
         if self.context.options.time_limit is None:
             return None
-        seconds = max(self.context.deadline.left() * share * min(1, self._width / number), SHORT)
+        seconds = max(self.context.deadline.left() * share * min(1, self._width / number), MIN_PART_SECONDS)
         self.context.deadline.charge(seconds)
         return seconds
 
     def part(self, seconds: float) -> RunContext:
-        """Return the context of a part of the work that may take so many seconds."""
-        self.context.deadline.charge(max(seconds, SHORT))
-        return self.context.part(max(seconds, SHORT))
+        """Return the context of a part of the work that may take the given number of seconds."""
+        self.context.deadline.charge(max(seconds, MIN_PART_SECONDS))
+        return self.context.part(max(seconds, MIN_PART_SECONDS))
 
-    def _report(self, found: Found) -> None:
+    def _report(self, found: FailureVerdicts) -> None:
         decided = [verdict for verdict in found.verdicts.values() if verdict.by is not None]
         lost = sum(not verdict.survives for verdict in decided)
         kinds = len(found.alike)
@@ -226,16 +251,16 @@ class FailureSearch:
             "survived",
             len(decided) - lost,
             kinds - lost,
-            detail=f"{len(decided)} of {kinds} failures done, {found.all} with equals",
+            detail=f"{len(decided)} of {kinds} distinct failures decided, {found.all} in total",
         )
 
 
-def _elsewhere(snapshot: Snapshot, asked: SurviveOptions, nodes: Mapping[str, Sequence[str]], options: Options) -> FailureSearch:
-    """Compile a search once more, in a worker."""
+def _search_in_worker(snapshot: Snapshot, asked: SurviveOptions, nodes: Mapping[str, Sequence[str]], options: Options) -> FailureSearch:
+    """Compile a search again, in a worker."""
     return FailureSearch(snapshot, asked, nodes, RunContext.start(options))
 
 
 def _better(before: Verdict, after: Verdict) -> Verdict:
-    """What is known by both."""
+    """Return the combined knowledge of two verdicts."""
     best = after if len(after.assignments) >= len(before.assignments) else before
     return replace(best, most=min(before.most, after.most), by=before.by or after.by)

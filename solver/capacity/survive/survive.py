@@ -1,4 +1,4 @@
-"""From a snapshot to a verified Survival: every failure of nodes or domains, and what does not come back after it."""
+"""The entry point of ``survive``: a snapshot in, a verified Survival out for every failure of nodes or domains."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from kubestow.solver.capacity.survive.causes import explain
 from kubestow.solver.capacity.survive.decide import Verdict
 from kubestow.solver.capacity.survive.failures import domains
 from kubestow.solver.capacity.survive.options import SurviveOptions
-from kubestow.solver.capacity.survive.search import Failed, FailureSearch, Found
+from kubestow.solver.capacity.survive.search import Failed, FailureSearch, FailureVerdicts
 from kubestow.solver.executors.pool import Pool, Question
 from kubestow.solver.runtime.deadline import Deadline
 from kubestow.solver.runtime.options import OnProgress, Options
 from kubestow.solver.runtime.progress_trace import ProgressReporter
 from kubestow.solver.runtime.run_context import RunContext
 
-#: The share of the time limit that is kept for the check.
-CHECKING: Final = 0.15
-#: Pods named in a note.
-_NAMED: Final = 3
+#: Fraction of the time limit that is reserved for the check.
+CHECK_TIME_FRACTION: Final = 0.15
+#: Maximum number of pod names in a note.
+_MAX_LISTED_PODS: Final = 3
 
 
 def survive(
@@ -47,19 +47,23 @@ def survive(
     pool: Pool | None = None,
     ways: float | None = None,
 ) -> docs.Survival:
-    """Return what comes back after every failure. ``stop`` may be set from another thread or a signal handler: what is certain so far is
-    returned. ``began``: when the caller began, on the monotonic clock; the time limit counts from there. ``pool``: workers who share the
-    work. ``ways``: seconds beside the time limit for changes that would help after the worst failures.
+    """Return the pods that return after every failure.
+
+    Args:
+        stop: May be set from another thread or a signal handler. Then the results known so far are returned.
+        began: Time at which the caller began, on the monotonic clock. The time limit counts from there.
+        pool: Workers that share the work.
+        ways: Seconds in addition to the time limit for changes that help after the worst failures.
 
     Raises:
-        InputError: no such domains, fewer of them than fail at once, or quantities that cannot be summed.
-        InternalFault: the independent checker found the result invalid.
+        InputError: No such domains, fewer domains than fail at once, or quantities that cannot be summed.
+        InternalFault: The independent checker found the result invalid.
     """
     started = time.monotonic()
     report = ProgressReporter(on_progress, started)
     report("compile")
     nodes = domains(snapshot, asked)
-    clock = (started if began is None else began) - (options.time_limit or 0.0) * CHECKING
+    clock = (started if began is None else began) - (options.time_limit or 0.0) * CHECK_TIME_FRACTION
     context = RunContext(options, Deadline(options, clock), stop or threading.Event(), report)
     search = FailureSearch(snapshot, asked, nodes, context, pool)
     cluster = search.instance.cluster
@@ -79,7 +83,7 @@ def survive(
 
 
 def _judged(snapshot: Snapshot, result: docs.Survival, pool: Pool, scenarios: Sequence[docs.Scenario]) -> Iterator[Violation]:
-    """Have the checker judge each failure, by those who decided them; ^C does not end this."""
+    """Let the checker judge each failure, in the workers that decided it. ^C does not end this."""
     said = msgspec.structs.replace(result, outcomes=[], counterexamples=[])
     left = {id(scenario): scenario for scenario in scenarios}
     for scenario, faults in Question(pool, Judge, (snapshot, said)).answers(_faults, scenarios, lambda: False):
@@ -93,7 +97,7 @@ def _faults(judge: Judge, scenario: docs.Scenario) -> list[Violation]:
     return list(judge.scenario(scenario))
 
 
-def _document(search: FailureSearch, found: Found, causes: Mapping[Failed, doc.Cause]) -> docs.Survival:
+def _document(search: FailureSearch, found: FailureVerdicts, causes: Mapping[Failed, doc.Cause]) -> docs.Survival:
     snapshot, asked, options = search.snapshot, search.asked, search.context.options
     outcomes = [_scenario(failed, others, found.verdicts.get(failed)) for failed, others in found.alike.items()]
     kinds = [scenario.by for scenario in outcomes if scenario.outcome != "unknown"]
@@ -154,23 +158,23 @@ def _notes(search: FailureSearch) -> list[str]:
     found = []
     waiting = [pod_key(snapshot.pods[i]) for i in select(snapshot, include_gated=True).pending]
     if waiting:
-        some = ", ".join(waiting[:_NAMED]) + (", …" if len(waiting) > _NAMED else "")
+        some = ", ".join(waiting[:_MAX_LISTED_PODS]) + (", …" if len(waiting) > _MAX_LISTED_PODS else "")
         found.append(f"{len(waiting)} pod{_s(waiting)} pending already {'is' if len(waiting) == 1 else 'are'} left out: {some}")
     lost = search.instance.bare
     if lost:
-        some = ", ".join(lost[:_NAMED]) + (", …" if len(lost) > _NAMED else "")
-        found.append(f"{len(lost)} running pod{_s(lost)} that no controller makes anew would be lost with the node: {some}")
+        some = ", ".join(lost[:_MAX_LISTED_PODS]) + (", …" if len(lost) > _MAX_LISTED_PODS else "")
+        found.append(f"{len(lost)} running pod{_s(lost)} that no controller recreates would be lost with the node: {some}")
     keyless = len(snapshot.nodes) - sum(len(members) for members in search.nodes.values())
     if keyless:
         found.append(
             f"{keyless} node{'s' if keyless > 1 else ''} without the label {asked.key} never fail{'s' if keyless == 1 else ''} here"
         )
     if asked.preemption and asked.priority is None:
-        found.append("without a priority every pod must come back, so none is preempted")
+        found.append("without a priority every pod must return, so no pod is preempted")
     if pool is not None and pool.gone is not None:
-        found.append(f"this process went on without its workers: {pool.gone}")
+        found.append(f"continued without worker processes: {pool.gone}")
     if pool is not None and pool.lost:
-        found.append(f"{pool.lost} failure{'s' if pool.lost > 1 else ''} not decided: the worker died each time, out of memory perhaps")
+        found.append(f"{pool.lost} failure{'s' if pool.lost > 1 else ''} not decided because the worker died each time (out of memory?)")
     if search.context.stop.is_set():
         found.append("interrupted: failures whose outcome is unknown were not decided")
     return found

@@ -1,4 +1,5 @@
-"""A node-pool upgrade, wave by wave.
+"""The upgrade of a node pool, wave by wave.
 
-Enter at :mod:`kubestow.solver.capacity.upgrade.upgrade`. It may import everything of the solver but the other questions of capacity.
+Enter at :mod:`kubestow.solver.capacity.upgrade.upgrade`. The package may import all of the solver except the
+other capacity questions.
 """

@@ -1,4 +1,4 @@
-"""What keeps nodes of a pool from being drained: for good, whatever is done before, or as things are when nothing moves any more."""
+"""The blockers of an upgrade: objects that prevent the drain of a node permanently, or in the state that the last wave reached."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from kubestow.solver.rules.inter_pod_affinity import InterPodAffinity
 from kubestow.solver.rules.volumes import VolumeBinding
 
 _NO = {
-    "do-not-disrupt": "an annotation of it forbids to disrupt it",
-    "gang": "it is a member of a running gang, which would be taken apart",
+    "do-not-disrupt": "one of its annotations forbids disruption",
+    "gang": "it is a member of a running gang, which the eviction would break up",
     "devices": "it holds devices, which plans do not move",
 }
 _Key = tuple[str, str, str, str, bool]
 
 
-class _Found:
-    """Blockers, one for each node, object and message, with their pods."""
+class _BlockerCollector:
+    """A collector of blockers by node, object and message, each with its pods."""
 
     def __init__(self) -> None:
         self._found: dict[_Key, tuple[Blocker, list[str]]] = {}
@@ -45,12 +45,12 @@ class _Found:
         return [blocker for blocker, _ in self._found.values()]
 
 
-# --- for good -----------------------------------------------------------------------------------------------------------------------
+# --- permanent blockers -----------------------------------------------------------------------------------------------------------
 
 
-def lasting(pool: Pool, state: PoolState) -> list[Blocker]:
-    """Return what keeps nodes of the pool from being drained whatever moves before; by node in its order."""
-    found = _Found()
+def permanent(pool: Pool, state: PoolState) -> list[Blocker]:
+    """Return the blockers that persist regardless of earlier moves, in the order of the nodes."""
+    found = _BlockerCollector()
     refused = {key: entry.reason for entry in pool.problem.excluded for key in entry.pods}
     budgets = _Budgets(pool)
     names = pool.names
@@ -62,16 +62,16 @@ def lasting(pool: Pool, state: PoolState) -> list[Blocker]:
                 found.add(guard, key)
             continue
         if why == "bare":
-            message = f"bare pod {key}: no controller would make it again; delete it, or give it one"
+            message = f"bare pod {key}: no controller would recreate it; delete it, or create it by a controller"
             found.add(Blocker(node, "barePod", f"Pod {key}", message, proved=True), key)
         elif why == "owner":
             owner = objects.controller_of(pod)
             message = (
-                f"{key} is of {owner.kind if owner else ''} {owner.name if owner else ''}, which is not known to make it again elsewhere"
+                f"{key} belongs to {owner.kind if owner else ''} {owner.name if owner else ''}, which is not known to recreate it elsewhere"
             )
             found.add(Blocker(node, "notEvictable", f"Pod {key}", message, proved=False), key)
         elif why is not None:
-            message = f"{key} is not to be evicted: {_NO.get(why, why)}"
+            message = f"{key} must not be evicted: {_NO.get(why, why)}"
             found.add(Blocker(node, "notEvictable", f"Pod {key}", message, proved=why == "do-not-disrupt"), key)
     pods, end = pool.problem.cluster.snapshot.pods, pool.end()
     homeless = pool.problem.movable.copy()
@@ -86,7 +86,7 @@ def lasting(pool: Pool, state: PoolState) -> list[Blocker]:
 
 
 class _Budgets:
-    """PodDisruptionBudgets that allow nothing, and whether they ever do."""
+    """The PodDisruptionBudgets that currently allow no disruption, and whether they ever do."""
 
     def __init__(self, pool: Pool) -> None:
         self._budgets = pool.problem.budgets
@@ -101,7 +101,7 @@ class _Budgets:
         several = self._of.get(key, [])
         names = ", ".join(budget.name for budget in several)
         if len(several) > 1:
-            message = f"{len(several)} PodDisruptionBudgets select the same pods ({names}), and the Eviction API refuses such pods"
+            message = f"{len(several)} PodDisruptionBudgets select the same pods ({names}); the Eviction API refuses to evict such pods"
             return [Blocker(node, "PodDisruptionBudget", f"PodDisruptionBudget {b.name}", message, proved=True) for b in several]
         return [Blocker(node, "PodDisruptionBudget", f"PodDisruptionBudget {b.name}", _allows_nothing(b), proved=b.never) for b in several]
 
@@ -109,24 +109,22 @@ class _Budgets:
 def _allows_nothing(budget: DisruptionBudget) -> str:
     if budget.never:
         return f"PodDisruptionBudget {budget.name} allows no disruption, even when all its pods are healthy"
-    return (
-        f"PodDisruptionBudget {budget.name} allows no disruption now: {budget.healthy} of its pods are healthy, it wants {budget.desired}"
-    )
+    return f"PodDisruptionBudget {budget.name} allows no disruption now: {budget.healthy} of its pods are healthy, {budget.desired} needed"
 
 
 def _nowhere(pool: Pool, state: PoolState, g: int, n: int, pod: Pod) -> Blocker:
-    """Return why no node that stays or joins ever takes a pod."""
+    """Return the reason why no node that stays or joins ever accepts a pod."""
     end, static = pool.end(), state.lasting(g)
     node, key = pool.names[n], pod_key(pod)
     if (end & ~static).any():
-        message = f"{key} asks for {_asks(pool, g)}: no node that stays or joins, and that it may use, has so much for it"
+        message = f"{key} requests {_asks(pool, g)}: no eligible node that stays or joins is large enough"
         return Blocker(node, "room", f"Pod {key}", message, proved=True)
     rules = [rule for rule in state.rules if rule is not state.fit and not isinstance(rule, InterPodAffinity)]
     binding = next(rule for rule in rules if isinstance(rule, VolumeBinding))
     if not (end & ~binding.never(g)).any() and (volumes := _tied(pool, pod)):
         message = f"{key} keeps data in PersistentVolume {volumes[0]}, which no node that stays or joins can reach"
         return Blocker(node, "localVolume", f"PersistentVolume {volumes[0]}", message, proved=True)
-    return Blocker(node, "rule", f"Pod {key}", f"{key} may use no node that stays or joins: {_words(rules, g, end)}", proved=True)
+    return Blocker(node, "rule", f"Pod {key}", f"{key} has no eligible node that stays or joins: {_words(rules, g, end)}", proved=True)
 
 
 def _tied(pool: Pool, pod: Pod) -> list[str]:
@@ -141,7 +139,7 @@ def _tied(pool: Pool, pod: Pod) -> list[str]:
 
 
 def _words(rules: Sequence[Rule], g: int, nodes: np.ndarray) -> str:
-    """Return the rules that reject a class on some nodes."""
+    """Return the rules that reject a class on some nodes, as text."""
     words = []
     for rule in rules:
         rejected = rule.never(g) & nodes
@@ -156,11 +154,11 @@ def _asks(pool: Pool, g: int) -> str:
     return ", ".join(words) or "a place"
 
 
-# --- as things are ------------------------------------------------------------------------------------------------------------------
+# --- blockers of the final state --------------------------------------------------------------------------------------------------
 
 
 def present(pool: Pool, walk: Walk, left: Sequence[int]) -> list[Blocker]:
-    """Return for each node that was not drained what is in the way in the state that the waves led to."""
+    """Return for each node that was not drained its blocker in the state that the waves led to."""
     return [blocker for n in left for blocker in [_stuck(pool, walk, n)] if blocker is not None]
 
 
@@ -191,8 +189,8 @@ def _reason(pool: Pool, state: PoolState, g: int, n: int) -> Blocker:
     there = state.present & ~state.cordoned & ~state.lasting(g)
     roomy = there & ~state.fit.rejects(g)
     if there.any() and not roomy.any():
-        message = f"{key} asks for {_asks(pool, g)}: none of the {int(there.sum())} nodes that it may use then has so much free"
+        message = f"{key} requests {_asks(pool, g)}: none of the {int(there.sum())} eligible nodes has enough free resources at that point"
         return Blocker(names[n], "room", f"Node {names[n]}", message, [key])
     rules = [r.name for r in state.rules if r is not state.fit and (r.rejects(g) & (roomy if roomy.any() else state.present)).any()]
     why = ", ".join(dict.fromkeys(rules)) or "rules of pods that run already"
-    return Blocker(names[n], "rule", f"Pod {key}", f"{key} may use no node with room for it then: {why}", [key])
+    return Blocker(names[n], "rule", f"Pod {key}", f"{key} has no eligible node with enough room at that point: {why}", [key])

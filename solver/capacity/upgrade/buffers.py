@@ -7,13 +7,15 @@ from kubestow.models.documents.upgrade import Upgrade
 from kubestow.models.edits import nodes as edits_nodes
 from kubestow.models.edits import upgrade as edits
 from kubestow.models.snapshot.snapshot import Snapshot
-from kubestow.solver.capacity.buffers.states import in_state, undone
+from kubestow.solver.capacity.buffers.states import in_state, incomplete_note
 from kubestow.solver.runtime.run_context import RunContext
 
 
 def in_waves(snapshot: Snapshot, upgrade: Upgrade, context: RunContext) -> tuple[list[Headroom] | None, list[str]]:
-    """Return the headroom in each wave, once its moves are made and its nodes are gone, before others join; None where there are no
-    buffers; and what a reader must know."""
+    """Return the headroom in each wave, after its moves and before replacements join, with notes on missing parts.
+
+    The headroom is None without buffers.
+    """
     if not snapshot.capacity_buffers:
         return None, []
     found: list[Headroom] = []
@@ -26,4 +28,4 @@ def in_waves(snapshot: Snapshot, upgrade: Upgrade, context: RunContext) -> tuple
         edits_nodes.remove(missing, set(wave.drain))
         found.append(in_state(missing, str(wave.wave), context))
         now = edits.left_by(now, wave, upgrade.to)
-    return found, undone(len(found), len(upgrade.waves), "waves")
+    return found, incomplete_note(len(found), len(upgrade.waves), "waves")

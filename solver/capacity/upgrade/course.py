@@ -1,4 +1,5 @@
-"""The waves of an upgrade: as many nodes at once as may be, their pods to new nodes first; what cannot be drained now is tried later."""
+"""The waves of an upgrade: each drains as many nodes as possible, with pods moving to new nodes first. Nodes
+that resist are retried later."""
 
 from __future__ import annotations
 
@@ -14,14 +15,20 @@ from kubestow.solver.capacity.upgrade.pool import Pool
 from kubestow.solver.capacity.upgrade.state import PoolState
 from kubestow.solver.rebalance.problem.problem import Step
 
-#: Finds steps that empty a node where pod by pod none were found; None: none.
+#: Return steps that empty a node for which the greedy moves failed; None if there are none.
 Packer = Callable[[PoolState, int], list[Step] | None]
 
 
 @dataclass
 class WaveDraft:
-    """Nodes as indices. ``surge``, ``joined``: old nodes whose new ones join before the drain, and after it; ``steps``: pod by pod, each
-    accepted in its turn."""
+    """A wave with nodes as indices.
+
+    Attributes:
+        drain: Nodes to drain.
+        surge: Old nodes whose replacements join before the drain.
+        joined: Old nodes whose replacements join after the drain.
+        steps: Moves pod by pod, each accepted in its turn.
+    """
 
     drain: list[int]
     surge: list[int]
@@ -31,7 +38,12 @@ class WaveDraft:
 
 @dataclass
 class Course:
-    """``left``: nodes of the pool that no wave drains. ``proved``: that no course drains more than those that can be drained at all."""
+    """A sequence of waves.
+
+    Attributes:
+        left: Nodes of the pool that no wave drains.
+        proved: True if it is proved that no course drains more of the drainable nodes.
+    """
 
     waves: list[WaveDraft] = field(default_factory=list)
     left: list[int] = field(default_factory=list)
@@ -39,19 +51,24 @@ class Course:
 
     @property
     def drained(self) -> int:
-        """Nodes that all waves drain."""
+        """The number of nodes that all waves drain."""
         return sum(len(wave.drain) for wave in self.waves)
 
     @property
     def moves(self) -> int:
-        """Moves of all waves."""
+        """The number of moves in all waves."""
         return sum(len(wave.steps) for wave in self.waves)
 
 
 class Walk:
-    """Takes the waves of one order of nodes. ``surge``: nodes that may be there beyond the pool; ``order``: nodes to be drained, those of
-    one domain next to each other; ``packer``: asked about nodes that resist; ``over``: returns whether to end; ``done``: hears how many
-    nodes are drained."""
+    """The construction of waves for one order of nodes.
+
+    Attributes:
+        surge: Number of nodes that may exist beyond the pool's size.
+        packer: Search for nodes that resist.
+        over: Returns True when the walk must end.
+        done: Called with the number of drained nodes.
+    """
 
     def __init__(
         self, state: PoolState, surge: int, packer: Packer | None, over: Callable[[], bool], done: Callable[[int], None] = lambda n: None
@@ -59,19 +76,19 @@ class Walk:
         self.state, self.pool, self.surge, self.packer, self.over, self._done = state, state.pool, surge, packer, over, done
         cluster = self.pool.problem.cluster
         self._size = np.maximum(cluster.allocatable.max(axis=0, initial=1), 1)
-        self.roomy = False  # whether pods go to the emptiest of equally welcome nodes, not to the fullest
+        self.roomy = False  # True if, of equally preferred nodes, pods go to the emptiest instead of the fullest
         self._share = (cluster.demand / self._size).max(axis=1, initial=0.0)
         self._level = preference(self.pool)
 
     def run(self, order: Sequence[int]) -> Course:
-        """Drain nodes until all are or no single one of a domain can be."""
+        """Drain nodes in an order with domains contiguous, until all are drained or no single node of a domain can be."""
         course = Course()
         for domain in dict.fromkeys(self.pool.domain[n] for n in order):
             course.left += self._domain(course, [n for n in order if self.pool.domain[n] == domain])
         return course
 
     def _domain(self, course: Course, queue: list[int]) -> list[int]:
-        """Drain the nodes of one domain; those that are left."""
+        """Drain the nodes of one domain. Return those that remain."""
         while queue and not self.over():
             wave = self._several(queue) or self._single(queue)
             if wave is None:
@@ -87,16 +104,16 @@ class Walk:
     # --- one wave -------------------------------------------------------------------------------------------------------------------
 
     def _limit(self, queue: Sequence[int]) -> int:
-        """How many nodes may be drained at once."""
+        """Return the number of nodes that may be drained at once."""
         return self.state.extra + len(surging(self.state, self.surge, queue)) + self.pool.unavailable
 
     def _several(self, queue: Sequence[int]) -> WaveDraft | None:
-        """Drain as many as may be at once, or those of them that can be."""
+        """Drain as many nodes as allowed at once, or the drainable ones among the first."""
         most = self._limit(queue)
         return self._wave(queue[:most], queue) if most > 1 < len(queue) else None
 
     def _single(self, queue: Sequence[int]) -> WaveDraft | None:
-        """Drain the first that can be drained alone."""
+        """Drain the first node that can be drained alone."""
         for n in queue:
             if self.over():
                 return None
@@ -121,7 +138,7 @@ class Walk:
         return WaveDraft(drained, surge, joined, steps)
 
     def _empty(self, n: int, steps: list[Step]) -> bool:
-        """Move all pods off a node that is cordoned, or leave it as it was."""
+        """Move all pods off a cordoned node. On failure, leave the node unchanged."""
         before = len(steps)
         for g in self.running(n):
             mask = self.state.places(g, n)
@@ -141,13 +158,13 @@ class Walk:
         steps.append(step)
 
     def running(self, n: int) -> list[int]:
-        """Return movable classes with pods on a node, one entry a pod, the largest first."""
+        """Return movable classes with pods on a node, one entry per pod, the largest first."""
         counts = self.state.counts[:, n]
         here = np.flatnonzero((counts > 0) & self.pool.problem.movable).tolist()
         return [g for g in sorted(here, key=lambda g: (-self._share[g], g)) for _ in range(int(counts[g]))]
 
     def best(self, g: int, a: int, mask: Bools) -> int:
-        """Return, of the nodes that take a pod, the one that stands in for its own, else the tightest of the most welcome."""
+        """Return the best eligible node: the replacement of the pod's own, or the tightest of the preferred nodes."""
         own = self.pool.new.get(a, -1)
         if own >= 0 and mask[own]:
             return own
@@ -158,13 +175,14 @@ class Walk:
 
 
 def surging(state: PoolState, surge: int, nodes: Sequence[int]) -> list[int]:
-    """Return, of nodes, those whose new ones may join now, in their order."""
+    """Return the given nodes whose replacements may join now, in order."""
     room = surge - state.extra
     return list(islice((n for n in nodes if not state.present[state.pool.new[n]]), max(0, room)))
 
 
 def preference(pool: Pool) -> Ints:
-    """int64[N]: how welcome a node is to pods that move: new ones most, then those outside the pool; from the others they move again."""
+    """Return int64[N], the preference for nodes as destinations: new nodes, then nodes outside the pool, then
+    old nodes, which pods leave again."""
     level = np.ones(pool.problem.cluster.n_nodes, dtype=np.int64)
     level[pool.old] = 0
     level[list(pool.new.values())] = 2
@@ -172,7 +190,7 @@ def preference(pool: Pool) -> Ints:
 
 
 def open_(present: Bools, new: Sequence[int], gone: Sequence[int] = ()) -> Bools:
-    """Return bool[N]: the nodes that are there once some joined and others went."""
+    """Return bool[N], the existing nodes after some joined and others left."""
     found = present.copy()
     found[list(new)] = True
     found[list(gone)] = False
@@ -180,8 +198,8 @@ def open_(present: Bools, new: Sequence[int], gone: Sequence[int] = ()) -> Bools
 
 
 def orders(pool: Pool, state: PoolState, nodes: Sequence[int]) -> list[list[int]]:
-    """Return orders of nodes that are worth a try, domain after domain: as they are listed; the emptiest first; the fullest first; those
-    of one size next to each other."""
+    """Return promising orders of nodes, domain after domain: as listed, emptiest first, fullest first, fewest
+    pods first, grouped by size."""
     share = pool.problem.cluster.demand / np.maximum(pool.problem.cluster.allocatable.max(axis=0, initial=1), 1)
     load = (state.counts.T @ (share.sum(axis=1) * pool.problem.movable)).tolist()
     pods = (pool.problem.movable @ state.counts).tolist()

@@ -1,4 +1,4 @@
-"""The Upgrade document: waves with named pods, grouped inside each drain, and what a reader must know."""
+"""The Upgrade document: waves with named pods, grouped within each drain, and notes."""
 
 from __future__ import annotations
 
@@ -19,12 +19,16 @@ from kubestow.solver.rebalance.named_moves import name_moves
 from kubestow.solver.rebalance.problem.problem import Step
 from kubestow.solver.rules.base import Rule
 
-#: Names that a note lists.
-LISTED = 3
+#: Maximum number of pod names in a note.
+MAX_LISTED_PODS = 3
 
 
 def document(pool: Pool, asked: UpgradeOptions, course: Course, rules: Sequence[Rule], blocked: Sequence[Blocker]) -> Upgrade:
-    """Return the document of a course. ``rules``: of the cluster, in any state."""
+    """Return the document of a course.
+
+    Args:
+        rules: Rules of the cluster, in any state.
+    """
     snapshot, options = pool.snapshot, asked.options
     waves = _waves(pool, course, rules, asked.by)
     moving = stays(snapshot.pods, [pool.names[n] for n in pool.old])
@@ -48,7 +52,7 @@ def document(pool: Pool, asked: UpgradeOptions, course: Course, rules: Sequence[
         unmodelled=[
             *unmodelled.find(snapshot, moving, tiers=options.policy.networkTiers),
             *(
-                doc.Unmodelled(f"Node/{pool.names[n]}", "NodeResourceTopology", "the zones that running pods hold are not known")
+                doc.Unmodelled(f"Node/{pool.names[n]}", "NodeResourceTopology", "the NUMA zones of running pods are unknown")
                 for n in sorted(pool.problem.cluster.trees)
             ),
         ],
@@ -57,7 +61,7 @@ def document(pool: Pool, asked: UpgradeOptions, course: Course, rules: Sequence[
 
 
 def _waves(pool: Pool, course: Course, rules: Sequence[Rule], by: str | None) -> list[UpgradeWave]:
-    """Name the pods of all waves at once, as those that moved may move again."""
+    """Return the waves with named pods. All are named at once, because pods that moved may move again."""
     names = pool.names
     grouped = [_grouped(pool, wave.steps, rules) for wave in course.waves]
     flat = [steps for groups in grouped for steps in groups]
@@ -80,13 +84,16 @@ def _waves(pool: Pool, course: Course, rules: Sequence[Rule], by: str | None) ->
 
 
 def _grouped(pool: Pool, steps: Sequence[Step], rules: Sequence[Rule]) -> list[list[Step]]:
-    """Return the steps of a drain in waves that are safe in every order. Pods only leave the drained nodes and only come to others, so that
-    those which no rule but room concerns move at once, as far as their budgets allow; each other one by itself, in its turn."""
+    """Return the steps of a drain, grouped in waves that are safe in every order.
+
+    Pods only leave drained nodes and only arrive at others. So pods that only room constrains move at once,
+    as far as their budgets allow. Every other pod moves alone, in its turn.
+    """
     budgets, problem = pool.problem.budgets, pool.problem
     waves: list[list[Step]] = []
     used: list[Counter[int]] = []
     alone: list[list[Step]] = []
-    first: dict[int, int] = {}  # by budget, the first wave that may have room for it
+    first: dict[int, int] = {}  # by budget, the first wave that may have a disruption left
     for step in steps:
         cls = problem.cluster.classes[step.g]
         concerned = any(not (rule.static or rule.name == "NodeResourcesFit") and rule.concerned(step.g) for rule in rules)
@@ -108,21 +115,21 @@ def _grouped(pool: Pool, steps: Sequence[Step], rules: Sequence[Rule]) -> list[l
 
 
 def _notes(snapshot: Snapshot, moving: Sequence[objects.Pod], waves: Sequence[UpgradeWave]) -> list[str]:
-    found = ["where pods go is a way that gets through; the scheduler may choose other nodes for them"] if waves else []
+    found = ["the destinations of pods are one way to complete the upgrade; the scheduler may choose other nodes"] if waves else []
     local = [pod for pod in moving if _local(pod)]
     if local:
         found.append(
-            f"{len(local)} pods of the pool keep data in emptyDir or hostPath volumes, which they leave behind, as with "
+            f"{len(local)} pods of the pool lose the data in their emptyDir or hostPath volumes, as with "
             f"kubectl drain --delete-emptydir-data ({_some(local)})"
         )
     waiting = [snapshot.pods[i] for i in select(snapshot).pending]
     if waiting:
         pods = f"{len(waiting)} pod{'s have' if len(waiting) > 1 else ' has'} no node"
-        found.append(f"{pods} ({_some(waiting)}): new nodes may be taken by what waits")
+        found.append(f"{pods} ({_some(waiting)}): pending pods may occupy new nodes")
     times = Counter(move.pod for wave in waves for move in wave.moves)
     again = sum(k > 1 for k in times.values())
     if again:
-        found.append(f"{again} pods move more than once: to nodes that are drained later")
+        found.append(f"{again} pods move more than once, via nodes that are drained later")
     return found
 
 
@@ -131,4 +138,4 @@ def _local(pod: objects.Pod) -> bool:
 
 
 def _some(pods: Sequence[objects.Pod]) -> str:
-    return ", ".join(objects.pod_key(pod) for pod in pods[:LISTED]) + (", …" if len(pods) > LISTED else "")
+    return ", ".join(objects.pod_key(pod) for pod in pods[:MAX_LISTED_PODS]) + (", …" if len(pods) > MAX_LISTED_PODS else "")

@@ -1,5 +1,4 @@
-"""Every course of a small upgrade, node by node: all orders of nodes, all destinations of their pods, until one empties the pool or none is
-left."""
+"""The exhaustive search over courses of a small upgrade: all orders of nodes and all destinations of their pods."""
 
 from __future__ import annotations
 
@@ -12,19 +11,26 @@ from kubestow.solver.capacity.upgrade.course import Course, WaveDraft, open_, pr
 from kubestow.solver.capacity.upgrade.state import PoolState
 from kubestow.solver.rebalance.problem.problem import Step
 
-#: States that are looked at before giving up.
-STATES = 10_000
+#: Maximum number of states to visit.
+MAX_STATES = 10_000
 _Key = tuple[object, ...]
 
 
 class Explorer:
-    """Depth first, with memory of states that lead nowhere. Waves are of one node: what several at once reach, they reach one after the
-    other, as a node that is not drained yet takes pods. ``surge``: nodes that may be there beyond the pool; ``charge``: called for
-    every state."""
+    """A depth-first search that remembers dead ends.
+
+    Each wave drains one node. Draining one after another reaches everything that draining at once does,
+    because a node that is not yet drained can still receive pods.
+
+    Attributes:
+        surge: Number of nodes that may exist beyond the pool's size.
+        charge: Called for every state.
+        complete: True while no limit has ended the search.
+    """
 
     def __init__(self, state: PoolState, surge: int, over: Callable[[], bool], charge: Callable[[], None]) -> None:
         self.state, self.pool, self.surge = state, state.pool, surge
-        self._over, self._charge, self._left = over, charge, STATES
+        self._over, self._charge, self._left = over, charge, MAX_STATES
         self._dead: set[_Key] = set()
         self._level = preference(self.pool)
         self._all: list[int] = []
@@ -32,7 +38,10 @@ class Explorer:
         self.complete = True
 
     def run(self, nodes: Sequence[int]) -> Course | None:
-        """Return a course that drains all of these nodes; None where there is none (``complete``), or none was found in time."""
+        """Return a course that drains all of these nodes.
+
+        None proves that there is none if ``complete`` is true; otherwise the search ended early.
+        """
         waves: list[WaveDraft] = []
         self._all = list(nodes)
         self._sizes = Counter(self.pool.domain[n] for n in nodes)
@@ -67,14 +76,14 @@ class Explorer:
         return False
 
     def _next_nodes(self, left: Sequence[int]) -> list[int]:
-        """Return the nodes of which one may be next: those of the domain that is on its way."""
+        """Return the nodes that may be next: those of domains already begun, or of all domains."""
         domain = self.pool.domain
         begun = {domain[n] for n in self._all} - {d for d, k in self._sizes.items() if sum(domain[n] == d for n in left) == k}
         open_domains = {domain[n] for n in left} & begun or {domain[n] for n in left}
         return [n for n in left if domain[n] in open_domains]
 
     def _next(self, n: int, wave: WaveDraft, left: list[int], waves: list[WaveDraft]) -> bool:
-        """Go on once a node is empty; where that leads nowhere the state is left as it was then."""
+        """Continue once a node is empty. On failure, restore the state."""
         mark = self.state.mark()
         there, new = self.state.present, self.pool.new[n]
         wave.joined = [] if there[new] else [n]
@@ -87,7 +96,7 @@ class Explorer:
         return False
 
     def _drain(self, n: int, start: bytes, steps: list[Step], then: Callable[[], bool]) -> bool:
-        """Move the pods of a node, in every order to every place."""
+        """Move the pods of a node, in every order and to every destination."""
         classes = np.flatnonzero((self.state.counts[:, n] > 0) & self.pool.problem.movable).tolist()
         if not classes:
             return then()

@@ -1,4 +1,4 @@
-"""Whether the pods of one node find room on the others at once, by CP-SAT: a way, or the proof that there is none."""
+"""Packings of one node's pods onto the other nodes at once, by CP-SAT: steps, or a proof that there are none."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from kubestow.solver.rebalance.problem.problem import Step
 from kubestow.solver.rules.eligibility import demand_with_slots, room_with_slots
 from kubestow.solver.runtime.run_context import RunContext
 
-#: Seconds of one question, and (class, node) pairs up to which one is asked.
-SECONDS = 5.0
-PAIRS = 60_000
-#: (class, node) pairs up to which it is asked whether all pods of some nodes fit on fewer.
-SMALL = 2_000
+#: Maximum number of seconds for one model, and of (class, node) pairs in it.
+MODEL_SECONDS = 5.0
+MAX_MODEL_PAIRS = 60_000
+#: Number of (class, node) pairs up to which a model decides whether all pods of some nodes fit on fewer nodes.
+MAX_OVERFULL_PAIRS = 2_000
 
 
 class Packing:
-    """Questions about a state, within the time of a run."""
+    """Packing queries about a state, within the time of a run."""
 
     def __init__(self, context: RunContext) -> None:
         self._context = context
         self._cpsat = CpSat(context)
 
     def steps(self, state: PoolState, n: int) -> list[Step] | None:
-        """Return accepted steps that empty a node which is cordoned, as far as one packing leads to some; the state is kept."""
+        """Return accepted steps that empty a cordoned node, if one packing leads to some. The state is unchanged."""
         pods = _pods(state, n)
         found = self._solve(state, n, pods, {g: state.places(g, n) for g in pods})[1]
         if found is None:
@@ -50,8 +50,10 @@ class Packing:
         return None if waiting else steps
 
     def never(self, state: PoolState, n: int, present: Bools) -> bool:
-        """Return whether it is proved that no drain empties node n from this state on, with these nodes there (bool[N]): for want of
-        resources on nodes that no rule about pod and node alone excludes."""
+        """Return True if it is proved that no drain empties node n from this state on, with these nodes (bool[N]).
+
+        The proof is a shortage of resources on the nodes that rules about single pods and nodes admit.
+        """
         pods = _pods(state, n)
         there = present.copy()
         there[n] = False
@@ -59,18 +61,20 @@ class Packing:
         return self._solve(state, n, pods, masks)[0] == cp_model.INFEASIBLE
 
     def confined(self, state: PoolState, n: int, surge: int) -> bool:
-        """Return whether it is proved that node n is never empty: the pods that can only use the nodes that one of its pods can use do not
-        fit there without it. Of the others either the old node or the new one is there, and ``surge`` more."""
+        """Return True if it is proved that node n is never empty.
+
+        The pods that are confined to the nodes eligible for one of its pods do not fit there without n. Of
+        every other pair, the old or the new node exists, and ``surge`` further nodes do.
+        """
         pool, cluster, fit = state.pool, state.problem.cluster, state.fit
         empty, problem = room_with_slots(cluster), state.problem
-        empty[:, :-1] = np.maximum(problem.room + problem.reserve, empty[:, :-1])  # more beside pods whose resize waits
+        empty[:, :-1] = np.maximum(problem.room + problem.reserve, empty[:, :-1])  # more with pods whose resize is pending
         demand = demand_with_slots(cluster)
         movable = np.flatnonzero(state.problem.movable & state.counts.any(axis=1))
-        empty = np.maximum(empty, state.counts[movable].T @ demand[movable])  # pods stay on a node that has less than they ask for
+        empty = np.maximum(empty, state.counts[movable].T @ demand[movable])  # pods stay on a node that has less than their requests
         usable = {h: ~(state.lasting(h) | fit.never(h)) for h in movable.tolist()}
-        total = np.zeros(
-            cluster.n_classes, dtype=np.int64
-        )  # pods that run where they would be accepted, or on n: the others stay elsewhere
+        # Pods on nodes that would accept them, or on n; other pods stay elsewhere.
+        total = np.zeros(cluster.n_classes, dtype=np.int64)
         for h, mask in usable.items():
             total[h] = state.counts[h, mask].sum() + (0 if mask[n] else state.counts[h, n])
         for mask in {usable[g].tobytes(): usable[g] for g in _pods(state, n)}.values():
@@ -93,8 +97,8 @@ class Packing:
         return False
 
     def _overfull(self, demand: Ints, pods: Ints, bins: list[Ints]) -> bool:
-        """Return whether pods of some classes are proved not to fit into bins."""
-        if not bins or len(demand) * len(bins) > SMALL or self._cpsat.done():
+        """Return True if it is proved that pods of some classes do not fit into bins."""
+        if not bins or len(demand) * len(bins) > MAX_OVERFULL_PAIRS or self._cpsat.done():
             return False
         model = cp_model.CpModel()
         x = [[model.new_int_var(0, int(k), "") for _ in bins] for k in pods]
@@ -103,17 +107,17 @@ class Packing:
         for b, room in enumerate(bins):
             for r in range(demand.shape[1]):
                 _row(model, [row[b] for row in x], demand[:, r].tolist(), int(room[r]))
-        answer = self._cpsat.run(model, min(SECONDS, self._context.deadline.left()), None, tight=False)
+        answer = self._cpsat.run(model, min(MODEL_SECONDS, self._context.deadline.left()), None, tight=False)
         return answer.status == cp_model.INFEASIBLE
 
     def _solve(
         self, state: PoolState, n: int, pods: dict[int, int], masks: dict[int, Bools]
     ) -> tuple[cp_model.CpSolverStatus, list[tuple[int, int]] | None]:
-        """Return what CP-SAT says, and (class, node) of each pod."""
+        """Return the status of CP-SAT, and (class, node) of each pod."""
         cluster, room = state.problem.cluster, {g: np.where(masks[g], state.fit.room(g), 0) for g in pods}
         if any(int(np.minimum(room[g], k).sum()) < k for g, k in pods.items()):
             return cp_model.INFEASIBLE, None
-        if sum(int(np.count_nonzero(each)) for each in room.values()) > PAIRS or self._cpsat.done():
+        if sum(int(np.count_nonzero(each)) for each in room.values()) > MAX_MODEL_PAIRS or self._cpsat.done():
             return cp_model.UNKNOWN, None
         model = cp_model.CpModel()
         x = {(g, b): model.new_int_var(0, min(k, int(room[g][b])), "") for g, k in pods.items() for b in np.flatnonzero(room[g]).tolist()}
@@ -127,7 +131,7 @@ class Packing:
             model.add(cp_model.LinearExpr.sum(variables) <= int(state.fit.slots[b]))
             for r in range(len(cluster.resources)):
                 _row(model, variables, [int(cluster.demand[g, r]) for g in here], int(state.fit.free[b, r]))
-        answer = self._cpsat.run(model, min(SECONDS, self._context.deadline.left()), None, tight=False)
+        answer = self._cpsat.run(model, min(MODEL_SECONDS, self._context.deadline.left()), None, tight=False)
         if answer.solution is None:
             return answer.status, None
         solution = answer.solution
@@ -142,6 +146,6 @@ def _row(model: cp_model.CpModel, variables: Sequence[cp_model.IntVar], demand: 
 
 
 def _pods(state: PoolState, n: int) -> dict[int, int]:
-    """Movable classes with pods on a node, each with their number."""
+    """Return the movable classes with pods on a node, each with their number."""
     here = np.flatnonzero((state.counts[:, n] > 0) & state.problem.movable)
     return {g: int(state.counts[g, n]) for g in here.tolist()}

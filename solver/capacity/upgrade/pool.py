@@ -1,6 +1,6 @@
-"""The compiled instance of a node-pool upgrade: the cluster with all nodes that are ever there, the old ones of the pool and the new.
+"""The compiled instance of a node-pool upgrade: the cluster with all old and new nodes that exist at any time.
 
-Shapes: G classes, N nodes, as of models.cluster.cluster; the new nodes are behind all others.
+Shapes: G classes, N nodes, as in models.cluster.cluster. The new nodes come last.
 """
 
 from __future__ import annotations
@@ -26,9 +26,16 @@ from kubestow.solver.runtime.options import Options
 
 @dataclass(frozen=True, slots=True)
 class UpgradeOptions:
-    """What a node-pool upgrade is asked for. ``pool``: a label selector of nodes; ``max_unavailable``, ``surge``: a number of nodes, or a
-    percentage of the pool (``10%``); ``by``: the label whose domains are upgraded one after the other; ``to``: what is changed in a Node
-    (:mod:`kubestow.models.edits.upgrade`)."""
+    """Options of a node-pool upgrade.
+
+    Attributes:
+        pool: Label selector of nodes.
+        max_unavailable: Number of nodes, or percentage of the pool (``10%``), that may be missing.
+        surge: Number of additional nodes, or percentage of the pool.
+        by: Label whose domains are upgraded one after another.
+        to: Changes of a Node (:mod:`kubestow.models.edits.upgrade`).
+        options: Options of every search.
+    """
 
     pool: str
     max_unavailable: str = "0"
@@ -40,8 +47,15 @@ class UpgradeOptions:
 
 @dataclass
 class Pool:
-    """``old``: nodes of the pool, ascending; ``new``: by old node the one that stands in for it; ``names``: of all nodes. ``unavailable``,
-    ``surge``: numbers of nodes. ``domain``: by old node, its value of the label that the waves go by ("" without one)."""
+    """A node pool under upgrade.
+
+    Attributes:
+        old: Indices of the pool's nodes, ascending.
+        new: By old node, the index of its replacement.
+        unavailable: Number of nodes that may be missing.
+        surge: Number of nodes beyond the pool's size.
+        domain: By old node, its value of the label ``by``; "" without one.
+    """
 
     snapshot: Snapshot
     problem: RebalanceProblem
@@ -53,23 +67,23 @@ class Pool:
 
     @property
     def names(self) -> list[str]:
-        """Names of all nodes, the new ones last."""
+        """The names of all nodes, the new ones last."""
         return self.problem.cluster.nodes.names
 
     def start(self) -> Bools:
-        """Return bool[N]: the nodes that are there before the first wave."""
+        """Return bool[N], the nodes that exist before the first wave."""
         found = np.ones(self.problem.cluster.n_nodes, dtype=bool)
         found[list(self.new.values())] = False
         return found
 
     def end(self) -> Bools:
-        """Return bool[N]: the nodes that are there after the last one."""
+        """Return bool[N], the nodes that exist after the last wave."""
         found = np.ones(self.problem.cluster.n_nodes, dtype=bool)
         found[self.old] = False
         return found
 
     def joining(self, old: int) -> NewNode:
-        """Return the node that stands in for one, as documents have it."""
+        """Return the replacement of a node, as documents have it."""
         return NewNode(self.names[self.new[old]], self.names[old])
 
 
@@ -77,18 +91,19 @@ def read_pool(snapshot: Snapshot, asked: UpgradeOptions) -> Pool:
     """Compile a snapshot with the new nodes of a pool.
 
     Raises:
-        InputError: the selector is none or selects no node, none has the label to go by, or quantities and annotations cannot be read.
+        InputError: The selector is invalid or selects no node, no node has the label ``by``, or quantities or
+            annotations cannot be read.
     """
     chosen = pool(snapshot, asked.pool)
     labels = {node.metadata.name or "": node.metadata.labels or {} for node in snapshot.nodes}
     if asked.by is not None and not any(asked.by in labels[name] for name in chosen):
-        raise InputError([f"--by {shorten(asked.by)}: no node of the pool has such a label"])
+        raise InputError([f"--by {shorten(asked.by)}: no node of the pool has this label"])
     unavailable, surge = resolved(asked.max_unavailable, asked.surge, len(chosen))
     taken = {node.metadata.name or "" for node in snapshot.nodes}
     new = [NewNode(edits.new_name(taken, name), name) for name in chosen]
     union = edits.with_new(snapshot, new, asked.to)
     problem = read_problem(union, PlanOptions(limits=Limits(alsoMove=list(edits.LIFTED)), options=asked.options))
-    _hold_budgets(snapshot, problem)
+    _cap_budgets(snapshot, problem)
     index = {name: n for n, name in enumerate(problem.cluster.nodes.names)}
     old = sorted(index[name] for name in chosen)
     return Pool(
@@ -102,8 +117,8 @@ def read_pool(snapshot: Snapshot, asked: UpgradeOptions) -> Pool:
     )
 
 
-def _hold_budgets(snapshot: Snapshot, problem: RebalanceProblem) -> None:
-    """Let budgets allow what they do before the new nodes come, whose DaemonSet pods may count for one."""
+def _cap_budgets(snapshot: Snapshot, problem: RebalanceProblem) -> None:
+    """Cap the allowed disruptions at their number before new nodes join, because DaemonSet pods of new nodes may count."""
     before = {budget.name: budget.allowed for budget in budgets(snapshot)}
     for b, budget in enumerate(problem.budgets):
         most = max(1, before.get(budget.name, 0))
@@ -112,8 +127,10 @@ def _hold_budgets(snapshot: Snapshot, problem: RebalanceProblem) -> None:
 
 
 def resolved(unavailable: str, surge: str, size: int) -> tuple[int, int]:
-    """Return both as numbers of nodes. As of a Deployment, percentages of the surge are rounded up, of what may be unavailable down, and
-    where both come out as none, one node may be.
+    """Return both as numbers of nodes.
+
+    As in a Deployment, percentages are rounded up for the surge and down for unavailable nodes. If both are
+    0, one node may be unavailable.
 
     Source: pkg/controller/deployment/util/deployment_util.go (ResolveFenceposts).
     """

@@ -1,4 +1,4 @@
-"""Changes that let blocked nodes of an upgrade be drained, each proved by searching the upgrade of the changed cluster again."""
+"""Changes after which blocked nodes of an upgrade can be drained, each proved by searching the upgrade of the changed cluster again."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from kubestow.solver import rules
 from kubestow.solver.explain.conflict.placement_question import PlacementQuestion
 from kubestow.solver.rules.eligibility import possible
 
-#: Changes that are tried in all: each takes another search.
+#: Maximum number of changes to try. Each takes another search.
 MAX_TRIALS = 24
-#: Annotations that forbid an eviction, with the value that does.
+#: Annotations that forbid an eviction, with the value that forbids it.
 _FORBIDDING = ((DO_NOT_DISRUPT, "true"), (SAFE_TO_EVICT_ANNOTATION, "false"))
 
 _change = msgspec.structs.replace
-#: Blockers of the upgrade of a snapshot; None: it was not decided in time.
-Search = Callable[[Snapshot], Sequence[Blocker] | None]
+#: Returns the blockers of a snapshot's upgrade; None if it was not decided in time.
+BlockerSearch = Callable[[Snapshot], Sequence[Blocker] | None]
 
 
 @dataclass
@@ -39,12 +39,12 @@ class _Change:
     snapshot: Snapshot
 
 
-def offer(snapshot: Snapshot, blocked: Sequence[Blocker], search: Search) -> None:
-    """Fill in the remedies of blockers (changed): changes of the objects in the way after which nothing says that they are in the way.
+def offer(snapshot: Snapshot, blocked: Sequence[Blocker], search: BlockerSearch) -> None:
+    """Fill in the remedies of blockers: changes of the blocking objects after which these no longer block.
 
     Args:
         snapshot: The cluster before the upgrade.
-        blocked: The blockers of its upgrade.
+        blocked: The blockers of its upgrade. They are changed.
         search: Searches the upgrade of a changed snapshot.
     """
     tried: dict[tuple[str, str, str], list[str]] = {}
@@ -65,7 +65,7 @@ def offer(snapshot: Snapshot, blocked: Sequence[Blocker], search: Search) -> Non
 
 
 def _works(same: Sequence[Blocker], found: Sequence[Blocker]) -> bool:
-    """Return True if the object is in the way no more, and no node that it alone blocked is blocked by something else."""
+    """Return True if the object no longer blocks, and no other object blocks the same pods."""
     objects_left = {(b.kind, b.object) for b in found}
     pods = {pod for b in same for pod in b.pods}
     return (same[0].kind, same[0].object) not in objects_left and not any(pods.intersection(b.pods) for b in found)
@@ -96,8 +96,8 @@ def _budget_changes(snapshot: Snapshot, name: str, pods: Sequence[str]) -> Itera
     if spec.unhealthyPodEvictionPolicy != "AlwaysAllow" and not all(map(is_ready, blocked)):
         message = f"set unhealthyPodEvictionPolicy: AlwaysAllow in PodDisruptionBudget {name}"
         yield _Change(message, _with_budget(snapshot, raw, _change(spec, unhealthyPodEvictionPolicy="AlwaysAllow"), keep=True))
-    yield from _looser(snapshot, raw, spec, budget)
-    if all(is_ready(snapshot.pods[i]) for i in budget.pods):  # one more of a workload that fails would fail, too
+    yield from _loosened(snapshot, raw, spec, budget)
+    if all(is_ready(snapshot.pods[i]) for i in budget.pods):  # another replica of a failing workload would fail, too
         yield from _one_more(snapshot, raw, snapshot.pods[budget.pods[0]])
     others = [b.name for b in budgets(snapshot) if b.name != name and set(b.pods) & set(budget.pods)]
     if others:
@@ -105,8 +105,8 @@ def _budget_changes(snapshot: Snapshot, name: str, pods: Sequence[str]) -> Itera
         yield _Change(f"delete PodDisruptionBudget {name}", replace(snapshot, pod_disruption_budgets=rest))
 
 
-def _looser(snapshot: Snapshot, raw: PodDisruptionBudget, spec: PodDisruptionBudgetSpec, budget: DisruptionBudget) -> Iterator[_Change]:
-    """The smallest change of the budget that lets one healthy pod go."""
+def _loosened(snapshot: Snapshot, raw: PodDisruptionBudget, spec: PodDisruptionBudgetSpec, budget: DisruptionBudget) -> Iterator[_Change]:
+    """Yield the smallest change of the budget that allows one healthy pod to leave."""
     size = len(budget.pods)
     if not budget.healthy:
         return
@@ -123,10 +123,10 @@ def _looser(snapshot: Snapshot, raw: PodDisruptionBudget, spec: PodDisruptionBud
 
 
 def _one_more(snapshot: Snapshot, raw: PodDisruptionBudget, pod: Pod) -> Iterator[_Change]:
-    """One replica more of a pod's workload, on a node that takes it."""
+    """Yield one more replica of a pod's workload, on a node that can hold it."""
     owner = objects.controller_of(pod)
     scaled = _scaled(snapshot, owner.kind, pod.metadata.namespace or "default", owner.name) if owner is not None else None
-    if scaled is None or any(True for _ in claim_keys(pod)):  # with a claim of its own it is bound to wherever its volume will be
+    if scaled is None or any(True for _ in claim_keys(pod)):  # bound to where its own volume will be
         return
     name, workloads = scaled
     metadata = _change(pod.metadata, name=f"{pod.metadata.name}-more", uid=None)
@@ -136,11 +136,11 @@ def _one_more(snapshot: Snapshot, raw: PodDisruptionBudget, pod: Pod) -> Iterato
     cluster = PlacementQuestion(changed, (len(pods) - 1,), 1).cluster()
     nodes = np.flatnonzero(possible(cluster, rules.build(cluster))[0])
     for n in nodes[:1].tolist():
-        yield _Change(f"run one replica more of {name}", bound_as(changed, [(len(pods) - 1, cluster.nodes.names[n])]))
+        yield _Change(f"add one replica to {name}", bound_as(changed, [(len(pods) - 1, cluster.nodes.names[n])]))
 
 
 def _scaled(snapshot: Snapshot, kind: str, namespace: str, name: str) -> tuple[str, dict[str, Any]] | None:
-    """Return the workload that scales a controller and the snapshot's workloads with one replica more of both; None if it has no scale."""
+    """Return the workload that scales a controller, and the workloads with one more replica of both; None if it cannot be scaled."""
     found, workloads = f"{kind} {namespace}/{name}", dict(snapshot.workloads)
     if kind not in ("ReplicaSet", "StatefulSet", "ReplicationController"):
         return None
@@ -165,7 +165,11 @@ def _name(budget: PodDisruptionBudget) -> str:
 
 
 def _with_budget(snapshot: Snapshot, raw: PodDisruptionBudget, spec: PodDisruptionBudgetSpec, *, keep: bool = False) -> Snapshot:
-    """Return the snapshot with another spec of a budget. ``keep``: its status stays, as the change does not concern it."""
+    """Return the snapshot with another spec of a budget.
+
+    Args:
+        keep: True to keep its status, which the change does not affect.
+    """
     new = _change(raw, spec=spec, status=raw.status if keep else None)
     return replace(snapshot, pod_disruption_budgets=[new if b is raw else b for b in snapshot.pod_disruption_budgets])
 
@@ -174,7 +178,7 @@ def _with_budget(snapshot: Snapshot, raw: PodDisruptionBudget, spec: PodDisrupti
 
 
 def _released(snapshot: Snapshot, pods: Sequence[str]) -> Iterator[_Change]:
-    """Annotations that forbid an eviction, taken away."""
+    """Yield the removal of each annotation that forbids an eviction."""
     for key, value in _FORBIDDING:
         chosen = [i for i, pod in enumerate(snapshot.pods) if pod_key(pod) in set(pods) and _annotated(pod, key, value)]
         if chosen:
@@ -183,7 +187,7 @@ def _released(snapshot: Snapshot, pods: Sequence[str]) -> Iterator[_Change]:
                 rest = {k: v for k, v in (changed[i].metadata.annotations or {}).items() if k != key}
                 changed[i] = _change(changed[i], metadata=_change(changed[i].metadata, annotations=rest))
             names = _listed([pod_key(snapshot.pods[i]) for i in chosen])
-            yield _Change(f"take the annotation {key} from {names}", replace(snapshot, pods=changed))
+            yield _Change(f"remove the annotation {key} from {names}", replace(snapshot, pods=changed))
 
 
 def _annotated(pod: Pod, key: str, value: str) -> bool:
@@ -196,13 +200,13 @@ def _without(snapshot: Snapshot, pods: Sequence[str]) -> Snapshot:
 
 
 def _reachable(snapshot: Snapshot, name: str) -> Iterator[_Change]:
-    """The volume as one that every node reaches."""
+    """Yield the volume without node affinity, so that every node can use it."""
     volume = snapshot.persistent_volumes.get(name)
     if volume is None or volume.spec is None:
         return
     changed = {**snapshot.persistent_volumes, name: _change(volume, spec=_change(volume.spec, nodeAffinity=None))}
     yield _Change(
-        f"move the data of PersistentVolume {name} to a volume that other nodes reach", replace(snapshot, persistent_volumes=changed)
+        f"move the data of PersistentVolume {name} to a volume that other nodes can use", replace(snapshot, persistent_volumes=changed)
     )
 
 

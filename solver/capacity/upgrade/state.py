@@ -1,4 +1,4 @@
-"""A cluster on its way through the waves of an upgrade: nodes come and go, and with each wave the pods at rest are taken as they are."""
+"""The cluster state during an upgrade: nodes join and leave, and each wave starts from the pods where they are."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from kubestow.solver.rules.pod_topology_spread import Tally
 
 @dataclass
 class Mark:
-    """A state to come back to, with all that :class:`PoolState` keeps."""
+    """A snapshot of everything that :class:`PoolState` keeps, to return to."""
 
     counts: Ints
     arrived: Ints
@@ -32,8 +32,13 @@ class Mark:
 
 @dataclass
 class _Counted:
-    """A tally with its nodes. ``mask``: bool[N], those that count when they are there; ``nodes``: int64[D], how many of them are there;
-    ``fixed``: int64[N], pods that stay, where nodes with some come or go."""
+    """A tally with its nodes.
+
+    Attributes:
+        mask: bool[N], nodes that count when they exist.
+        fixed: int64[N], pods that stay; None if no node with such pods joins or leaves.
+        nodes: int64[D], the number of existing nodes in each domain.
+    """
 
     tally: Tally
     mask: Bools
@@ -45,11 +50,14 @@ class _Counted:
 
 
 class PoolState(PlanState):
-    """``present``: bool[N], the nodes that are there; all others count for nothing and take nothing. ``cordoned``: bool[N], those of the
-    wave that is on its way.
+    """The plan state with joining and leaving nodes.
 
-    As a wave begins, its replay begins anew: what pods at rest break then they may go on breaking. Only what running pods hold beside what
-    they ask for goes with those that never moved.
+    Each wave starts a new replay: rules that resting pods violate at its start may stay violated. Only excess
+    resources that running pods hold are released by pods that have never moved.
+
+    Attributes:
+        present: bool[N], existing nodes. All other nodes count for nothing and receive no pods.
+        cordoned: bool[N], nodes of the wave in progress.
     """
 
     def __init__(self, pool: Pool) -> None:
@@ -58,7 +66,8 @@ class PoolState(PlanState):
         self.present = pool.start()
         self.cordoned = np.zeros_like(self.present)
         self._keeps = pool.problem.extra.any(axis=1)
-        #: bool[G]: pods that move once only, to nodes that stay: the next time they would ask for a budget, or hold less.
+        #: bool[G]: classes whose pods move only once, to nodes that stay. A second move would need another
+        #: budget, or hold less.
         self.once = pool.problem.once | self._keeps
         self._stays = pool.end()
         self.holding = bool(self.skews.guarded or any(self.providers.holders))
@@ -73,13 +82,16 @@ class PoolState(PlanState):
 
     @property
     def extra(self) -> int:
-        """How many nodes are there beyond the pool."""
+        """The number of nodes beyond the pool's size."""
         return int((self.present[self._old] & self.present[self._new]).sum())
 
     @property
     def restricted(self) -> bool:
-        """Whether pods of the pool may do more than here: those that hold other than they ask for move more than once, budgets allow more
-        once pods that are not healthy have moved, and some may go where others keep them away that terminate, and go with their node."""
+        """True if pods of the pool may do more in reality than in this model.
+
+        Pods that hold more than their requests can move more than once. Budgets allow more once unhealthy
+        pods have moved. A terminating pod goes with its node, and others may go where it kept them away.
+        """
         moving = self.problem.movable & (self.problem.start[:, self._old] > 0).any(axis=1)
         if (self._keeps & moving).any() or any(budget.healthy < len(budget.pods) for budget in self.problem.budgets):
             return True
@@ -88,7 +100,7 @@ class PoolState(PlanState):
         return ends and any(self.near_or_apart(g) for g in np.flatnonzero(moving).tolist())
 
     def begin(self, present: Bools) -> None:
-        """Begin a wave, with these nodes."""
+        """Begin a wave with these nodes."""
         self.present = present
         self.cordoned = np.zeros_like(present)
         self.arrived[~self._keeps] = 0
@@ -99,7 +111,7 @@ class PoolState(PlanState):
             self.providers = Providers(self.problem, self._affinity, self.counts, self.arrived, self.counts)
 
     def _count_domains(self) -> None:
-        """Count domains of spread constraints that have an eligible node now, and pods on nodes that are there."""
+        """Count the domains of spread constraints that have an eligible node now, and the pods on existing nodes."""
         changed = np.flatnonzero(self._counted != self.present)
         self._counted = self.present.copy()
         for each in self._tallies:
@@ -113,15 +125,18 @@ class PoolState(PlanState):
                 tally.counts[:] = domain_sum(tally.codes, tally.size, here)
 
     def places(self, g: int, a: int) -> Bools:
-        """Return bool[N]: where one pod of class g may go from node a now."""
+        """Return bool[N], the nodes to which one pod of class g on node a may move now."""
         mask = self.landing(g, a) & self.present & ~self.cordoned
         if self.once[g]:
             mask &= self._stays
         return np.asarray(mask)
 
     def lasting(self, g: int) -> Bools:
-        """Return bool[N]: nodes that no pod of the class can get whatever else moves, for want of room on an empty node apart. Who is near
-        and who keeps away changes with what moves."""
+        """Return bool[N], the nodes that never accept a pod of the class, regardless of other moves.
+
+        Insufficient room on an empty node is left out. So is affinity and anti-affinity, which change with
+        moves.
+        """
         found = self.never(g).copy()
         for rule in self.rules:
             if rule is not self.fit and rule is not self._affinity:
@@ -129,18 +144,18 @@ class PoolState(PlanState):
         return found
 
     def near_or_apart(self, g: int) -> bool:
-        """Return whether required affinity or anti-affinity of other pods says where pods of the class may run."""
+        """Return True if required affinity or anti-affinity restricts where pods of the class may run."""
         return self._affinity.concerned(g)
 
     def mark(self) -> Mark:
-        """Return where the state is."""
+        """Return a copy of the state."""
         return Mark(
             self.counts.copy(), self.arrived.copy(), self.present.copy(), self.cordoned.copy(), list(self._done), self.skews.saved(),
             self.providers,
         )  # fmt: skip
 
     def back_to(self, mark: Mark) -> None:
-        """Go to another state."""
+        """Restore a state."""
         for g, n in np.argwhere((self.counts != mark.counts) | (self.arrived != mark.arrived)).tolist():
             self._put(g, n, int(mark.counts[g, n] - self.counts[g, n]), int(mark.arrived[g, n] - self.arrived[g, n]))
         self.present, self.cordoned, self._done = mark.present.copy(), mark.cordoned.copy(), list(mark.done)
@@ -149,6 +164,6 @@ class PoolState(PlanState):
         self.providers = mark.providers
 
     def undo_all(self, steps: list[Step], length: int) -> None:
-        """Take back steps until so many are left."""
+        """Undo steps until ``length`` steps remain."""
         while len(steps) > length:
             self.undo(steps.pop())

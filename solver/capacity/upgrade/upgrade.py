@@ -1,4 +1,4 @@
-"""From a snapshot to a verified Upgrade: waves of nodes in which every drain gets through, or what is in the way and what would help."""
+"""The entry point of ``upgrade``: a snapshot in, a verified Upgrade out with waves of nodes, or with blockers and remedies."""
 
 from __future__ import annotations
 
@@ -28,11 +28,12 @@ from kubestow.solver.runtime.options import OnProgress
 from kubestow.solver.runtime.progress_trace import ProgressReporter
 from kubestow.solver.runtime.run_context import RunContext
 
-#: Nodes and pods up to which every course is looked at, and the deterministic seconds that a state counts.
-NODES, PODS = 40, 150
-PER_STATE = 0.001
-#: Nodes up to which orders are tried that move fewer pods twice.
-FEW = 200
+#: Numbers of nodes and of pods up to which every course is explored, and deterministic seconds charged for each
+#: state.
+MAX_EXPLORED_NODES, MAX_EXPLORED_PODS = 40, 150
+SECONDS_PER_STATE = 0.001
+#: Number of nodes up to which further orders are tried to reduce repeated moves.
+MAX_REORDERED_NODES = 200
 
 
 def upgrade(
@@ -43,12 +44,15 @@ def upgrade(
     stop: threading.Event | None = None,
     began: float | None = None,
 ) -> Upgrade:
-    """Find the waves of a node-pool upgrade. ``stop`` may be set from another thread or a signal handler: the waves so far are returned.
-    ``began``: when the caller began, on the monotonic clock; the time limit counts from there.
+    """Find the waves of a node-pool upgrade.
+
+    Args:
+        stop: May be set from another thread or a signal handler. Then the waves found so far are returned.
+        began: Time at which the caller began, on the monotonic clock. The time limit counts from there.
 
     Raises:
-        InputError: a selector of no node, or quantities and annotations that cannot be read.
-        InternalFault: the independent checker found a wave invalid.
+        InputError: A selector that selects no node, or quantities or annotations that cannot be read.
+        InternalFault: The independent checker found a wave invalid.
     """
     started = time.monotonic()
     report = ProgressReporter(on_progress, started)
@@ -58,11 +62,11 @@ def upgrade(
     report("compile", detail=f"{len(pool.old)} nodes of the pool, {int(pool.problem.start[pool.problem.movable].sum())} pods that may move")
     deadline = Deadline(asked.options, started if began is None else began)
     context = RunContext(asked.options, deadline, stop or threading.Event(), report)
-    search = _Search(pool, PoolState(pool), context)
+    search = _UpgradeSearch(pool, PoolState(pool), context)
     found = search.run()
     result = document(pool, asked, found.course, search.state.rules, found.blocked)
     if context.stop.is_set():
-        result.notes.append("interrupted: the waves are certain, what comes after them was not looked at")
+        result.notes.append("interrupted: the waves are valid, but the search for further waves was not completed")
     elif not result.complete:
         result.smallestSurge, result.smallestProved = search.smallest(result.proved)
         remedies.offer(snapshot, result.blocked, lambda changed: _blockers_of(changed, asked, context))
@@ -80,49 +84,58 @@ def upgrade(
 
 
 def _blockers_of(snapshot: Snapshot, asked: UpgradeOptions, context: RunContext) -> list[Blocker] | None:
-    """Return what blocks the upgrade of a changed cluster; None if time is up."""
+    """Return the blockers of the upgrade of a changed cluster; None if time is up."""
     if context.over():
         return None
     pool = read_pool(snapshot, asked)
-    return _Search(pool, PoolState(pool), replace(context, report=ProgressReporter(None, time.monotonic()))).run().blocked
+    return _UpgradeSearch(pool, PoolState(pool), replace(context, report=ProgressReporter(None, time.monotonic()))).run().blocked
 
 
 @dataclass
-class _Found:
+class _UpgradeOutcome:
     course: Course
     blocked: list[Blocker]
 
 
-class _Search:
-    """The search for a course of one pool. ``state``: used by all attempts, which leave it where they end."""
+class _UpgradeSearch:
+    """The search for a course of one pool.
+
+    Attributes:
+        state: The state shared by all attempts, which leave it where they end.
+    """
 
     def __init__(self, pool: Pool, state: PoolState, context: RunContext) -> None:
         self.pool, self.state, self.context = pool, state, context
         self._start = state.mark()
         self._packing = Packing(context)
-        self.lasting = blockers.lasting(pool, state)
-        held = {blocker.node for blocker in self.lasting}
-        self.held = [n for n in pool.old if pool.names[n] in held]
-        self.free = [n for n in pool.old if pool.names[n] not in held]
+        self.permanent = blockers.permanent(pool, state)
+        blocked_nodes = {blocker.node for blocker in self.permanent}
+        self.blocked_nodes = [n for n in pool.old if pool.names[n] in blocked_nodes]
+        self.drainable_nodes = [n for n in pool.old if pool.names[n] not in blocked_nodes]
 
-    def run(self) -> _Found:
-        """Return the best course, and what is in the way of what it leaves."""
+    def run(self) -> _UpgradeOutcome:
+        """Return the best course, and the blockers of the nodes it leaves."""
         course = self._course(self.pool.surge)
-        blocked = list(self.lasting)
+        blocked = list(self.permanent)
         if course.left and not self.context.stop.is_set():
-            self._again(course)
+            self._replay(course)
             walk = Walk(self.state, self.pool.surge, None, self.context.stop.is_set)
             blocked += blockers.present(self.pool, walk, course.left)
         order = {self.pool.names[n]: k for k, n in enumerate(self.pool.old)}
         blocked.sort(key=lambda blocker: order[blocker.node])
         course.proved = (bool(course.left) and course.proved) or any(blocker.proved for blocker in blocked)
-        return _Found(course, blocked)
+        return _UpgradeOutcome(course, blocked)
 
     def smallest(self, blocked: bool) -> tuple[int | None, bool]:
-        """Return the smallest surge beyond that which is asked for with which every drain gets through, and whether it is proved that no
-        smaller one does; None: there is none, or none was found. ``blocked``: whether it is proved that the surge asked for does not."""
-        if self.held:
-            return None, all(any(b.proved for b in self.lasting if b.node == self.pool.names[n]) for n in self.held)
+        """Return the smallest larger surge with which every node drains, and True if it is proved that no smaller surge does.
+
+        The surge is None if there is none, or none was found.
+
+        Args:
+            blocked: True if it is proved that the requested surge does not suffice.
+        """
+        if self.blocked_nodes:
+            return None, all(any(b.proved for b in self.permanent if b.node == self.pool.names[n]) for n in self.blocked_nodes)
         proved: dict[int, bool] = {}
 
         def works(surge: int) -> bool:
@@ -140,10 +153,11 @@ class _Search:
     # --- courses ----------------------------------------------------------------------------------------------------------------------
 
     def _course(self, surge: int) -> Course:
-        """Return the course that drains most nodes: pod by pod, then with packings, then by looking at every course of a small pool."""
-        best = Course(left=list(self.free), proved=False)
-        tries = orders(self.pool, self._at_start(), self.free)
-        pods = int(self.state.counts[self.pool.problem.movable][:, self.free].sum())
+        """Return the course that drains the most nodes: by greedy moves, then with packings, then by exploring
+        all courses of a small pool."""
+        best = Course(left=list(self.drainable_nodes), proved=False)
+        tries = orders(self.pool, self._at_start(), self.drainable_nodes)
+        pods = int(self.state.counts[self.pool.problem.movable][:, self.drainable_nodes].sum())
         for packer, roomy in ((None, False), (None, True), (self._packing.steps, False)):
             for order in tries:
                 if best.waves and self.context.over():
@@ -153,24 +167,27 @@ class _Search:
                 course = walk.run(order)
                 if (course.drained, -course.moves) > (best.drained, -best.moves) or not best.waves:
                     best = course
-                if not best.left and (best.moves == pods or len(self.free) > FEW):
+                if not best.left and (best.moves == pods or len(self.drainable_nodes) > MAX_REORDERED_NODES):
                     return best
             if not best.left:
                 return best
         if self.context.over():
             return best
-        if len(self.free) <= NODES and pods <= PODS:
-            explorer = Explorer(self._at_start(), surge, self.context.over, lambda: self.context.deadline.charge(PER_STATE))
-            course_found = explorer.run(self.free)
+        if len(self.drainable_nodes) <= MAX_EXPLORED_NODES and pods <= MAX_EXPLORED_PODS:
+            explorer = Explorer(self._at_start(), surge, self.context.over, lambda: self.context.deadline.charge(SECONDS_PER_STATE))
+            course_found = explorer.run(self.drainable_nodes)
             if course_found is not None:
                 return course_found
-            best.proved = explorer.complete and not self.state.restricted and self._node_by_node(surge)
-        best.proved = best.proved or self._one_never(best.left, surge) or self._none_first(surge)
+            best.proved = explorer.complete and not self.state.restricted and self._sequential_suffices(surge)
+        best.proved = best.proved or self._some_never_empties(best.left, surge) or self._no_first_node(surge)
         return best
 
-    def _node_by_node(self, surge: int) -> bool:
-        """Return whether nodes one after the other reach what several at once do: no pod waits for another one to go, and which of the new
-        nodes are there first makes no difference."""
+    def _sequential_suffices(self, surge: int) -> bool:
+        """Return True if draining nodes one after another reaches everything that draining several at once does.
+
+        That is the case if no pod waits for another one to leave, and the order in which new nodes join does
+        not matter.
+        """
         if surge + self.pool.unavailable == 1:
             return True
         state, new = self._at_start(), list(self.pool.new.values())
@@ -180,21 +197,22 @@ class _Search:
         equal = all(len(set(state.lasting(g)[new].tolist())) == 1 for g in moving) and bool(
             (state.fit.free[new] == state.fit.free[new[0]]).all()
         )
-        return not surge or surge >= len(self.free) or (equal and bool((state.fit.slots[new] == state.fit.slots[new[0]]).all()))
+        return not surge or surge >= len(self.drainable_nodes) or (equal and bool((state.fit.slots[new] == state.fit.slots[new[0]]).all()))
 
-    def _one_never(self, left: Sequence[int], surge: int) -> bool:
-        """Return whether it is proved that one of the nodes that are left can never be empty."""
+    def _some_never_empties(self, left: Sequence[int], surge: int) -> bool:
+        """Return True if it is proved that one of the remaining nodes can never be emptied."""
         state = self._at_start()
         return any(self._packing.confined(state, n, surge) for n in left)
 
-    def _none_first(self, surge: int) -> bool:
-        """Return whether it is proved that no node can be the first: the others never have more room than before the first wave."""
+    def _no_first_node(self, surge: int) -> bool:
+        """Return True if it is proved that no node can be the first, because later nodes never have more room."""
         state = self._at_start()
-        if surge and surge + self.pool.unavailable > 1:  # whichever join
+        if surge and surge + self.pool.unavailable > 1:  # any nodes may join
             there = open_(state.present, list(self.pool.new.values()))
-            return all(self._packing.never(state, n, there) for n in self.free)
+            return all(self._packing.never(state, n, there) for n in self.drainable_nodes)
         return all(
-            self._packing.never(state, n, open_(state.present, [self.pool.new[m] for m in surging(state, surge, [n])])) for n in self.free
+            self._packing.never(state, n, open_(state.present, [self.pool.new[m] for m in surging(state, surge, [n])]))
+            for n in self.drainable_nodes
         )
 
     def _progress(self, done: int) -> None:
@@ -204,7 +222,7 @@ class _Search:
         self.state.back_to(self._start)
         return self.state
 
-    def _again(self, course: Course) -> None:
+    def _replay(self, course: Course) -> None:
         """Put the state where a course ends."""
         self._at_start()
         for wave in course.waves:

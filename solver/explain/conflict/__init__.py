@@ -1,5 +1,6 @@
-"""Minimal causes: a smallest set of facts that makes it impossible to place some pods, in sentences.
+"""Minimal causes in sentences: smallest sets of facts that make it impossible to place some pods.
 
-Enter at ``minimal_conflict.minimal_cause`` with a ``placement_question.PlacementQuestion``.
-It may import ``kubestow.solver.rules``, ``kubestow.solver.cpsat``, ``kubestow.solver.bind_order`` and ``kubestow.solver.runtime``.
+Enter at ``minimal_conflict.minimal_cause`` with a ``placement_question.PlacementQuestion``. The package may
+import ``kubestow.solver.rules``, ``kubestow.solver.cpsat``, ``kubestow.solver.bind_order`` and
+``kubestow.solver.runtime``.
 """

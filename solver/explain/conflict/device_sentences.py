@@ -1,4 +1,4 @@
-"""Facts about devices in sentences."""
+"""Sentences about device facts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,11 @@ from kubestow.solver.rules.encodings.dynamic_resources import DeviceShortage, Sh
 
 
 def device_words(fact: Fact, view: RemainingNodes, topic: object, classes: Sequence[int], nodes: tuple[Bools, Bools]) -> str:
-    """Return the sentence of one topic of DynamicResources. ``nodes``: those that it excludes, and those that it is about."""
+    """Return the sentence of one topic of DynamicResources.
+
+    Args:
+        nodes: The nodes that it excludes, and the nodes that it concerns.
+    """
     barred, inside = nodes
     pods, demands = view.whom(classes), [demand for g in classes if (demand := view.cluster.classes[g].devices) is not None]
     refusals = list(dict.fromkeys(demand.refusal for demand in demands if demand.refusal is not None))
@@ -40,7 +44,7 @@ def device_words(fact: Fact, view: RemainingNodes, topic: object, classes: Seque
 
 
 def _shortage(fact: Fact, view: RemainingNodes, topic: DeviceShortage, classes: Sequence[int], inside: Bools) -> str:
-    """What nodes have left of drivers' devices, and what pods ask for together."""
+    """Return a sentence on the free devices of drivers and the pods' requests."""
     cluster = view.cluster
     assert cluster.devices is not None
     inventory, books = cluster.devices.inventory, cluster.devices.inventory.books
@@ -56,12 +60,12 @@ def _shortage(fact: Fact, view: RemainingNodes, topic: DeviceShortage, classes: 
     where = where if topic.pool is None else f"pool {topic.pool} has"
     pods = view.pods(classes)
     each = " each" if len(pods) > 1 else ""
-    asked = listed(dict.fromkeys(_asked(cluster.classes[g].devices) for g in classes))
+    asked = listed(dict.fromkeys(_requested(cluster.classes[g].devices) for g in classes))
     has = f"{free} of {len(units)} devices of {what} free" if units else "no devices that match"
     return f"{where} {has}, {view.whom(classes)} ask{_s(view, classes)} for {asked}{each}"
 
 
-def _asked(demand: Demand | None) -> str:
+def _requested(demand: Demand | None) -> str:
     if demand is None:
         return "nothing"
     resources = [f"{each.count} {each.resource}" for each in demand.extended]

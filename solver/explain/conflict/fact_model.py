@@ -1,8 +1,8 @@
-"""The CP-SAT model of a placement question with every constraint under a literal that says what it is about, so that facts can be left out.
+"""The CP-SAT model of a placement question in which every constraint has an enforcement literal for its fact.
 
-Every class has a variable on every node; what rules exclude outright is a constraint like all others. Leaving literals free relaxes the
-model, and a set of facts is to blame where the model with these facts alone is infeasible (minimal unsatisfiable sets and their
-extraction by deletion: Marques-Silva, doi:10.1109/ISMVL.2010.11).
+Every class has a variable on every node; exclusions by rules are constraints like all others. A false literal
+relaxes the model. A set of facts is a conflict if the model with only these facts is infeasible (minimal
+unsatisfiable sets and their extraction by deletion: Marques-Silva, doi:10.1109/ISMVL.2010.11).
 """
 
 from __future__ import annotations
@@ -23,18 +23,24 @@ from kubestow.solver.cpsat.model import PlacementModel
 from kubestow.solver.rules.base import Rule
 from kubestow.solver.rules.node_resources_fit import NodeResourcesFit
 
-#: Domains of a topology key beyond which facts are not told apart by them.
-MOST_DOMAINS = 64
-#: Cells of nodes at most.
-MOST_CELLS = 256
-#: Variables for the pods of a class in a cell at most.
-MOST_TOTALS = 20_000
+#: Maximum number of domains of a topology key by which facts are distinguished.
+MAX_DOMAINS = 64
+#: Maximum number of cells of nodes.
+MAX_CELLS = 256
+#: Maximum number of variables for the pods of a class in a cell.
+MAX_TOTALS = 20_000
 
 
 @dataclass(frozen=True, slots=True)
 class Tag:
-    """What a constraint is about: a rule (plugin name), a topic of it (see ``Rule.bars`` and ``PlacementModel.about``), the classes
-    concerned, and the cell of nodes (a value of ``FactEncoding.cell_of``) where it is about one node."""
+    """The subject of a constraint.
+
+    Attributes:
+        rule: Plugin name.
+        topic: Topic within the rule (see ``Rule.bars`` and ``PlacementModel.about``).
+        classes: Pod classes concerned.
+        cell: Cell of nodes (a value of ``FactEncoding.cell_of``) of a constraint on one node; None otherwise.
+    """
 
     rule: str
     topic: Hashable
@@ -43,7 +49,7 @@ class Tag:
 
 
 class FactModel(cp_model.CpModel):
-    """Adds a literal, if ``under`` gives one, to the enforcement literals of every constraint."""
+    """A model that adds the literal from ``under``, if set, to the enforcement literals of every constraint."""
 
     under: Callable[[], cp_model.IntVar] | None = None
 
@@ -60,7 +66,7 @@ class FactModel(cp_model.CpModel):
         return self._enforced(super().add_implication(a, b))
 
     def add_at_most_one(self, *literals: Any) -> cp_model.Constraint:
-        """Add a sum: CP-SAT has no enforcement literals for it."""
+        """Add a sum instead, because CP-SAT supports no enforcement literals for this constraint."""
         listed = literals[0] if len(literals) == 1 and isinstance(literals[0], Sequence) else literals
         return self.add(cp_model.LinearExpr.sum(list(listed)) <= 1)
 
@@ -68,9 +74,13 @@ class FactModel(cp_model.CpModel):
 class FactEncoding(PlacementModel):
     """The model of all rules over all nodes, with ``needed`` pods to be placed.
 
-    ``barred``: per tag of what is excluded outright, bool[N] for each class concerned. ``cell_of``: int32[N], equal for nodes that are in
-    the same domains of all ``keys`` (topology keys that the classes' rules speak of) and that the same exclusions concern. The pods of a
-    class in a cell are a variable of their own, and capacities are stated over cells as well: few rows, by which most proofs are short.
+    The pods of a class in a cell have a variable of their own, and capacities are also stated over cells.
+    These few rows make most proofs short.
+
+    Attributes:
+        barred: By tag of an exclusion, bool[N] for each class concerned.
+        keys: Topology keys of the classes' rules.
+        cell_of: int32[N], equal for nodes in the same domains of all ``keys`` with the same exclusions.
     """
 
     named = True
@@ -88,7 +98,7 @@ class FactEncoding(PlacementModel):
         self._divide()
         self._rule = ""
         self._totals: dict[tuple[int, int], cp_model.IntVar] = {}  # pods by (class, cell)
-        self._home: dict[int, tuple[int, int]] = {}  # of each x, by index
+        self._home: dict[int, tuple[int, int]] = {}  # by index of each x
         super().__init__(cluster, self._every_cell())
         self._add_totals()
         for rule in rules:
@@ -102,8 +112,8 @@ class FactEncoding(PlacementModel):
                 bars[g] = bars[g] | mask if g in bars else mask
 
     def _divide(self) -> None:
-        """Divide the nodes into cells, by key after key and then by exclusions, as long as cells are not too many."""
-        most = max(1, MOST_TOTALS // max(1, self.cluster.n_classes))
+        """Divide the nodes into cells, first by topology keys and then by exclusions, while there are not too many cells."""
+        most = max(1, MAX_TOTALS // max(1, self.cluster.n_classes))
         for key in _keys(self.cluster):
             if self._divided(self.cluster.domains(key)[0], most):
                 self.keys.append(key)
@@ -113,7 +123,7 @@ class FactEncoding(PlacementModel):
     def _divided(self, column: Bools | Ids, most: int) -> bool:
         table = np.stack([self.cell_of, column.astype(np.int32)], axis=1)
         cells = np.unique(table, axis=0, return_inverse=True)[1].reshape(-1).astype(np.int32)
-        if int(cells.max(initial=0)) >= min(most, MOST_CELLS):
+        if int(cells.max(initial=0)) >= min(most, MAX_CELLS):
             return False
         self.cell_of = cells
         return True
@@ -154,11 +164,11 @@ class FactEncoding(PlacementModel):
                 self._totals[g, cell] = total
                 if self.fits[g] > 1:
                     self._wide.add(total.index)
-            # Said of totals, too: propagation does not see it through the sums.
+            # Redundant, because propagation does not see it through the sums.
             self.model.add(cp_model.LinearExpr.sum([*(self._totals[g, cell] for cell in parts), self.left[g]]) == self.fits[g])
 
     def _encode_totals(self, rule: NodeResourcesFit) -> None:
-        """Σ demand · (pods in the cell) ≤ room of the cell, per resource."""
+        """Add Σ demand · (pods in the cell) ≤ room of the cell, per resource."""
         cluster, every = self.cluster, list(range(self.cluster.n_classes))
         for cell in range(len(self._size)):
             nodes = np.flatnonzero(self.cell_of == cell)
@@ -172,8 +182,8 @@ class FactEncoding(PlacementModel):
                     with self.about(resource, every, int(nodes[0])):
                         self.model.add(self.weighted_sum(totals, [int(d) // divisor for d in cluster.demand[:, r]]) <= room)
 
-    def _shorter(self, variables: Sequence[cp_model.IntVar]) -> Sequence[cp_model.IntVar]:
-        """With the pods of a class in a cell in place of those on all nodes of the cell."""
+    def _with_totals(self, variables: Sequence[cp_model.IntVar]) -> Sequence[cp_model.IntVar]:
+        """Return the variables with those of a class on all nodes of a cell replaced by their total."""
         if len(variables) < 2:
             return variables
         parts: dict[tuple[int, int], list[cp_model.IntVar]] = {}
@@ -189,7 +199,7 @@ class FactEncoding(PlacementModel):
         return found
 
     def sum(self, variables: Sequence[cp_model.IntVar]) -> cp_model.LinearExprT:
-        return super().sum(self._shorter(variables))
+        return super().sum(self._with_totals(variables))
 
     @contextmanager
     def _under(self, literal: Callable[[], cp_model.IntVar] | None) -> Iterator[None]:
@@ -211,15 +221,15 @@ class FactEncoding(PlacementModel):
 
     def _new_any(self, variables: Sequence[cp_model.IntVar]) -> cp_model.IntVar:
         with self._under(None):  # shared by constraints of other tags
-            return super()._new_any(self._shorter(variables))
+            return super()._new_any(self._with_totals(variables))
 
 
 def _keys(cluster: Cluster) -> list[str]:
-    """The topology keys that the classes' hard rules speak of, with not too many domains, those with few first."""
+    """Return the topology keys of the classes' hard rules with few enough domains, in ascending order of domains."""
     keys = {gang.key for gang in cluster.gangs if gang.key is not None}
     for cls in cluster.classes:
         keys.update(term.key for term in cls.anti)
         keys.update(spread.key for spread in cls.spread)
         keys.update(cls.affinity.keys if cls.affinity is not None else ())
     size = {key: cluster.domains(key)[1] for key in keys}
-    return sorted((key for key in keys if size[key] <= MOST_DOMAINS), key=lambda key: (size[key], key))
+    return sorted((key for key in keys if size[key] <= MAX_DOMAINS), key=lambda key: (size[key], key))

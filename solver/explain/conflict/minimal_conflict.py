@@ -1,8 +1,9 @@
-"""Why pods cannot be placed together: a smallest set of rules and capacities that together make it impossible.
+"""Minimal causes: smallest sets of rules and capacities that together rule out the placement of some pods.
 
-The facts of the model (kubestow.solver.explain.conflict.fact_model) are first taken in coarse groups; a core by CP-SAT's assumptions, where
-one is found quickly, and deletion leave a smallest set of them, whose members are then split (by workload, term, claim and port, at last by
-topology domain) and reduced again, as far as the set stays readable.
+The facts of the model (kubestow.solver.explain.conflict.fact_model) are first combined into coarse groups.
+CP-SAT's assumptions yield a core if one is found quickly, and deletion reduces it to a minimal set. Its
+members are then split by workload, term, claim and port, finally by topology domain, and reduced again, as
+long as the set stays readable.
 """
 
 from __future__ import annotations
@@ -28,12 +29,12 @@ from kubestow.solver.rules.inter_pod_affinity import InterPodAffinity
 from kubestow.solver.rules.node_resources_fit import NodeResourcesFit
 from kubestow.solver.runtime.run_context import RunContext
 
-#: Facts of one cause at most, unless they cannot be told in coarser ones.
-READABLE = 20
-#: CP-SAT workers of one question, unless the run is deterministic: questions are many and small.
+#: Maximum number of facts of one cause, unless coarser facts do not explain it.
+MAX_FACTS = 20
+#: Number of CP-SAT workers for one query, unless the run is deterministic. Queries are many and small.
 WORKERS = 2
-#: What an operator would rather not have to read comes first, and is left out where the rest is reason enough.
-_DROPPED_FIRST = (
+#: Rules that are hardest to understand come first, and are dropped if the others suffice.
+_DROP_ORDER = (
     "NodeResourceTopologyMatch", "DynamicResources", "PodTopologySpread", "InterPodAffinity", "GangScheduling", "NodeVolumeLimits",
     "VolumeBinding", "VolumeRestrictions", "VolumeZone", "NodePorts", "NodeResourcesFit", "NodeAffinity", "NodeDeclaredFeatures",
     "PodOS", "BalloonsPolicy", "TopologyAwarePolicy",
@@ -43,18 +44,25 @@ _DROPPED_FIRST = (
 
 @dataclass(frozen=True)
 class Group:
-    """Tags that make one fact. ``domain``: of what topology key (key, code) its nodes are, where all are of one."""
+    """Tags that form one fact.
+
+    Attributes:
+        domain: Topology domain (key, code) of its nodes, if all are in one.
+    """
 
     tags: tuple[Tag, ...]
     domain: tuple[str, int] | None = None
 
 
 def minimal_cause(question: PlacementQuestion, context: RunContext) -> Cause | None:
-    """Return a smallest-by-inclusion set of facts that make it impossible to place the needed pods together.
+    """Return an inclusion-minimal set of facts that make it impossible to place the needed pods together.
 
-    None: the rules together leave a placement (whether it can be bound in some order is not asked), or nothing is known in time. A cause
-    that is returned is proved, unless it depends on labels of namespaces that the snapshot lacks. ``minimal`` is not set where time ran
+    A cause is proved, unless it depends on labels of unknown namespaces. ``minimal`` is not set if time ran
     out before each fact was shown to be needed.
+
+    Returns:
+        None if the rules together allow a placement (its bind order is not checked), or if nothing is known
+            in time.
     """
     seconds = context.deadline.left()
     pods = [pod_key(question.snapshot.pods[i]) for i in question.pods]
@@ -64,7 +72,7 @@ def minimal_cause(question: PlacementQuestion, context: RunContext) -> Cause | N
     cluster, found = question.cluster(), None
     context = replace(context, options=replace(context.options, workers=None if context.options.deterministic else WORKERS))
     unsure = is_undecided(question.snapshot, question.pods)
-    if unsure:  # the rules that are decided may be reason enough
+    if unsure:  # the other rules may suffice for a conflict
         known = [rule for rule in rules.build(cluster) if not isinstance(rule, InterPodAffinity)]
         found = _reduced(FactEncoding(cluster, known, question.needed), question.needed, context, seconds / 2)
         seconds, unsure = seconds / 2, found is None
@@ -73,23 +81,27 @@ def minimal_cause(question: PlacementQuestion, context: RunContext) -> Cause | N
 
 
 def _reduced(encoding: FactEncoding, needed: int, context: RunContext, seconds: float) -> tuple[list[Fact], bool] | None:
-    """Return the facts of a minimal conflict set, and whether each was shown to be needed; None if there is no conflict."""
+    """Return the facts of a minimal conflict set, and True if each was shown to be needed; None if there is no conflict."""
     reduction = Reduction(SubsetCheck(encoding, context), seconds)
     found = reduction.run()
     return None if found is None else (facts(encoding, needed, [(g.tags, g.domain) for g in found]), reduction.exact)
 
 
 def _hopeless(question: PlacementQuestion) -> Fact | None:
-    """Return what no rule is needed for: more pods asked for than there are, or no nodes at all."""
+    """Return the cause that involves no scheduling rule: a gang larger than its pod count, or a cluster without nodes."""
     if question.needed > len(question.pods):
         owners = Owners(question.snapshot)
-        message = f"at least {question.needed} pods have to be placed, and there are {len(question.pods)}"
+        message = f"at least {question.needed} pods must be placed, but there are only {len(question.pods)}"
         return Fact(GangScheduling.name, listed(map(owners.of, (question.snapshot.pods[i] for i in question.pods))), message)
     return Fact(NodeResourcesFit.name, "Node", "the input has no nodes") if question.needed and not question.snapshot.nodes else None
 
 
 class Reduction:
-    """Deletion over ever finer groups. ``exact``: each group that is left was shown to be needed."""
+    """A deletion algorithm over increasingly fine groups.
+
+    Attributes:
+        exact: True if each remaining group was shown to be needed.
+    """
 
     def __init__(self, check: SubsetCheck, seconds: float) -> None:
         self._check, self._encoding = check, check.encoding
@@ -98,9 +110,9 @@ class Reduction:
         self.exact = True
 
     def run(self) -> list[Group] | None:
-        """Return the groups of a smallest set; None where the facts together are possible, or nothing is known in time."""
+        """Return the groups of a minimal set; None if the facts together are possible, or nothing is known in time."""
         groups = _grouped(self._encoding.literals, _kind)
-        groups.sort(key=lambda group: _DROPPED_FIRST.index(group.tags[0].rule))
+        groups.sort(key=lambda group: _DROP_ORDER.index(group.tags[0].rule))
         verdict, core = self._check.core([g.tags for g in groups], self._seconds)
         if verdict is None:
             verdict = self._impossible(groups, self._seconds)
@@ -115,7 +127,7 @@ class Reduction:
         return found
 
     def _merged(self, groups: list[Group]) -> list[Group]:
-        """Exclusions of the same nodes by one rule for several owners are one fact again."""
+        """Merge exclusions of the same nodes by one rule for several owners into one fact."""
         found: dict[Hashable, Group] = {}
         for i, group in enumerate(groups):
             masks = {mask.tobytes() for tag in group.tags for mask in self._encoding.barred.get(tag, {}).values()}
@@ -128,8 +140,12 @@ class Reduction:
         return self._check.impossible([tag for group in groups for tag in group.tags], seconds)
 
     def _shrink(self, fixed: Sequence[Group], candidates: Sequence[Group], most: int | None) -> list[Group] | None:
-        """Those of the candidates that are needed beside ``fixed``, tried in halves while that goes well. With ``most`` None where they are
-        more, or where it cannot be told in time: better coarse and minimal."""
+        """Return the candidates that are needed in addition to ``fixed``, dropping halves while that succeeds.
+
+        Args:
+            most: Maximum number of candidates. Return None if more are needed or time runs out, because a
+                coarse minimal set is better.
+        """
         kept: list[Group] = []
         rest = list(candidates)
         size = len(rest) // 2 if len(rest) > 8 else 1
@@ -149,12 +165,12 @@ class Reduction:
         return kept
 
     def _refined(self, groups: list[Group], split: Callable[[Group, list[Group]], list[Group]]) -> list[Group]:
-        """Each group in its parts, as far as they are needed and not too many; the others stay needed as they are."""
+        """Split each group into its needed parts, if these are not too many; keep the other groups."""
         done: list[Group] = []
         for i, group in enumerate(groups):
             parts = split(group, groups)
             others = [*done, *groups[i + 1 :]]
-            needed = self._shrink(others, parts, max(1, READABLE - len(others))) if len(parts) > 1 else None
+            needed = self._shrink(others, parts, max(1, MAX_FACTS - len(others))) if len(parts) > 1 else None
             done += [group] if needed is None else needed
         return done
 
@@ -170,7 +186,7 @@ class Reduction:
         return _grouped(group.tags, lambda tag: tuple(sorted({self._owners.of(pods[g]) for g in tag.classes})))
 
     def _by_exclusion(self, group: Group, groups: list[Group]) -> list[Group]:
-        """Nodes apart that the exclusions of the cause leave to different pods."""
+        """Split a group by the exclusions of the cause that concern its nodes."""
         if any(tag.cell is None for tag in group.tags):
             return [group]
         columns = [mask for other in groups for tag in other.tags for mask in self._encoding.barred.get(tag, {}).values()]
@@ -178,7 +194,7 @@ class Reduction:
         return _grouped(group.tags, lambda tag: tuple(bool(mask[first[tag.cell]]) for mask in columns))
 
     def _by_domain(self, group: Group, groups: list[Group]) -> list[Group]:
-        """By the domains of the first topology key of the cause's rules that tells the group's nodes apart."""
+        """Split a group by the domains of the first topology key of the cause's rules that distinguishes its nodes."""
         if any(tag.cell is None for tag in group.tags):
             return [group]
         for key in self._topology(groups):
@@ -194,7 +210,7 @@ class Reduction:
         return [group]
 
     def _topology(self, groups: Iterable[Group]) -> list[str]:
-        """The topology keys of the rules in these groups, those of gangs and affinity first, then those with few domains."""
+        """Return the topology keys of the rules in these groups: those of gangs and affinity first, then those with few domains."""
         found: dict[str, int] = {}
         for tag in (tag for group in groups for tag in group.tags):
             topic = tag.topic[1] if isinstance(tag.topic, tuple) else tag.topic
@@ -209,7 +225,7 @@ class Reduction:
 
 
 def _kind(tag: Tag) -> Hashable:
-    """The coarsest group of a tag: one for each rule and kind of topic, resources apart."""
+    """Return the coarsest group of a tag: one for each rule and kind of topic, with resources separate."""
     if tag.rule == NodeResourcesFit.name:
         return tag.rule, tag.topic
     kind = tag.topic[0] if isinstance(tag.topic, tuple) else type(tag.topic).__name__

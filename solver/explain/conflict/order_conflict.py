@@ -1,7 +1,8 @@
-"""Why pods that the rules allow together cannot be bound one after the other.
+"""Causes for pods that the rules allow together, but that cannot be bound one after another.
 
-First-fit decides: the scheduler gives a claim the first of its alternatives that is free, whatever comes after. A set of rules alone
-cannot show that. So the most pods that can be bound are bound, and the others are asked why they are rejected then.
+The reason is first-fit: the scheduler gives a claim the first of its free alternatives, regardless of later
+pods. A set of rules alone cannot show that. So as many pods as possible are bound, and the cause is why the
+others are then rejected.
 """
 
 from __future__ import annotations
@@ -21,16 +22,16 @@ from kubestow.solver.rules.dynamic_resources import DynamicResources
 from kubestow.solver.rules.placement_model import build_model
 from kubestow.solver.runtime.run_context import RunContext
 
-#: Pods to bind at most before the cause is left open.
+#: Maximum number of pods to bind; larger questions stay open.
 MAX_PODS = 64
 
 
 def order_cause(question: PlacementQuestion, context: RunContext) -> Cause | None:
-    """Return why the needed pods have no bind order; None if they have one, or if that is not known in time."""
+    """Return the cause why the needed pods have no bind order; None if they have one, or if time runs out."""
     if not question.needed <= len(question.pods) <= MAX_PODS or question.feasible(context) is not False:
         return None
     cluster = question.cluster()
-    # The pods of a gang are bound one by one here, as many as there is a way for.
+    # Bind the pods of a gang one by one, as many as possible.
     alone = replace(cluster, gangs=[], classes=[replace(c, gang=None) for c in cluster.classes])
     for k in range(question.needed - 1, -1, -1):
         encoding = build_model(alone, rules.build(alone))
@@ -46,7 +47,7 @@ def order_cause(question: PlacementQuestion, context: RunContext) -> Cause | Non
 
 
 def _facts(cluster: Cluster, sequence: Sequence_, needed: int) -> Iterator[Fact]:
-    """Yield a fact for each rule that rejects the pods that are left when those of ``sequence`` are bound."""
+    """Yield a fact for each rule that rejects the remaining pods once those of ``sequence`` are bound."""
     active = rules.build(cluster)
     dealt = [0] * cluster.n_classes
     bound: list[str] = []
@@ -72,7 +73,7 @@ def _names(cluster: Cluster, g: int, first: int) -> list[str]:
 
 
 def _first_fit(cluster: Cluster, rule: Rule, classes: list[int]) -> str:
-    """Return a clause about alternatives, if requests of the classes have several."""
+    """Return a clause about alternatives if requests of the classes have several."""
     demands = [cluster.classes[g].devices for g in classes] if isinstance(rule, DynamicResources) else []
     several = any(len(ways) > 1 for demand in demands if demand is not None for claim in demand.claims for ways in claim.requests)
-    return "; a claim gets the first of its alternatives that is free, whoever comes after" if several else ""
+    return "; a claim gets the first of its free alternatives, regardless of later pods" if several else ""

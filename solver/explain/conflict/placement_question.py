@@ -1,4 +1,4 @@
-"""Pods that are to be placed together against a cluster in which everything else stays where it is: can they, all of them?"""
+"""Placement questions: whether some pods can be placed together while everything else stays where it is."""
 
 from __future__ import annotations
 
@@ -23,17 +23,26 @@ from kubestow.solver.cpsat.run import CpSat
 from kubestow.solver.rules.placement_model import build_model
 from kubestow.solver.runtime.run_context import RunContext
 
-#: Assignments without a bind order that are cut off before the question stays open.
-CUTS = 20
+#: Maximum number of assignments without a bind order to cut off before the question stays open.
+MAX_CUTS = 20
 _HARD: Final = "DoNotSchedule"
 
 
 @dataclass(frozen=True)
 class PlacementQuestion:
-    """``pods``: indices into ``snapshot.pods``, the members of one gang or pods of one kind, whatever their own nodeName says. Bound pods
-    of the snapshot hold their place, all others are left out of sight. ``needed``: how many of ``pods`` have to be placed.
-    ``catalogue``: nodes that can be had, for remedies. ``placed``: bound pods (``namespace/name``) that the same run has placed: their
-    spread constraints hold in the end, too, as those of all pods that are placed together."""
+    """The question whether ``needed`` of some pods can be placed together.
+
+    Attributes:
+        snapshot: Its bound pods keep their nodes; other pods are ignored.
+        pods: Indices into ``snapshot.pods``: members of one gang, or pods of one class, regardless of their
+            own nodeName.
+        needed: Number of ``pods`` that must be placed.
+        exempt: Namespaces of daemons.
+        policy: The policy.
+        catalogue: Nodes available for remedies.
+        placed: Bound pods (``namespace/name``) that the same run placed. Their spread constraints must hold
+            in the end, too.
+    """
 
     snapshot: Snapshot
     pods: tuple[int, ...]
@@ -44,7 +53,7 @@ class PlacementQuestion:
     placed: frozenset[str] = frozenset()
 
     def scope(self) -> Scope:
-        """Return what holds its place, and what is to be placed."""
+        """Return the scope: pods that keep their nodes, and pods to be placed."""
         own = set(self.pods)
         nodes = {node.metadata.name for node in self.snapshot.nodes}
         fixed = [
@@ -55,24 +64,24 @@ class PlacementQuestion:
         return Scope(fixed=fixed, pending=list(self.pods))
 
     def cluster(self) -> Cluster:
-        """Return the compiled instance whose pending pods are those asked about."""
+        """Return the compiled instance whose pending pods are those of the question."""
         return compile_cluster(self.snapshot, self.scope(), daemon_namespaces=self.exempt, policy=self.policy)
 
     def _compiled(self, pinned: Collection[int]) -> Cluster:
-        """Return the instance in which pods that were placed before (``pinned``) are placed once more."""
+        """Return the instance in which previously placed pods (``pinned``) are placed again."""
         scope, again = self.scope(), set(pinned)
         scope = Scope(fixed=[i for i in scope.fixed if i not in again], pending=[*scope.pending, *pinned])
         return compile_cluster(self.snapshot, scope, daemon_namespaces=self.exempt, policy=self.policy)
 
     def _spread_out(self) -> list[int]:
-        """Return the pods that were placed before and have hard spread constraints."""
+        """Return the previously placed pods that have hard spread constraints."""
         pods = self.snapshot.pods if self.placed else ()
         hard = (i for i, pod in enumerate(pods) if any(c.whenUnsatisfiable == _HARD for c in pod.spec.topologySpreadConstraints or ()))
         own = set(self.pods)
         return [i for i in hard if i not in own and pods[i].spec.nodeName and pod_key(pods[i]) in self.placed]
 
     def feasible(self, context: RunContext) -> bool | None:
-        """Return whether ``needed`` of the pods can be placed and bound in some order; None: not known in time."""
+        """Return whether ``needed`` of the pods can be placed and bound in some order; None if time runs out."""
         pinned = self._spread_out()
         cluster = self._compiled(pinned)
         if not len(cluster.nodes.names):
@@ -89,23 +98,28 @@ class PlacementQuestion:
 
 
 def _cells(cluster: Cluster, pods: Collection[int]) -> Counter[tuple[int, int]]:
-    """Return how many of some pods are on each node, by (class, node)."""
+    """Return the number of the given pods by (class, node)."""
     class_of = {i: g for g, cls in enumerate(cluster.classes) for i in cls.pods} if pods else {}
     node_of = {name: n for n, name in enumerate(cluster.nodes.names)}
     return Counter((class_of[i], node_of[cluster.snapshot.pods[i].spec.nodeName or ""]) for i in pods)
 
 
 class Bindable(NamedTuple):
-    """What an exact model has: a placement (int64[G, N]) with its bind order, or the proof that it has none; or neither in time."""
+    """The result of an exact model.
+
+    Attributes:
+        placed: A placement (int64[G, N]) with its bind order; None if none was found.
+        refuted: True if it is proved that there is none.
+    """
 
     placed: tuple[Ints, Sequence_] | None = None
     refuted: bool = False
 
 
 def in_some_order(cluster: Cluster, encoding: PlacementModel, context: RunContext) -> Bindable:
-    """Solve a model until a placement has a bind order; others are cut off in it."""
+    """Solve a model until a placement has a bind order. Cut off other placements."""
     sure = True
-    for _ in range(CUTS):
+    for _ in range(MAX_CUTS):
         answer = CpSat(context).run(encoding.model, context.deadline.left(), tight=len(encoding.x) <= 2_000)
         if answer.solution is None:
             return Bindable(refuted=sure and answer.status == cp_model.INFEASIBLE)

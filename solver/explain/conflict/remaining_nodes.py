@@ -1,4 +1,4 @@
-"""What the facts of a cause leave of the nodes, for the numbers in their sentences."""
+"""The nodes that remain under the facts of a cause, for the numbers in its sentences."""
 
 from __future__ import annotations
 
@@ -14,13 +14,20 @@ from kubestow.solver.explain.conflict.fact_model import FactEncoding, Tag
 from kubestow.solver.explain.conflict.wording import listed
 from kubestow.solver.rules.node_resources_fit import NodeResourcesFit
 
-#: The facts of a cause: the tags of each, and the topology domain (key, code) of its nodes, where it was split by a key.
+#: The facts of a cause: the tags of each, and the topology domain (key, code) of its nodes if it was split by a
+#: key.
 Core = Sequence[tuple[tuple[Tag, ...], tuple[str, int] | None]]
 
 
 class RemainingNodes:
-    """``open``: per class bool[N], the nodes that no exclusion of the cause keeps it from; ``room``: per class int64[N], the pods that each
-    node takes under the exclusions and capacities of the cause; ``bars``: rule -> class -> bool[N] that its facts exclude."""
+    """The nodes that remain under a cause.
+
+    Attributes:
+        bars: By rule and class, bool[N], the nodes that its facts exclude.
+        open: By class, bool[N], the nodes that no exclusion of the cause closes.
+        room: By class, int64[N], the pods that each node can take under the exclusions and capacities of the
+            cause.
+    """
 
     def __init__(self, encoding: FactEncoding, core: Core) -> None:
         self.encoding, self.cluster, self.core = encoding, encoding.cluster, core
@@ -39,7 +46,7 @@ class RemainingNodes:
         return np.zeros(self.cluster.n_nodes, dtype=bool)
 
     def excluded(self, tags: Sequence[Tag]) -> dict[int, Bools]:
-        """Return per class the nodes that these tags exclude, bool[N]."""
+        """Return by class the nodes that these tags exclude, bool[N]."""
         found: dict[int, Bools] = {}
         for tag in tags:
             for g, mask in self.encoding.barred.get(tag, {}).items():
@@ -58,26 +65,26 @@ class RemainingNodes:
         return room
 
     def open_to(self, classes: Sequence[int]) -> Bools:
-        """Return bool[N]: the nodes that some of the classes may get."""
+        """Return bool[N], the nodes open to some of the classes."""
         return np.asarray(np.logical_or.reduce([self.nowhere, *(self.open[g] for g in classes)]), dtype=bool)
 
     def free(self, resource: str) -> Ints:
-        """Return int64[N]: what is left of a resource, or of the pod slots (``pods``)."""
+        """Return int64[N], the free amount of a resource or of pod slots (``pods``)."""
         cluster = self.cluster
         return np.maximum(cluster.slots if resource == "pods" else cluster.free[:, cluster.resources.index(resource)], 0)
 
     def demand(self, resource: str) -> Ints:
-        """Return int64[G]: what one pod of each class asks for."""
+        """Return int64[G], the request of one pod of each class."""
         cluster = self.cluster
         return np.ones_like(cluster.count) if resource == "pods" else cluster.demand[:, cluster.resources.index(resource)]
 
     def inside(self, tags: Sequence[Tag]) -> Bools:
-        """Return bool[N]: the nodes that a fact is about."""
+        """Return bool[N], the nodes that a fact concerns."""
         cells = [tag.cell for tag in tags if tag.cell is not None]
         return np.isin(self.encoding.cell_of, cells) if cells else ~self.nowhere
 
     def domain(self, key: str, code: int) -> str:
-        """Return ``key=value``; ``no key`` of code -1."""
+        """Return ``key=value``, or ``no key`` for code -1."""
         return f"{key}={self.cluster.nodes.column(key)[1][code]}" if code >= 0 else f"no {key}"
 
     def pods(self, classes: Sequence[int]) -> list[Pod]:
@@ -85,11 +92,11 @@ class RemainingNodes:
         return [cluster.snapshot.pods[i] for i in sorted(i for g in classes for i in cluster.classes[g].pods)]
 
     def objects(self, classes: Sequence[int]) -> str:
-        """Return whose pods, as ``Deployment prod/db``; several ones by name."""
+        """Return the owners of the pods, such as ``Deployment prod/db``."""
         return listed(self._owners.of(pod) for pod in self.pods(classes))
 
     def whom(self, classes: Sequence[int]) -> str:
-        """Return whose pods: ``the 8 pods of train/worker``, ``default/p``."""
+        """Return the pods and their owners: ``the 8 pods of train/worker`` or ``default/p``."""
         pods = self.pods(classes)
         if len(pods) == 1:
             return pod_key(pods[0])

@@ -1,4 +1,4 @@
-"""The facts of a cause in sentences, with the numbers that make them one."""
+"""Sentences for the facts of a cause, with the relevant numbers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kubestow.solver.explain.conflict.device_sentences import device_words
 from kubestow.solver.explain.conflict.fact_model import FactEncoding
 from kubestow.solver.explain.conflict.remaining_nodes import Core, RemainingNodes
 from kubestow.solver.explain.conflict.topology_sentences import affinity_words, spread_words
-from kubestow.solver.explain.conflict.wording import NAMES, amounts, listed, node_rule
+from kubestow.solver.explain.conflict.wording import MAX_NAMES, amounts, listed, node_rule
 from kubestow.solver.rules.dynamic_resources import DynamicResources
 from kubestow.solver.rules.gang_scheduling import GangScheduling
 from kubestow.solver.rules.inter_pod_affinity import InterPodAffinity
@@ -31,7 +31,13 @@ from kubestow.solver.rules.volumes import NodeVolumeLimits, VolumeBinding, Volum
 
 @dataclass(frozen=True)
 class Item:
-    """One topic of one fact. ``barred``: bool[N], the nodes that it excludes for all its classes; ``inside``: those that it is about."""
+    """One topic of one fact.
+
+    Attributes:
+        barred: bool[N], the nodes that it excludes for all its classes.
+        inside: bool[N], the nodes that it concerns.
+        needed: Number of pods that must be placed.
+    """
 
     view: RemainingNodes
     topic: object
@@ -46,21 +52,21 @@ class Item:
 
 
 def facts(encoding: FactEncoding, needed: int, core: Core) -> list[Fact]:
-    """Return one fact for each part of a cause, sorted; the numbers are those that the other facts leave."""
+    """Return one fact for each part of a cause, sorted. Numbers refer to what the other facts leave."""
     view = RemainingNodes(encoding, core)
     found = []
     for tags, domain in core:
         rule, topics = tags[0].rule, list(dict.fromkeys(tag.topic for tag in tags))
         fact = Fact(rule, "", "", None if domain is None else view.domain(*domain))
         said: dict[str, None] = {}
-        for topic in topics[:NAMES]:
+        for topic in topics[:MAX_NAMES]:
             mine = [tag for tag in tags if tag.topic == topic]
             classes = sorted({g for tag in mine for g in tag.classes}) or list(range(encoding.cluster.n_classes))
             excluded = view.excluded(mine)
             barred = np.logical_and.reduce([excluded.get(g, view.nowhere) for g in classes])
             fact.object = fact.object or view.objects(classes)
             said[_WORDS.get(rule, _static)(fact, Item(view, topic, classes, barred, view.inside(tags), needed))] = None
-        fact.message = "; ".join([*said, *([f"and {len(topics) - NAMES} more of the kind"] if len(topics) > NAMES else [])])
+        fact.message = "; ".join([*said, *([f"and {len(topics) - MAX_NAMES} more of the kind"] if len(topics) > MAX_NAMES else [])])
         found.append(fact)
     return sorted(found, key=lambda fact: (fact.rule, fact.object, fact.domain or "", fact.resource or "", fact.message))
 
@@ -93,7 +99,7 @@ def _capacity(fact: Fact, item: Item) -> str:
     fact.resource = resource
     free, demand = view.free(resource), view.demand(resource)
     asking = [g for g in item.classes if demand[g] and (view.open[g] & item.inside).any()]
-    # Pods that can go nowhere else, where there are any; others may, and need not.
+    # Prefer pods that can go nowhere except here, because the others need not come here.
     asking = [g for g in asking if not (view.open[g] & ~item.inside).any()] or asking or [g for g in item.classes if demand[g]]
     pods, nodes = view.pods(asking), item.inside & view.open_to(asking)
     count, there, most = int(nodes.sum()), int(free[nodes].sum()), int(free[nodes].max(initial=0))
@@ -117,7 +123,7 @@ def _capacity(fact: Fact, item: Item) -> str:
 
 
 def _selected(view: RemainingNodes, classes: Sequence[int], nodes: Bools) -> str | None:
-    """A label that these classes select and that all nodes have which are left for them."""
+    """Return a label that these classes select and that all their remaining nodes have."""
     chosen = [set((view.cluster.classes[g].pod.spec.nodeSelector or {}).items()) for g in classes]
     for key, value in sorted(set.intersection(*chosen)) if chosen else ():
         if nodes.any() and all(view.cluster.nodes.labels(n).get(key) == value for n in np.flatnonzero(nodes).tolist()):
@@ -126,7 +132,7 @@ def _selected(view: RemainingNodes, classes: Sequence[int], nodes: Bools) -> str
 
 
 def _best_domain(view: RemainingNodes, resource: str, nodes: Bools) -> str:
-    """Return words on the domain that has most, where all pods must be in one domain of a key."""
+    """Return a clause on the best domain, if all pods must be in one domain of a key."""
     keys = {key for tags, _ in view.core for tag in tags if isinstance(tag.topic, Affinity) for key in tag.topic.keys}
     keys |= {gang.key for gang in view.cluster.gangs if gang.key and any(tags[0].rule == GangScheduling.name for tags, _ in view.core)}
     said = []

@@ -15,7 +15,7 @@ from kubestow.solver.rules.node_resources_fit import NodeResourcesFit
 
 
 def spread_words(fact: Fact, view: RemainingNodes, topic: object, classes: Sequence[int], barred: Bools) -> str:
-    """Return a sentence on a DoNotSchedule constraint, with the domain that holds the minimum down (also as the fact's domain)."""
+    """Return a sentence on a DoNotSchedule constraint, and set the fact's domain to the one that limits the minimum."""
     if not isinstance(topic, Spread):
         return f"topology spread of {view.whom(classes)}"
     cluster, key = view.cluster, topic.key
@@ -51,7 +51,7 @@ def spread_words(fact: Fact, view: RemainingNodes, topic: object, classes: Seque
 
 
 def _blockers(view: RemainingNodes, counting: Sequence[int], nodes: Bools) -> str:
-    """The rules of the cause that keep pods off some nodes."""
+    """Return the rules of the cause that keep pods off some nodes, as a clause."""
     names = {rule for rule, bars in view.bars.items() if any(g in bars and (bars[g] & nodes).any() for g in counting)}
     if any(tags[0].rule == NodeResourcesFit.name and (view.inside(tags) & nodes).any() for tags, _ in view.core):
         names.add(NodeResourcesFit.name)
@@ -59,7 +59,7 @@ def _blockers(view: RemainingNodes, counting: Sequence[int], nodes: Bools) -> st
 
 
 def affinity_words(fact: Fact, view: RemainingNodes, topic: object, classes: Sequence[int], barred: Bools) -> str:
-    """Return a sentence on required affinity, or on anti-affinity in the three cases in which it concerns pods."""
+    """Return a sentence on required affinity, or on one of the three cases of anti-affinity."""
     if isinstance(topic, Affinity):
         return _affinity(view, topic, classes)
     if not isinstance(topic, tuple):

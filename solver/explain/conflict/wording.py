@@ -1,4 +1,4 @@
-"""Names and numbers as they are in the sentences of a cause."""
+"""Names and numbers in the sentences of a cause."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from kubestow.models.kube import quantity
 from kubestow.models.kube.objects import NodeSelectorRequirement, Pod
 from kubestow.models.workloads.checks import describe
 
-#: So many names, then a number.
-NAMES = 3
+#: Maximum number of names; further ones are counted.
+MAX_NAMES = 3
 _BYTES = ("memory", "ephemeral-storage", "hugepages-")
 
 
-def listed(names: Iterable[str], *, most: int = NAMES) -> str:
+def listed(names: Iterable[str], *, most: int = MAX_NAMES) -> str:
     """Return ``a, b, c and 4 more``."""
     found = list(dict.fromkeys(names))
     if len(found) <= most + 1:
@@ -23,7 +23,7 @@ def listed(names: Iterable[str], *, most: int = NAMES) -> str:
 
 
 def amount(resource: str, value: int) -> str:
-    """Return ``7500m CPU``, ``1.5Gi memory``, ``3 nvidia.com/gpu``."""
+    """Return ``7500m CPU``, ``1.5Gi memory`` or ``3 nvidia.com/gpu``."""
     if resource == "cpu":
         return f"{quantity.format_cpu(value)} CPU"
     if resource.startswith(_BYTES):
@@ -34,7 +34,7 @@ def amount(resource: str, value: int) -> str:
 
 
 def amounts(resource: str, values: Sequence[int]) -> list[str]:
-    """Return several amounts, in whole bytes where they would read the same rounded."""
+    """Return several amounts, in whole bytes if rounding would make them look equal."""
     found = [amount(resource, value) for value in values]
     if len(set(found)) == len(set(values)):
         return found
@@ -42,13 +42,13 @@ def amounts(resource: str, values: Sequence[int]) -> list[str]:
 
 
 def selector(cluster: Cluster, matcher: int) -> str:
-    """Return what a matcher matches: ``app=db``, ``app in (a, b), !tier``."""
+    """Return a matcher as text: ``app=db``, ``app in (a, b), !tier``."""
     requirements = {r for _, selector in cluster.matchers.parts(matcher) for r in selector}
     return describe(tuple(sorted(requirements))) or "of any labels"
 
 
 def node_rule(pod: Pod) -> str:
-    """Return the pod's own rule about nodes, in short."""
+    """Return the pod's own node rule as text."""
     words = []
     if pod.spec.nodeSelector:
         words.append("nodeSelector " + ", ".join(f"{k}={v}" for k, v in sorted(pod.spec.nodeSelector.items())))
@@ -56,11 +56,11 @@ def node_rule(pod: Pod) -> str:
     if affinity is not None and affinity.requiredDuringSchedulingIgnoredDuringExecution is not None:
         terms = affinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms or []
         alternatives = [", ".join(_requirement(r) for r in (*(t.matchExpressions or ()), *(t.matchFields or ()))) for t in terms]
-        words.append("required node affinity " + " or ".join(alternatives[:NAMES]) + (" or …" if len(alternatives) > NAMES else ""))
+        words.append("required node affinity " + " or ".join(alternatives[:MAX_NAMES]) + (" or …" if len(alternatives) > MAX_NAMES else ""))
     return " and ".join(words) or "node affinity"
 
 
 def _requirement(found: NodeSelectorRequirement) -> str:
     values = found.values or []
-    shown = f" ({', '.join(values[:NAMES])}{', …' if len(values) > NAMES else ''})" if values else ""
+    shown = f" ({', '.join(values[:MAX_NAMES])}{', …' if len(values) > MAX_NAMES else ''})" if values else ""
     return f"{found.key} {found.operator}{shown}"

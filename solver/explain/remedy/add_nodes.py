@@ -1,4 +1,4 @@
-"""The fewest nodes of one shape that the cluster has whose addition makes room for a question, and cordoned nodes that would do."""
+"""Remedies that add nodes: the fewest nodes of one existing shape that make a placement possible, and cordoned nodes that would."""
 
 from __future__ import annotations
 
@@ -21,14 +21,20 @@ from kubestow.solver.rules.node_static import NodeAffinity, NodeDeclaredFeatures
 
 HOSTNAME: Final = "kubernetes.io/hostname"
 
-#: The rules about nodes alone that a new node of the same kind keeps; it has no cordon.
-_OF_NODES: Final = (NodeAffinity, NodeDeclaredFeatures, PodOS, TaintToleration)
+#: Rules about nodes alone that apply to a new node of the same kind, which has no cordon.
+_NODE_RULES: Final = (NodeAffinity, NodeDeclaredFeatures, PodOS, TaintToleration)
 
 
 @dataclass(frozen=True)
 class Shape:
-    """Nodes that are the same to the question when empty. ``like``: the first of them; ``labels``: values of the topology keys in play;
-    ``nodes``: how many they are."""
+    """Nodes that are equivalent for the question when empty.
+
+    Attributes:
+        like: Name of the first one.
+        labels: Values of the topology keys in use.
+        size: Allocatable amounts, pod slots last.
+        nodes: Number of such nodes.
+    """
 
     like: str
     labels: tuple[tuple[str, str], ...]
@@ -37,22 +43,24 @@ class Shape:
 
 
 def fewest(question: PlacementQuestion, cluster: Cluster, clock: TimeSlices, share: float) -> Remedy | None:
-    """Return the remedy, or None: there is none, or none was found in time. The smallest number of nodes counts first, then the smallest
-    shape. Argument ``least`` says ``unproved`` where fewer might do.
+    """Return the remedy with the fewest nodes, then of the smallest shape; None if there is none or none was found in time.
 
-    More nodes than pods are never asked for. ``share``: of the whole time, for all questions together.
+    Never more nodes than pods are added. Argument ``least`` is ``unproved`` if fewer nodes might suffice.
+
+    Args:
+        share: Fraction of the whole time for all queries together.
     """
     if any((owner := controller_of(question.snapshot.pods[i])) is not None and owner.kind == "DaemonSet" for i in question.pods):
-        return None  # each new node would bring a pod more
-    search = _Search(question, cluster, clock.section(share))
+        return None  # each new node would add a pod
+    search = _ShapeSearch(question, cluster, clock.section(share))
     best: tuple[int, Shape] | None = None
     groups: dict[tuple[int, ...], list[Shape]] = {}
     bought = {node.metadata.name for node in question.snapshot.nodes if BOUGHT in (node.metadata.annotations or {})}
     for shape in shapes(question, cluster):
         if shape.like in bought:
-            continue  # what is not in the snapshot cannot be named on the command line
+            continue  # a node that is not in the snapshot cannot be named on the command line
         groups.setdefault(shape.size, []).append(shape)
-    # Large nodes tell soonest how few may do; of smaller ones then no more are asked for.
+    # Large nodes bound the number soonest; smaller ones need not exceed it.
     for size, members in sorted(groups.items(), reverse=True):
         most = question.needed if best is None else best[0]
         k = min(most, search.guess(size)) if best is None else most
@@ -73,7 +81,7 @@ def fewest(question: PlacementQuestion, cluster: Cluster, clock: TimeSlices, sha
 
 
 @dataclass
-class _Search:
+class _ShapeSearch:
     question: PlacementQuestion
     cluster: Cluster
     section: TimeSlices
@@ -87,7 +95,7 @@ class _Search:
         return self.section.ask(with_nodes(self.question, [f"{k}:{shape.like}" for shape in shapes]), 0.25)
 
     def one_of(self, shapes: Sequence[Shape], k: int) -> Shape | None:
-        """Return a shape of which k nodes do, the first by halves; what all of them together do not achieve, none of them does."""
+        """Return a shape of which k nodes suffice, found by halving. If all shapes together do not suffice, none does."""
         if not shapes:
             return None
         if len(shapes) == 1 or self._together:
@@ -102,13 +110,13 @@ class _Search:
         return first if first is not None else self.one_of(shapes[half:], k)
 
     def guess(self, size: tuple[int, ...]) -> int:
-        """Return how many empty nodes of a size hold all that the question asks for, in the resource that needs most."""
+        """Return the number of empty nodes of a size that hold all requests of the scarcest resource."""
         total: list[int] = (self.cluster.demand * self.cluster.count[:, None]).sum(axis=0).tolist()
         return max([1, *(-(-asked // have) for asked, have in zip(total, size, strict=False) if have > 0)])
 
 
 def remedy_of(shape: Shape, k: int, *, sure: bool = True) -> Remedy:
-    """Return the remedy of k nodes of a shape."""
+    """Return the remedy of adding k nodes of a shape."""
     where = ", ".join(f"{key}={value}" for key, value in shape.labels)
     message = f"add {k} node{'s' if k != 1 else ''} like {shape.like}{f' ({where})' if where else ''}"
     arguments = {"count": str(k), "like": shape.like, **({} if sure else {"least": "unproved"})}
@@ -116,8 +124,11 @@ def remedy_of(shape: Shape, k: int, *, sure: bool = True) -> Remedy:
 
 
 def shapes(question: PlacementQuestion, cluster: Cluster, also: Sequence[str] = ()) -> list[Shape]:
-    """Return distinct shapes of nodes that could take some pod of the question if they were empty, the smallest first. ``also``: labels by
-    which they are told apart besides."""
+    """Return distinct shapes of nodes that can take some pod of the question when empty, the smallest first.
+
+    Args:
+        also: Further labels that distinguish shapes.
+    """
     found: dict[object, Shape] = {}
     for _, signature, shape in takers(question, cluster, also):
         first = found.get((signature, shape.size))
@@ -126,11 +137,13 @@ def shapes(question: PlacementQuestion, cluster: Cluster, also: Sequence[str] = 
 
 
 def takers(question: PlacementQuestion, cluster: Cluster, also: Sequence[str] = ()) -> Iterator[tuple[int, object, Shape]]:
-    """Return the nodes that could take some pod of the question if they were empty, each with what else than its size tells it from others,
-    for the question, and its shape."""
+    """Yield the nodes that can take some pod of the question when empty.
+
+    Each comes with its signature, which distinguishes it from nodes of equal size, and its shape.
+    """
     keys = [*domain_keys(question, cluster), *also]
     fits = np.zeros(cluster.n_nodes, dtype=bool)
-    rules = [rule(cluster) for rule in _OF_NODES]
+    rules = [rule(cluster) for rule in _NODE_RULES]
     for g in range(cluster.n_classes):
         barred = np.logical_or.reduce([rule.never(g) for rule in rules])
         fits |= ~barred & (cluster.allocatable >= cluster.demand[g]).all(axis=1)
@@ -151,14 +164,14 @@ def takers(question: PlacementQuestion, cluster: Cluster, also: Sequence[str] = 
 
 
 def _devices(cluster: Cluster, n: int) -> tuple[int, ...]:
-    """The kinds of the devices that a node sees."""
+    """Return the kinds of devices that a node sees."""
     found = cluster.devices.inventory if cluster.devices is not None else None
     return () if found is None else tuple(found.devices[i].kind for i in found.visible(n).tolist())
 
 
 def domain_keys(question: PlacementQuestion, cluster: Cluster) -> list[str]:
-    """Return the topology keys that a rule of the question, or of running pods against it, reads, but for those whose values are node
-    names."""
+    """Return the topology keys that rules of the question, or of running pods against it, read, except those
+    with node names as values."""
     keys = set(_own_keys(cluster))
     gang = gang_of(question)
     if gang is not None and gang.key is not None:
@@ -179,8 +192,8 @@ def _own_keys(cluster: Cluster) -> list[str]:
 
 
 def uncordoned(cluster: Cluster) -> Iterator[Remedy]:
-    """Return each cordoned node that would take a pod of the question otherwise, as a remedy to be tried."""
-    rules = [rule(cluster) for rule in _OF_NODES]
+    """Yield each cordoned node that would otherwise take a pod of the question, as a remedy to be tried."""
+    rules = [rule(cluster) for rule in _NODE_RULES]
     for n in np.flatnonzero(cluster.nodes.unschedulable).tolist():
         if any((cluster.free[n] >= cluster.demand[g]).all() and not any(r.never(g)[n] for r in rules) for g in range(cluster.n_classes)):
             node = cluster.nodes.names[n]

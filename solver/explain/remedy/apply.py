@@ -1,4 +1,4 @@
-"""Remedies, applied to the raw objects: what a change means, from the arguments that a document says alone."""
+"""The application of remedies to raw objects, from the arguments in a document alone."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from kubestow.models.snapshot.snapshot import Snapshot
 from kubestow.models.workloads.ownership import Owners
 from kubestow.solver.explain.conflict.placement_question import PlacementQuestion
 from kubestow.solver.explain.remedy import device_edits, raise_quotas
-from kubestow.solver.explain.remedy.pod_edits import OWN, POD_CHANGES, Arguments
+from kubestow.solver.explain.remedy.pod_edits import NEW_PODS_ONLY, POD_CHANGES, Arguments
 
 
 def applied(question: PlacementQuestion, remedy: Remedy) -> PlacementQuestion:
-    """Return the question with a remedy taken: its snapshot's objects are replaced where the change concerns them, never altered in place.
+    """Return the question after a remedy. Changed objects of its snapshot are replaced, never modified in place.
 
     Raises:
-        ValueError: a change of a kind that is not known.
+        ValueError: A change of an unknown kind.
     """
     if remedy.change == "combination":
         for i in range(1, int(remedy.arguments["changes"]) + 1):
@@ -42,27 +42,30 @@ def applied(question: PlacementQuestion, remedy: Remedy) -> PlacementQuestion:
 
 
 def gang_of(question: PlacementQuestion) -> gangs.Gang | None:
-    """Return the gang that all pods of the question belong to, if they do."""
+    """Return the gang of all pods of the question; None without a common one."""
     found = gangs.find(question.snapshot, question.scope(), tiers=question.policy.networkTiers)
     return found[0] if len(found) == 1 and set(found[0].pods) == set(question.pods) else None
 
 
 def _edited(question: PlacementQuestion, change: str, arguments: Arguments) -> PlacementQuestion:
-    """The pods of the named owners, changed; host ports only of the question's own pods, since a running pod keeps what it holds."""
+    """Return the question with the pods of the named owners changed.
+
+    Host ports change only for the question's own pods, because a running pod keeps its ports.
+    """
     owners = Owners(question.snapshot)
     chosen: set[int] = set()
     for owner in arguments["workload"].split("; "):
         chosen.update(owners.members(owner))
-    if change in OWN:
+    if change in NEW_PODS_ONLY:
         chosen &= set(question.pods)
     pods = [POD_CHANGES[change](pod, arguments) if i in chosen else pod for i, pod in enumerate(question.snapshot.pods)]
-    if change == "dropNodeSelector":  # what the namespace asks for comes back
+    if change == "dropNodeSelector":  # restore the namespace's node selector
         pods = [_admitted(question.snapshot, pod) if i in chosen else pod for i, pod in enumerate(pods)]
     return replace(question, snapshot=replace(question.snapshot, pods=pods))
 
 
 def _admitted(snapshot: Snapshot, pod: Pod) -> Pod:
-    """Return a pod as its namespace would have it if it were created again."""
+    """Return a pod as its namespace would admit it if it were created again."""
     spec = namespace_admission.merged(pod.spec, pod.metadata.namespace or "default", snapshot)
     return pod if spec is pod.spec else msgspec.structs.replace(pod, spec=spec)
 
@@ -71,13 +74,13 @@ def _admitted(snapshot: Snapshot, pod: Pod) -> Pod:
 
 
 def _annotated(pod: Pod, **values: str | None) -> Pod:
-    """``values`` by annotation key; None takes one away."""
+    """Return the pod with annotations changed; None removes one."""
     found = {k: v for k, v in {**(pod.metadata.annotations or {}), **values}.items() if v is not None}
     return msgspec.structs.replace(pod, metadata=msgspec.structs.replace(pod.metadata, annotations=found))
 
 
 def _members(question: PlacementQuestion, change: Callable[[Pod], Pod]) -> Snapshot:
-    """The snapshot with all members of the question's gang changed."""
+    """Return the snapshot with all members of the question's gang changed."""
     gang = gang_of(question)
     chosen = {*question.pods, *(gang.bound if gang is not None else ())}
     return replace(question.snapshot, pods=[change(pod) if i in chosen else pod for i, pod in enumerate(question.snapshot.pods)])
@@ -96,7 +99,7 @@ def _min_member(question: PlacementQuestion, arguments: Arguments) -> PlacementQ
 
 
 def _replicas(question: PlacementQuestion, arguments: Arguments) -> PlacementQuestion:
-    """Without the last pods of the workload: of those to be placed, ``to`` less the running ones remain."""
+    """Return the question without the last pods of the workload, so that ``to`` replicas remain including the running ones."""
     owners = Owners(question.snapshot)
     pods = owners.group(question.pods)[arguments["workload"]]
     gone = pods[int(arguments["to"]) - len(running(question, arguments["workload"])) :]
@@ -104,7 +107,7 @@ def _replicas(question: PlacementQuestion, arguments: Arguments) -> PlacementQue
 
 
 def running(question: PlacementQuestion, owner: str) -> list[int]:
-    """Return pods of a workload that hold a node and are not the question's."""
+    """Return the pods of a workload that hold a node and are not part of the question."""
     own = set(question.pods)
     return [i for i in Owners(question.snapshot).members(owner) if i not in own and question.snapshot.pods[i].spec.nodeName]
 
@@ -115,7 +118,7 @@ def _evict(question: PlacementQuestion, arguments: Arguments) -> PlacementQuesti
 
 
 def _move(question: PlacementQuestion, arguments: Arguments) -> PlacementQuestion:
-    """The question with one running pod more that is to be placed."""
+    """Return the question with one more running pod to be placed."""
     pods = list(question.snapshot.pods)
     i = next(i for i, pod in enumerate(pods) if pod_key(pod) == arguments["pod"])
     pods[i] = msgspec.structs.replace(pods[i], spec=msgspec.structs.replace(pods[i].spec, nodeName=None))
@@ -123,7 +126,7 @@ def _move(question: PlacementQuestion, arguments: Arguments) -> PlacementQuestio
 
 
 def without_pods(question: PlacementQuestion, gone: list[int]) -> PlacementQuestion:
-    """Return the question in a snapshot that lacks some pods (``needed`` stays as it was)."""
+    """Return the question in a snapshot without some pods. ``needed`` is unchanged."""
     lost = set(gone)
     place: dict[int, int] = {}
     for i in range(len(question.snapshot.pods)):
@@ -139,7 +142,7 @@ def _add_nodes(question: PlacementQuestion, arguments: Arguments) -> PlacementQu
 
 
 def _buy_nodes(question: PlacementQuestion, arguments: Arguments) -> PlacementQuestion:
-    """Of the question's catalogue, which has what the shape is."""
+    """Return the question with nodes bought from its catalogue."""
     name = arguments["shape"]
     shapes = [question.catalogue.shapes[name]] if question.catalogue is not None else []
     return with_edits(question, Edits(buy=[f"{arguments['count']}:{name}@{arguments['zone']}"], shapes=shapes))
@@ -151,10 +154,10 @@ def with_nodes(question: PlacementQuestion, added: list[str]) -> PlacementQuesti
 
 
 def with_edits(question: PlacementQuestion, edits: Edits) -> PlacementQuestion:
-    """Return the question in a snapshot with nodes that are added or bought."""
+    """Return the question in a snapshot with nodes added or bought."""
     keys = {pod_key(question.snapshot.pods[i]) for i in question.pods}
     changed = apply(question.snapshot, None, edits).snapshot
-    # the question's pods are found again by name: pods that run on every node came with the new ones
+    # Find the question's pods by name, because new nodes bring DaemonSet pods.
     return replace(question, snapshot=changed, pods=tuple(i for i, pod in enumerate(changed.pods) if pod_key(pod) in keys))
 
 

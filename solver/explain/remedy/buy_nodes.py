@@ -1,4 +1,4 @@
-"""The cheapest nodes of one offer of a catalogue, a shape in a zone, whose purchase makes room for a question."""
+"""Remedies that buy nodes: the cheapest nodes of one offer of a catalogue (a shape in a zone) that make a placement possible."""
 
 from __future__ import annotations
 
@@ -17,14 +17,18 @@ from kubestow.solver.explain.remedy.apply import with_edits
 from kubestow.solver.explain.remedy.smallest_working import least
 from kubestow.solver.explain.remedy.time_slices import TimeSlices
 
-#: The share of its time that one question may take.
-_ONE: Final = 0.25
+#: Fraction of its time that one query may take.
+_QUERY_TIME_FRACTION: Final = 0.25
 
 
 @dataclass(frozen=True)
 class _Candidate:
-    """An offer that could take some pod of the question. ``most``: nodes of it that make sense or can be had; ``guess``: how many hold all
-    that is asked for in the resource that needs most."""
+    """An offer that could take some pod of the question.
+
+    Attributes:
+        most: Maximum number of nodes that is useful and available.
+        guess: Number of nodes that hold all requests of the scarcest resource.
+    """
 
     offer: Offer
     most: int
@@ -32,19 +36,22 @@ class _Candidate:
 
 
 def cheapest(question: PlacementQuestion, catalogue: Catalogue, clock: TimeSlices, share: float) -> Remedy | None:
-    """Return the remedy, or None: there is none, or none was found in time. The cost counts first, then the number of nodes. Argument
-    ``least`` says ``unproved`` where a cheaper purchase of one offer might do.
+    """Return the cheapest remedy, then the one with the fewest nodes; None if there is none or none was found in time.
 
-    More nodes than pods are never asked for. ``share``: of the whole time, for all questions together.
+    Never more nodes than pods are bought. Argument ``least`` is ``unproved`` if a cheaper purchase of one
+    offer might suffice.
+
+    Args:
+        share: Fraction of the whole time for all queries together.
     """
     if any((owner := controller_of(question.snapshot.pods[i])) is not None and owner.kind == "DaemonSet" for i in question.pods):
-        return None  # each new node would bring a pod more
+        return None  # each new node would add a pod
     section = clock.section(share)
     best: tuple[int, int, Offer] | None = None
     sure = True
     for candidate in sorted(_candidates(question, catalogue), key=lambda each: (each.guess * each.offer.cost, each.guess)):
         offer, most = candidate.offer, candidate.most
-        if best is not None:  # cheaper, or as cheap with fewer nodes
+        if best is not None:  # cheaper, or equally cheap with fewer nodes
             most = min(most, max((k for k in range(1, most + 1) if (k * offer.cost, k) < best[:2]), default=0))
         if not most:
             continue
@@ -63,11 +70,11 @@ def cheapest(question: PlacementQuestion, catalogue: Catalogue, clock: TimeSlice
 
 def _works(question: PlacementQuestion, offer: Offer, count: int, section: TimeSlices) -> bool | None:
     edits = Edits(buy=[f"{count}:{offer.shape.name}@{offer.zone}"], shapes=[offer.shape])
-    return section.ask(with_edits(question, edits), _ONE)
+    return section.ask(with_edits(question, edits), _QUERY_TIME_FRACTION)
 
 
 def remedy_of(offer: Offer, count: int, catalogue: Catalogue, *, sure: bool = True) -> Remedy:
-    """Return the remedy of nodes of an offer."""
+    """Return the remedy that buys nodes of an offer."""
     name, zone, cost = offer.shape.name, offer.zone, money.text(count * offer.cost)
     message = f"add {count} node{'s' if count != 1 else ''} of shape {name} in zone {zone}, {cost} per hour"
     arguments = {"count": str(count), "shape": name, "zone": zone, "price": cost, **({} if sure else {"least": "unproved"})}
@@ -75,13 +82,13 @@ def remedy_of(offer: Offer, count: int, catalogue: Catalogue, *, sure: bool = Tr
 
 
 def _candidates(question: PlacementQuestion, catalogue: Catalogue) -> list[_Candidate]:
-    """The offers whose empty nodes take some pod of the question, without those that another one betters in everything."""
+    """Return the offers whose empty nodes can take some pod of the question, without dominated offers."""
     snapshot = question.snapshot.copy()
     newcomers = Newcomers(snapshot, question.snapshot)
     quotas = catalogue.most
     offers: dict[str, Offer] = {}
     for offer in catalogue.offers:
-        if catalogue.excess[offer.shape.name] <= 0:  # all nodes that are bought are of one shape
+        if catalogue.excess[offer.shape.name] <= 0:  # all purchased nodes are of one shape
             offers |= dict.fromkeys(newcomers.buy(offer.shape, offer.zone, 1), offer)
     probe = replace(question, snapshot=snapshot)
     cluster = probe.cluster()
@@ -107,7 +114,7 @@ def _candidates(question: PlacementQuestion, catalogue: Catalogue) -> list[_Cand
 
 
 def _best(members: Sequence[tuple[tuple[int, ...], _Candidate]]) -> list[_Candidate]:
-    """Those of equal labels, taints and drivers of which no other has as much of everything for no more money."""
+    """Return the candidates with equal labels, taints and drivers that no other one dominates in size and cost."""
     kept: list[tuple[tuple[int, ...], _Candidate]] = []
     for size, candidate in sorted(members, key=lambda member: member[0], reverse=True):
         if not any(all(theirs >= own for theirs, own in zip(other, size, strict=True)) for other, _ in kept):

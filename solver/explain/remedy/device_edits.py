@@ -1,4 +1,4 @@
-"""Claims of devices that ask for less: ideas of what to give up, and the same applied to the raw objects."""
+"""Device remedies: relaxed claims, as candidates and as changes of the raw objects."""
 
 from __future__ import annotations
 
@@ -22,8 +22,13 @@ RULE: Final = "DynamicResources"
 
 
 @dataclass(frozen=True)
-class Asked:
-    """A claim of pods that is to be allocated. ``entry``: its name in their specs; ``pod``: one of them."""
+class ClaimToRelax:
+    """A claim of pods to be allocated.
+
+    Attributes:
+        entry: Its name in the pods' specs.
+        pod: One of the pods.
+    """
 
     owner: str
     entry: str
@@ -31,8 +36,8 @@ class Asked:
     spec: api.DeviceClaim
 
 
-def asked(question: PlacementQuestion) -> Iterator[Asked]:
-    """Yield what the pods of a question claim, by owner and entry."""
+def asked(question: PlacementQuestion) -> Iterator[ClaimToRelax]:
+    """Yield the unallocated claims of a question's pods, by owner and entry."""
     snapshot, seen = question.snapshot, set[tuple[str, str, bytes]]()
     for owner, pods in Owners(snapshot).group(question.pods).items():
         for i in pods:
@@ -44,11 +49,11 @@ def asked(question: PlacementQuestion) -> Iterator[Asked]:
                 known = owner, entry, msgspec.json.encode(devices)
                 if known not in seen:
                     seen.add(known)
-                    yield Asked(owner, entry, snapshot.pods[i], devices)
+                    yield ClaimToRelax(owner, entry, snapshot.pods[i], devices)
 
 
 def entries(pod: Pod) -> Iterator[tuple[str, str]]:
-    """Yield the name of each entry of a pod, and the claim (``namespace/name``) that it stands for."""
+    """Yield the name of each claim entry of a pod, and its claim (``namespace/name``)."""
     made = {each.name: each.resourceClaimName for each in (pod.status.resourceClaimStatuses if pod.status is not None else None) or ()}
     for entry in pod.spec.resourceClaims or ():
         claim = entry.resourceClaimName or made.get(entry.name)
@@ -57,7 +62,7 @@ def entries(pod: Pod) -> Iterator[tuple[str, str]]:
 
 
 def dropped(question: PlacementQuestion, cluster: Cluster) -> Iterator[tuple[int, Remedy]]:
-    """Yield what claims could do without, each with how much that gives up."""
+    """Yield the parts that claims could drop, each with a size of the loss."""
     taints = sorted({taint for kind in cluster.devices.inventory.kinds for taint in kind.taints}) if cluster.devices is not None else []
     for each in asked(question):
         base, of = {"workload": each.owner, "claim": each.entry}, f"claim {each.entry} of {name(each.owner)}"
@@ -79,21 +84,21 @@ def dropped(question: PlacementQuestion, cluster: Cluster) -> Iterator[tuple[int
 
 
 def counts(question: PlacementQuestion) -> Iterator[tuple[int, Callable[[int], Remedy]]]:
-    """Yield requests for several devices: how many, and the remedy that asks for fewer."""
+    """Yield requests for several devices: the count, and a function that returns the remedy with fewer."""
     for each in asked(question):
         for request in each.spec.requests or ():
             count = request.exactly.count if request.exactly is not None and request.exactly.allocationMode != "All" else None
             if count is not None and count > 1:
 
-                def fewer(to: int, each: Asked = each, request: str = request.name, count: int = count) -> Remedy:
-                    words = f"ask for {to} instead of {count} devices in claim {each.entry} of {name(each.owner)}"
+                def fewer(to: int, each: ClaimToRelax = each, request: str = request.name, count: int = count) -> Remedy:
+                    words = f"request {to} instead of {count} devices in claim {each.entry} of {name(each.owner)}"
                     arguments = {"workload": each.owner, "claim": each.entry, "request": request, "from": str(count), "to": str(to)}
                     return Remedy("lowerDeviceCount", words, arguments)
 
                 yield count, fewer
 
 
-# --- applied ------------------------------------------------------------------------------------------------------------
+# --- application to raw objects -----------------------------------------------------------------------------------------
 
 
 def edited(question: PlacementQuestion, change: str, arguments: Arguments) -> PlacementQuestion:
@@ -152,7 +157,7 @@ CHANGES: Final[dict[str, Callable[[api.DeviceClaim, Arguments], api.DeviceClaim]
 
 
 def given_back(snapshot: Snapshot, gone: list[int]) -> Snapshot:
-    """Return a snapshot in which some pods' devices are free. The pods themselves are still there."""
+    """Return a snapshot in which some pods' devices are free. The pods themselves remain."""
     if not snapshot.resource_claims:
         return snapshot
     return replace(snapshot, resource_claims=without(snapshot, (snapshot.pods[i] for i in gone)))

@@ -1,4 +1,4 @@
-"""How many of the pods asked about can be placed at most: replicas of one workload, or members of a gang."""
+"""Remedies with fewer pods: the largest number of replicas of one workload, or of members of a gang, that can be placed."""
 
 from __future__ import annotations
 
@@ -13,15 +13,20 @@ from kubestow.solver.explain.remedy.apply import applied, gang_of, running
 from kubestow.solver.explain.remedy.time_slices import TimeSlices
 from kubestow.solver.rules.placement_model import build_model
 
-#: Numbers below the model's bound that are tried.
-TRIES = 8
-#: Kinds whose replicas can be set.
+#: Maximum number of values below the model's bound that are tried.
+MAX_TRIALS = 8
+#: Kinds with a settable number of replicas.
 SCALABLE = frozenset({"Deployment", "ReplicaSet", "ReplicationController", "StatefulSet", "Job"})
 
 
 def replicas(question: PlacementQuestion, clock: TimeSlices, share: float) -> list[Remedy]:
-    """Return for each workload asked about the most pods of it, at least one, that can be placed with all pods of the others. Nothing where
-    not all pods are needed, or their gang has a minimum. ``share``: of the whole time, for all questions together."""
+    """Return for each workload the most pods, at least one, that can be placed with all pods of the others.
+
+    Return nothing if not all pods are needed, or their gang has a minimum.
+
+    Args:
+        share: Fraction of the whole time for all queries together.
+    """
     gang = gang_of(question)
     if question.needed < len(question.pods) or (gang is not None and gang.minimum is not None):
         return []
@@ -37,7 +42,7 @@ def replicas(question: PlacementQuestion, clock: TimeSlices, share: float) -> li
             message = f"run {held + n} replica{'s' if held + n != 1 else ''} of {name(owner)} instead of {held + total}"
             arguments = {"workload": owner, "to": str(held + n), "from": str(held + total)}
             kind, _, key = owner.partition(" ")
-            if named(question.snapshot, kind, *key.split("/", 1)) is None:  # the command line knows only what the input has
+            if named(question.snapshot, kind, *key.split("/", 1)) is None:  # the command line accepts only workloads of the input
                 return Remedy("reduceReplicas", message, arguments)
             option = f"{kind}/{key}={held + n}"
             return Remedy("reduceReplicas", message, arguments, ["--replicas", option])
@@ -49,14 +54,16 @@ def replicas(question: PlacementQuestion, clock: TimeSlices, share: float) -> li
 
 
 def members(question: PlacementQuestion, clock: TimeSlices, share: float) -> Remedy | None:
-    """Return the most members of the pods' gang that can be placed, at least one, as its min-member: where it has one already, or where no
-    single workload makes up the gang."""
+    """Return the most members of the pods' gang that can be placed, at least one, as its min-member.
+
+    Applies if the gang has a minimum, or if no single workload makes up the gang.
+    """
     gang = gang_of(question)
     if gang is None or question.needed < 2:
         return None
     owners = Owners(question.snapshot).group(question.pods)
     if gang.minimum is None and len(owners) == 1 and next(iter(owners)).partition(" ")[0] in SCALABLE:
-        return None  # replicas say it
+        return None  # covered by replicas
     held = len(gang.bound)
 
     def lowered(n: int) -> Remedy:
@@ -71,13 +78,19 @@ def members(question: PlacementQuestion, clock: TimeSlices, share: float) -> Rem
 def _most(
     question: PlacementQuestion, pods: Sequence[int] | None, section: TimeSlices, share: float, remedy_for: Callable[[int], Remedy]
 ) -> Remedy | None:
-    """The remedy with the greatest number that works. The model's optimum bounds it from above; the number itself is proved on the
-    changed objects, since which pods a controller would not make is not free. ``pods``: those that may be left out (None: any)."""
+    """Return the remedy with the largest number that works.
+
+    The model's optimum is an upper bound. The number is proved on the changed objects, because a controller
+    determines which pods it does not create.
+
+    Args:
+        pods: Pods that may be left out; None for any.
+    """
     bound = _bound(question, pods, section, share)
     if bound is None:
         return None
     n, sure = bound
-    for _ in range(TRIES):
+    for _ in range(MAX_TRIALS):
         if n < 1:
             return None
         found = remedy_for(n)
@@ -92,8 +105,7 @@ def _most(
 
 
 def _bound(question: PlacementQuestion, pods: Sequence[int] | None, section: TimeSlices, share: float) -> tuple[int, bool] | None:
-    """Return how many of ``pods`` (None: of all) a model places at most, less than all, with all others placed; and whether it is the
-    optimum."""
+    """Return the most ``pods`` (None: of all) that a model places, fewer than all, with all others placed, and True if it is optimal."""
     cluster = question.cluster()
     if not cluster.n_nodes:
         return None

@@ -1,4 +1,4 @@
-"""Relaxed rules of one pod, from the arguments of a remedy; pods share what they are made of, so that parts are replaced."""
+"""Relaxed rules of one pod, from the arguments of a remedy. Pods share their parts, so parts are replaced, not modified."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from kubestow.models.kube import objects
 from kubestow.models.kube.objects import Pod, Toleration
 
 Arguments = Mapping[str, str]
-#: Weight of a required term that becomes a preferred one: the most that the API allows.
-MOST: Final = 100
+#: Weight of a required term that becomes preferred: the maximum of the API.
+MAX_TERM_WEIGHT: Final = 100
 _encoder = msgspec.json.Encoder(order="deterministic")
 
 
 def text(part: msgspec.Struct) -> str:
-    """Return an API object as an argument: JSON with sorted keys, without what is unset."""
+    """Return an API object as an argument: JSON with sorted keys and without unset fields."""
     return _encoder.encode(part).decode()
 
 
@@ -30,12 +30,12 @@ def _spread(pod: Pod, arguments: Arguments) -> Pod:
     changed = {"maxSkew": int(arguments["to"])} if "to" in arguments else {"whenUnsatisfiable": "ScheduleAnyway", "minDomains": None}
     constraints = [
         msgspec.structs.replace(c, **changed) if text(c) == wanted else c for c in pod.spec.topologySpreadConstraints or ()
-    ]  # minDomains goes with DoNotSchedule only
+    ]  # minDomains is valid only with DoNotSchedule
     return _with(pod, topologySpreadConstraints=constraints)
 
 
 def _term(pod: Pod, arguments: Arguments) -> Pod:
-    """A required term of ``podAffinity`` or ``podAntiAffinity`` as a preferred one of the greatest weight."""
+    """Return the pod with a required term of ``podAffinity`` or ``podAntiAffinity`` made preferred, with maximum weight."""
     kind, wanted = arguments["kind"], arguments["term"]
     affinity = pod.spec.affinity
     part: objects.PodAffinity | None = getattr(affinity, kind) if affinity is not None else None
@@ -51,7 +51,7 @@ def _term(pod: Pod, arguments: Arguments) -> Pod:
     if not found:
         return pod
     preferred = list(part.preferredDuringSchedulingIgnoredDuringExecution or ())
-    preferred.append(objects.WeightedPodAffinityTerm(MOST, found[0]))
+    preferred.append(objects.WeightedPodAffinityTerm(MAX_TERM_WEIGHT, found[0]))
     part = msgspec.structs.replace(part, **changed, preferredDuringSchedulingIgnoredDuringExecution=preferred)
     return _with(pod, affinity=msgspec.structs.replace(affinity, **{kind: part}))
 
@@ -64,7 +64,7 @@ def _node_selector(pod: Pod, arguments: Arguments) -> Pod:
 
 
 def _node_affinity(pod: Pod, arguments: Arguments) -> Pod:
-    """One expression less in every alternative that has it; an alternative without any other then admits every node."""
+    """Return the pod without an expression in every alternative. An alternative without other expressions then admits every node."""
     affinity = pod.spec.affinity
     part = affinity.nodeAffinity if affinity is not None else None
     if affinity is None or part is None:
@@ -116,7 +116,7 @@ def _host_port(pod: Pod, arguments: Arguments) -> Pod:
     return _with(pod, containers=without(pod.spec.containers), initContainers=without(pod.spec.initContainers))
 
 
-#: By the remedy's ``change``: a pod (of the named owner) with the change made.
+#: By the remedy's ``change``, a function that returns the changed pod of the named owner.
 POD_CHANGES: Final[dict[str, Callable[[Pod, Arguments], Pod]]] = {
     "raiseMaxSkew": _spread,
     "scheduleAnyway": _spread,
@@ -126,5 +126,5 @@ POD_CHANGES: Final[dict[str, Callable[[Pod, Arguments], Pod]]] = {
     "tolerate": _toleration,
     "dropHostPort": _host_port,
 }
-#: Changes that do nothing for pods that run already.
-OWN: Final = {"dropHostPort"}
+#: Changes that do not affect running pods.
+NEW_PODS_ONLY: Final = {"dropHostPort"}

@@ -1,7 +1,8 @@
-"""The running pods of lower priority whose absence makes room for a question: as few as possible of the highest priority, then of the next.
+"""Remedies by eviction: the fewest running pods of the highest priority, then of the next, whose eviction makes a placement possible.
 
 The scheduler's preemption prefers victims in this order, too
-(https://kubernetes.io/docs/concepts/scheduling-eviction/pod-priority-preemption/). A running gang keeps its minimum or goes whole.
+(https://kubernetes.io/docs/concepts/scheduling-eviction/pod-priority-preemption/). A running gang keeps its
+minimum or is evicted whole.
 """
 
 from __future__ import annotations
@@ -25,23 +26,23 @@ from kubestow.solver.explain.conflict.placement_question import PlacementQuestio
 from kubestow.solver.explain.remedy.apply import applied
 from kubestow.solver.explain.remedy.time_slices import TimeSlices
 from kubestow.solver.explain.remedy.victim_resources import VictimFit
-from kubestow.solver.explain.remedy.victims import EvictionProblem, candidates, eviction_problem, mattering, running_gangs
+from kubestow.solver.explain.remedy.victims import EvictionProblem, candidates, eviction_problem, relevant, running_gangs
 from kubestow.solver.rules.base import Rule
 from kubestow.solver.rules.eligibility import fits, possible
 from kubestow.solver.rules.node_resources_fit import NodeResourcesFit
 from kubestow.solver.rules.placement_model import build_model
 
-#: Placements without a bind order that are cut off before the question stays open.
-CUTS = 20
-#: Candidates that are asked about one by one, where no model speaks for them.
-ASKED = 100
-#: Candidates of which each is tried alone first.
-ALONE = 20
-#: Places for each pod of the question on the nodes that are tried first.
-AMPLE = 2
-#: Pods named in one sentence.
-NAMED = 5
-#: What all candidates may weigh together, so that CP-SAT can sum it.
+#: Maximum number of placements without a bind order to cut off before the question stays open.
+MAX_CUTS = 20
+#: Maximum number of candidates that are queried one by one if no model applies.
+MAX_QUERIED_CANDIDATES = 100
+#: Maximum number of candidates of which each is first tried alone.
+MAX_SINGLE_CANDIDATES = 20
+#: Number of slots per pod of the question on the nodes that are tried first.
+SLOTS_PER_POD = 2
+#: Maximum number of pod names in one sentence.
+MAX_NAMED_PODS = 5
+#: Maximum total weight of all candidates, so that CP-SAT can sum it.
 MAX_WEIGHT = 2**50
 
 
@@ -49,16 +50,18 @@ MAX_WEIGHT = 2**50
 class _Model:
     problem: EvictionProblem
     encoding: PlacementModel
-    gone: cp_model.LinearExprT  # what the candidates that leave weigh
-    weights: dict[int, int]  # of a pod of each class of candidates
-    exact: bool  # no candidate had to be set aside
+    gone: cp_model.LinearExprT  # total weight of evicted candidates
+    weights: dict[int, int]  # weight of a pod of each candidate class
+    exact: bool  # no candidate had to be excluded
 
 
 def victims(question: PlacementQuestion, clock: TimeSlices, share: float) -> list[Remedy]:
-    """Return the eviction of the pods of lowest priority; if PodDisruptionBudgets do not allow it, also one that they allow.
+    """Return the eviction of the pods of lowest priority, and another one if PodDisruptionBudgets do not allow the first.
 
-    Argument ``least`` says ``unproved`` where a lower priority or fewer pods might do. ``share``: of the whole time, for all solves
-    together.
+    Argument ``least`` is ``unproved`` if a lower priority or fewer pods might suffice.
+
+    Args:
+        share: Fraction of the whole time for all solves together.
     """
     section = clock.section(share)
     chosen = candidates(question)
@@ -76,16 +79,16 @@ def _best(question: PlacementQuestion, chosen: Sequence[int], section: TimeSlice
     found = _solved(question, built, section) if built is not None else None
     if found is not None:
         return found
-    holding = holders(question, chosen)  # the model does not know that what they hold comes free
-    if holding and (len(chosen) > ASKED or (built is not None and built.exact)):
+    holding = holders(question, chosen)  # the model does not know that evictions release devices
+    if holding and (len(chosen) > MAX_QUERIED_CANDIDATES or (built is not None and built.exact)):
         chosen = holding
     elif built is not None and built.exact:
         return None
-    return _asked(question, chosen, section)
+    return _search_without_model(question, chosen, section)
 
 
 def holders(question: PlacementQuestion, chosen: Sequence[int]) -> list[int]:
-    """Return the candidates that have devices."""
+    """Return the candidates that hold devices."""
     snapshot = question.snapshot
     owners = {owner.uid for claim in snapshot.resource_claims.values() for owner in claim.metadata.ownerReferences or () if owner.uid}
     return [i for i in chosen if snapshot.pods[i].spec.resourceClaims or snapshot.pods[i].metadata.uid in owners]
@@ -93,7 +96,7 @@ def holders(question: PlacementQuestion, chosen: Sequence[int]) -> list[int]:
 
 def _solved(question: PlacementQuestion, built: _Model, section: TimeSlices) -> Remedy | None:
     sure = built.exact
-    for _ in range(CUTS):
+    for _ in range(MAX_CUTS):
         solution, optimal = _fewest(built, section)
         if solution is None:
             return None
@@ -110,8 +113,12 @@ def _solved(question: PlacementQuestion, built: _Model, section: TimeSlices) -> 
 
 
 def _fewest(built: _Model, section: TimeSlices) -> tuple[list[int] | None, bool]:
-    """The best solution found, and whether it is the best there is. Parts of the cluster go first, which give good solutions fast: for a
-    gang that must be in one domain each of those, which together are all; else the nodes where room costs least, then all."""
+    """Return the best solution found, and True if it is optimal.
+
+    Parts of the cluster are solved first, because they give good solutions fast. For a gang in one domain
+    these are the domains, which are exhaustive. Otherwise it is the nodes with the cheapest room, and then
+    all nodes.
+    """
     problem, encoding = built.problem, built.encoding
     gang = next((gang for gang in problem.cluster.gangs if gang.key is not None), None)
     best: list[int] | None = None
@@ -138,13 +145,15 @@ def _fewest(built: _Model, section: TimeSlices) -> tuple[list[int] | None, bool]
 
 
 def _cheap(built: _Model) -> Bools:
-    """Return bool[N]: for each class to be placed the nodes on which its first pod makes fewest candidates leave, with room for
-    :data:`AMPLE` times its pods."""
+    """Return bool[N], for each class to be placed the nodes where its first pod evicts the fewest candidates.
+
+    The nodes have room for :data:`SLOTS_PER_POD` times its pods.
+    """
     problem, encoding = built.problem, built.encoding
     chosen = np.zeros(problem.cluster.n_nodes, dtype=bool)
     for g in problem.own:
         price = {n: _price(problem, g, n) for n in encoding.nodes_of(g).tolist()}
-        wanted = AMPLE * encoding.fits[g]
+        wanted = SLOTS_PER_POD * encoding.fits[g]
         for n in sorted(price, key=lambda n: (price[n], n)):
             if wanted <= 0:
                 break
@@ -154,7 +163,7 @@ def _cheap(built: _Model) -> Bools:
 
 
 def _price(problem: EvictionProblem, g: int, n: int) -> int:
-    """Candidates, the largest first, that leave a node at least for one pod of a class."""
+    """Return a lower bound on the candidates, the largest first, that leave a node for one pod of a class."""
     here = [(h, len(nodes[n])) for h, nodes in problem.at.items() if n in nodes]
     demand, most = problem.cluster.demand, 0
     for r in np.flatnonzero(demand[g]).tolist():
@@ -173,16 +182,19 @@ def _value(built: _Model, solution: Sequence[int]) -> int:
     return sum(built.weights[g] * solution[built.encoding.left[g].index] for g in built.problem.victims)
 
 
-def _asked(question: PlacementQuestion, chosen: Sequence[int], section: TimeSlices) -> Remedy | None:
-    """Without a model, where running pods break rules among themselves or have devices: one unit alone; else all candidates go, then one
-    unit after the other stays, the highest priority first. A unit is a gang, or a pod of none."""
+def _search_without_model(question: PlacementQuestion, chosen: Sequence[int], section: TimeSlices) -> Remedy | None:
+    """Return an eviction without a model, for running pods that break rules among themselves or hold devices.
+
+    A unit is a gang, or a pod without one. First try each unit alone. Then evict all candidates, and retain
+    one unit after another, the highest priority first.
+    """
     units = _units(question, chosen)
-    if len(units) <= ALONE:
+    if len(units) <= MAX_SINGLE_CANDIDATES:
         for unit in reversed(units):
             if section.ask(applied(question, _remedy(question, unit, sure=True))):
                 return _remedy(question, unit, sure=True)
     gone = [i for unit in units for i in unit]
-    if len(gone) > ASKED or not section.ask(applied(question, _remedy(question, gone, sure=False))):
+    if len(gone) > MAX_QUERIED_CANDIDATES or not section.ask(applied(question, _remedy(question, gone, sure=False))):
         return None
     for unit in units:
         fewer = [i for i in gone if i not in unit]
@@ -192,7 +204,7 @@ def _asked(question: PlacementQuestion, chosen: Sequence[int], section: TimeSlic
 
 
 def _units(question: PlacementQuestion, chosen: Sequence[int]) -> list[list[int]]:
-    """Return candidates that leave together, the highest priority first; gangs that cannot leave whole are left out."""
+    """Return candidates that are evicted together, the highest priority first, without gangs that cannot be evicted whole."""
     among, found, gang_pods = set(chosen), list[list[int]](), set[int]()
     for gang in running_gangs(question):
         gang_pods |= gang.pods
@@ -204,8 +216,7 @@ def _units(question: PlacementQuestion, chosen: Sequence[int]) -> list[list[int]
 
 
 def allowed(question: PlacementQuestion, chosen: Sequence[int]) -> list[int]:
-    """Return candidates that PodDisruptionBudgets allow to leave together: of each budget as many as it allows, the lowest priority
-    first."""
+    """Return candidates that PodDisruptionBudgets allow to evict together, the lowest priority first."""
     pods, left = question.snapshot.pods, list(chosen)
     for budget in budgets(question.snapshot):
         asked = sorted(
@@ -218,8 +229,8 @@ def allowed(question: PlacementQuestion, chosen: Sequence[int]) -> list[int]:
 
 
 def _build(question: PlacementQuestion, chosen: Sequence[int], section: TimeSlices) -> _Model | None:
-    """The model, of those candidates that matter. Where running pods break rules among themselves, some of them hold their place."""
-    chosen = mattering(question, chosen)
+    """Return the model of the relevant candidates. Running pods that break rules among themselves are excluded."""
+    chosen = relevant(question, chosen)
     exact = True
     for _ in range(2):
         if not chosen:
@@ -251,8 +262,10 @@ def _build(question: PlacementQuestion, chosen: Sequence[int], section: TimeSlic
 
 
 def weights_of(problem: EvictionProblem) -> dict[int, int]:
-    """Return what a pod of each class weighs: more than all pods of lower priorities. Below :data:`MAX_WEIGHT` in all, the lowest
-    priorities count as one."""
+    """Return the weight of a pod of each class, which exceeds the total weight of lower priorities.
+
+    If the total would exceed :data:`MAX_WEIGHT`, the lowest priorities share one weight.
+    """
     priority = problem.cluster.priority
     levels = sorted({int(priority[g]) for g in problem.victims})
     pods = {p: sum(problem.cluster.classes[g].count for g in problem.victims if priority[g] == p) for p in levels}
@@ -268,7 +281,7 @@ def weights_of(problem: EvictionProblem) -> dict[int, int]:
 
 
 def _keep_gangs(problem: EvictionProblem, encoding: PlacementModel) -> None:
-    """Have each running gang keep its minimum, or go whole."""
+    """Require that each running gang keeps its minimum, or is evicted whole."""
     for gang in problem.gangs:
         most = sum(problem.cluster.classes[g].count for g in gang.classes)
         staying = most - encoding.sum([encoding.left[g] for g in gang.classes])
@@ -299,14 +312,14 @@ def encode(problem: EvictionProblem) -> PlacementModel:
 
 def _remedy(question: PlacementQuestion, gone: Sequence[int], *, sure: bool) -> Remedy:
     pods = sorted((question.snapshot.pods[i] for i in gone), key=pod_key)
-    named = [f"{pod_key(pod)} on {pod.spec.nodeName}" for pod in pods[:NAMED]]
-    more = ", …" if len(pods) > NAMED else ""
+    named = [f"{pod_key(pod)} on {pod.spec.nodeName}" for pod in pods[:MAX_NAMED_PODS]]
+    more = ", …" if len(pods) > MAX_NAMED_PODS else ""
     message = f"evict {len(pods)} pod{'s' if len(pods) != 1 else ''} of lower priority: {', '.join(named)}{more}"
     arguments = {"pods": ",".join(pod_key(pod) for pod in pods)}
     whole = [gang.name for gang in running_gangs(question) if gang.pods <= set(gone)]
     if whole:
         message += f" (gang{'s' if len(whole) > 1 else ''} {some(whole)} as a whole)"
-    broken = [budget for budget in budgets(question.snapshot) if _asks(budget, gone) > budget.allowed]
+    broken = [budget for budget in budgets(question.snapshot) if _evictions_needed(budget, gone) > budget.allowed]
     if broken:
         arguments["budgets"] = ",".join(budget.name for budget in broken)
         which = some([f"{budget.name} (allows {budget.allowed})" for budget in broken])
@@ -316,6 +329,6 @@ def _remedy(question: PlacementQuestion, gone: Sequence[int], *, sure: bool) -> 
     return Remedy("evict", message, arguments)
 
 
-def _asks(budget: DisruptionBudget, gone: Sequence[int]) -> int:
-    """Return how many evictions the budget has to allow."""
+def _evictions_needed(budget: DisruptionBudget, gone: Sequence[int]) -> int:
+    """Return the number of evictions that the budget has to allow."""
     return sum(i in budget.pods and i not in budget.free for i in gone)

@@ -1,4 +1,4 @@
-"""ResourceQuotas raised by what is missing for the pods of a question, several of them together."""
+"""Remedies that raise ResourceQuotas, several together, by the missing amount for the pods of a question."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from kubestow.solver.explain.conflict.placement_question import PlacementQuestio
 
 RULE: Final = QUOTA
 CHANGE: Final = "raiseQuota"
-#: The argument of a raise that may be more than is needed. Quotas have a ``/`` in their names here.
+#: Argument of a raise that may exceed the need. Names of quotas contain a ``/`` here.
 _LEAST: Final = "least"
 
 
 def candidates(question: PlacementQuestion) -> Iterator[Remedy]:
-    """Yield the quotas that are raised, together, for as many pods as are needed, in the order of their creation.
+    """Yield raises of quotas that admit the needed pods, in the order of their creation.
 
-    The first raise takes it that all other pods that quotas refuse stay refused. No raise is less. If they would take what it adds,
-    the second one has room for them, too, which may be more than is needed.
+    The first raise assumes that quotas still refuse all other pods that they refuse now. It is the smallest.
+    If these pods could take the additional quota, the second raise includes them, which may exceed the need.
     """
     found: list[Limits] = []
     for others in (False, True):
@@ -41,10 +41,10 @@ def taken(question: PlacementQuestion, changed: Mapping[str, str]) -> PlacementQ
 
 
 def _missing(question: PlacementQuestion, *, others: bool) -> Limits:
-    """Return the limits of quotas that are short; none where no quota is, or something else refuses the pods.
+    """Return the new limits of insufficient quotas; none if no quota is short, or another rule refuses the pods.
 
     Args:
-        others: Other pods that quotas refuse are created, too.
+        others: True if other pods that quotas refuse are created, too.
     """
     snapshot, own = question.snapshot, frozenset(question.pods)
     places = {pod_key(pod): i for i, pod in enumerate(snapshot.pods)}

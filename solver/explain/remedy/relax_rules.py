@@ -1,4 +1,4 @@
-"""Rules of pods that could be relaxed: each as a remedy that is still to be proved."""
+"""Relaxations of pods' rules, each as a remedy that is not yet proved."""
 
 from __future__ import annotations
 
@@ -27,7 +27,12 @@ TERMS: Final = {"podAffinity": "affinity", "podAntiAffinity": "anti-affinity"}
 
 @dataclass(frozen=True)
 class Idea:
-    """A remedy to be tried: ``rule``: the scheduler plugin that it loosens; ``size``: how much it gives up, to compare it with others."""
+    """A remedy to be tried.
+
+    Attributes:
+        rule: Scheduler plugin that it relaxes.
+        size: Size of the concession, for comparisons.
+    """
 
     rule: str
     size: int
@@ -35,7 +40,7 @@ class Idea:
 
 
 def spread_constraints(question: PlacementQuestion) -> list[tuple[str, objects.TopologySpreadConstraint]]:
-    """Return owner and DoNotSchedule constraint, each once."""
+    """Return each distinct DoNotSchedule constraint with its owner."""
     found: dict[tuple[str, str], tuple[str, objects.TopologySpreadConstraint]] = {}
     for owner, pod in _templates(question):
         for constraint in pod.spec.topologySpreadConstraints or ():
@@ -45,7 +50,7 @@ def spread_constraints(question: PlacementQuestion) -> list[tuple[str, objects.T
 
 
 def raised(owner: str, constraint: objects.TopologySpreadConstraint, skew: int) -> Remedy:
-    """Return a maxSkew raised to ``skew``."""
+    """Return the remedy that raises maxSkew to ``skew``."""
     return Remedy(
         "raiseMaxSkew",
         f"raise maxSkew over {constraint.topologyKey} of {name(owner)} from {constraint.maxSkew} to {skew}",
@@ -54,8 +59,10 @@ def raised(owner: str, constraint: objects.TopologySpreadConstraint, skew: int) 
 
 
 def ideas(question: PlacementQuestion, cluster: Cluster) -> list[Idea]:
-    """Return what could be relaxed, without what is tried with numbers (maxSkew, replicas, nodes): the gentlest first. What several owners
-    have in common is tried for each of them and for all of them together."""
+    """Return the possible relaxations, the smallest first, except those with numbers (maxSkew, replicas, nodes).
+
+    Relaxations that several owners share are tried for each owner, and for all together.
+    """
     found: dict[tuple[str, str], Idea] = {}
     groups: dict[str, list[Idea]] = {}
     devices = [Idea(device_edits.RULE, size, remedy) for size, remedy in device_edits.dropped(question, cluster)]
@@ -79,7 +86,7 @@ def _joint(group: list[Idea]) -> Idea:
 
 
 def _templates(question: PlacementQuestion) -> Iterator[tuple[str, Pod]]:
-    """Owner and a pod of it, one for each distinct set of rules."""
+    """Yield an owner and one of its pods, for each distinct set of rules."""
     snapshot = question.snapshot
     for owner, pods in Owners(snapshot).group(question.pods).items():
         seen: set[bytes] = set()
@@ -151,7 +158,7 @@ def _topology(question: PlacementQuestion) -> Iterator[Idea]:
 
 
 def _repelling(question: PlacementQuestion, cluster: Cluster) -> Iterator[Idea]:
-    """Anti-affinity of running pods of other owners against pods of the question."""
+    """Yield the anti-affinity of running pods of other owners against pods of the question."""
     snapshot = question.snapshot
     where = {
         cluster.nodes.names[n]
@@ -177,7 +184,7 @@ def _repelling(question: PlacementQuestion, cluster: Cluster) -> Iterator[Idea]:
 
 
 def _taints(cluster: Cluster) -> list[Taint]:
-    """Taints that reject, each once."""
+    """Return each distinct taint that rejects pods."""
     found: dict[tuple[str, str, str], Taint] = {}
     for n in range(cluster.n_nodes):
         for taint in cluster.nodes.taints(n):
@@ -191,12 +198,12 @@ def _taint(taint: Taint) -> str:
 
 
 def _expressions(pod: Pod) -> Iterable[objects.NodeSelectorRequirement]:
-    """The requirements of required node affinity, each once."""
+    """Return each distinct requirement of required node affinity."""
     affinity = pod.spec.affinity.nodeAffinity if pod.spec.affinity is not None else None
     if affinity is None:
         return []
     owner = objects.controller_of(pod)
-    pinned = owner is not None and owner.kind == "DaemonSet"  # its controller makes each pod for one node, by the field metadata.name
+    pinned = owner is not None and owner.kind == "DaemonSet"  # its controller creates each pod for one node, by metadata.name
     found: dict[str, objects.NodeSelectorRequirement] = {}
     for selector in (affinity.requiredDuringSchedulingIgnoredDuringExecution, affinity.requiredDuringSchedulingRequiredDuringExecution):
         for term in selector.nodeSelectorTerms or () if selector is not None else ():
@@ -207,7 +214,7 @@ def _expressions(pod: Pod) -> Iterable[objects.NodeSelectorRequirement]:
 
 
 def selector_text(selector: Selector | None) -> str:
-    """Return a label selector in a few words: ``app=db``."""
+    """Return a label selector as text, such as ``app=db``."""
     if selector is None:
         return "no pods"
     words = []

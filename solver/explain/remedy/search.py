@@ -1,12 +1,17 @@
-"""The cheapest changes after which pods that cannot be placed can be, each proved by solving again on the changed objects.
+"""The search for the cheapest changes after which unplaceable pods can be placed, each proved by solving the changed objects.
 
-What is cheap, for an operator (ranks, and within a rank the size): quotas raised by what is missing, a maxSkew raised by 1 (0); a
-cordoned node uncordoned, else nodes added (1, by their number), then those of a catalogue (by their cost); running pods of lower
-priority evicted (2, the lowest priority first, then by their number); fewer replicas of one workload, a lower min-member or fewer
-devices in a claim (3, by how many that loses); a maxSkew raised by more (4, by how much); a required rule dropped (5: a toleration added,
-a required topology preferred, a spread ScheduleAnyway, anti-affinity, a constraint on devices, affinity, a node selector, a selector of
-devices, a host port, the anti-affinity of running pods, in this order; of several owners at once 10 more each). Where nothing else
-works: one pod moved to another node (6), else two relaxations together (7).
+The order is by cost for an operator: by rank, then by size.
+
+* 0: quotas raised by the missing amount; a maxSkew raised by 1.
+* 1: a cordoned node uncordoned, otherwise nodes added (by number), then nodes of a catalogue (by cost).
+* 2: running pods of lower priority evicted (the lowest priority first, then by number).
+* 3: fewer replicas of one workload, a lower min-member, or fewer devices in a claim (by loss).
+* 4: a maxSkew raised by more than 1 (by increase).
+* 5: a required rule dropped: a toleration added, a required topology preferred, a spread ScheduleAnyway,
+  anti-affinity, a constraint on devices, affinity, a node selector, a selector of devices, a host port, the
+  anti-affinity of running pods, in this order. Each further owner adds 10.
+* 6, only if nothing above works: one pod moved to another node.
+* 7, only if nothing above works: two relaxations together.
 """
 
 from __future__ import annotations
@@ -32,21 +37,21 @@ __all__ = ["applied", "find_remedies"]
 
 _SPREAD: Final = "PodTopologySpread"
 _DEVICES: Final = device_edits.RULE
-#: Rules that running pods make worse than an empty node is.
-_FULL: Final = frozenset(
+#: Rules for which running pods make a node less eligible than an empty one.
+_POD_DEPENDENT_RULES: Final = frozenset(
     {"NodeResourcesFit", "NodePorts", "InterPodAffinity", _SPREAD, "NodeVolumeLimits", "NodeResourceTopologyMatch", _DEVICES}
 )
-#: Rules that new nodes may help with, and rules that gone pods may help with.
-_NODES: Final = _FULL | {"GangScheduling"}
-_PODS: Final = _FULL | {"VolumeRestrictions"}
-#: The share of the whole time that one question may take.
-_EACH = 0.1
-#: The share for adding nodes.
-_GROWING = 0.4
-#: The share for evictions.
-_LEAVING = 0.4
-#: The share for fewer pods: of replicas, and of members of a gang.
-_FEWER = 0.2
+#: Rules that new nodes may satisfy, and rules that absent pods may satisfy.
+_RULES_OF_NEW_NODES: Final = _POD_DEPENDENT_RULES | {"GangScheduling"}
+_RULES_OF_FEWER_PODS: Final = _POD_DEPENDENT_RULES | {"VolumeRestrictions"}
+#: Fraction of the whole time for one query.
+_QUERY_TIME_FRACTION = 0.1
+#: Fraction of the whole time for adding nodes.
+_ADD_NODES_TIME_FRACTION = 0.4
+#: Fraction of the whole time for evictions.
+_EVICTION_TIME_FRACTION = 0.4
+#: Fraction of the whole time for fewer pods, each for replicas and for members of a gang.
+_FEWER_PODS_TIME_FRACTION = 0.2
 
 
 def find_remedies(
@@ -56,21 +61,25 @@ def find_remedies(
     *,
     most: int = 5,
 ) -> list[Remedy]:
-    """Return at most ``most`` changes, the cheapest first, each of which alone makes it possible to place the pods.
+    """Return up to ``most`` changes, the cheapest first, each of which alone makes it possible to place the pods.
 
-    ``rules``: the scheduler plugins of a minimal cause: a change that frees must touch one of them, so only such changes are tried (none
-    given: all). ``context``: its deadline is for everything; what is not decided within the share of one question is
-    left out. Numbers (maxSkew, nodes, pods evicted) are the least that work and the number of pods that stay the greatest, unless the
-    arguments say ``least`` or ``most``: ``unproved``.
+    Numbers (maxSkew, nodes, evicted pods) are the smallest that work, and the number of remaining pods is the
+    largest. Otherwise argument ``least`` or ``most`` is ``unproved``.
+
+    Args:
+        rules: Scheduler plugins of a minimal cause. Only changes that touch one of these are tried; if empty,
+            all changes are.
+        context: Its deadline is for all queries. Changes that are not decided within the fraction of one
+            query are left out.
     """
     clock = TimeSlices(context, context.deadline.left())
-    search = _Search(question, frozenset(rules), clock, most)
+    search = _RemedyQuery(question, frozenset(rules), clock, most)
     search.run()
     return search.found[:most]
 
 
 @dataclass
-class _Search:
+class _RemedyQuery:
     question: PlacementQuestion
     rules: frozenset[str]
     clock: TimeSlices
@@ -97,7 +106,7 @@ class _Search:
         return not self.rules or not self.rules.isdisjoint(rules)
 
     def _works(self, remedy: Remedy) -> bool | None:
-        return self.clock.ask(applied(self.question, remedy), _EACH)
+        return self.clock.ask(applied(self.question, remedy), _QUERY_TIME_FRACTION)
 
     def _nudged(self) -> Iterator[Remedy]:
         for remedy in raise_quotas.candidates(self.question) if self._touches({raise_quotas.RULE}) else ():
@@ -111,41 +120,41 @@ class _Search:
                     yield remedy
 
     def _grown(self, cluster: Cluster) -> Iterator[Remedy]:
-        if self._touches(_NODES | {"NodeUnschedulable"}):
+        if self._touches(_RULES_OF_NEW_NODES | {"NodeUnschedulable"}):
             for remedy in itertools.islice(add_nodes.uncordoned(cluster), self.most):
                 if self._works(remedy):
                     yield remedy
                     break
-        if self._touches(_NODES):
-            found = add_nodes.fewest(self.question, cluster, self.clock, _GROWING)
+        if self._touches(_RULES_OF_NEW_NODES):
+            found = add_nodes.fewest(self.question, cluster, self.clock, _ADD_NODES_TIME_FRACTION)
             if found is not None:
                 yield found
             yield from self._bought()
 
     def _bought(self) -> Iterator[Remedy]:
-        """Nodes of the catalogue, where there is one."""
+        """Yield nodes of the catalogue, if there is one."""
         catalogue = self.question.catalogue
-        found = buy_nodes.cheapest(self.question, catalogue, self.clock, _GROWING) if catalogue is not None else None
+        found = buy_nodes.cheapest(self.question, catalogue, self.clock, _ADD_NODES_TIME_FRACTION) if catalogue is not None else None
         if found is not None:
             yield found
 
     def _freed(self) -> Iterator[Remedy]:
-        if self._touches(_PODS):
-            yield from preempt.victims(self.question, self.clock, _LEAVING)
+        if self._touches(_RULES_OF_FEWER_PODS):
+            yield from preempt.victims(self.question, self.clock, _EVICTION_TIME_FRACTION)
 
     def _moved(self) -> Iterator[Remedy]:
-        for remedy in moves(self.question) if self._touches(_PODS) else ():
+        for remedy in moves(self.question) if self._touches(_RULES_OF_FEWER_PODS) else ():
             if self._works(remedy):
                 yield remedy
 
     def _fewer(self) -> Iterator[Remedy]:
-        """Whatever the cause is: pods that are not there need nothing."""
-        fewer = fewer_pods.replicas(self.question, self.clock, _FEWER)
-        members = fewer_pods.members(self.question, self.clock, _FEWER)
+        """Yield smaller numbers of pods, regardless of the cause."""
+        fewer = fewer_pods.replicas(self.question, self.clock, _FEWER_PODS_TIME_FRACTION)
+        members = fewer_pods.members(self.question, self.clock, _FEWER_PODS_TIME_FRACTION)
         yield from sorted([*fewer, *([members] if members is not None else []), *self._fewer_devices()], key=_lost)
 
     def _fewer_devices(self) -> Iterator[Remedy]:
-        """Each request for several devices with as many of them as can be had."""
+        """Yield each request for several devices, reduced to the largest number available."""
         for count, fewer in device_edits.counts(self.question) if self._touches({_DEVICES}) else ():
 
             def enough(lost: int, count: int = count, fewer: Callable[[int], Remedy] = fewer) -> bool | None:
@@ -159,7 +168,7 @@ class _Search:
                 yield remedy
 
     def _raised(self) -> Iterator[Remedy]:
-        """maxSkew by more than 1: beyond what all pods of the selector together make, a greater one says no more."""
+        """Yield maxSkews raised by more than 1, up to the number of all pods, beyond which they have no effect."""
         if not self._touches({_SPREAD}):
             return
         found: list[tuple[int, Remedy]] = []
@@ -191,18 +200,18 @@ class _Search:
                 continue
             kind = idea.remedy.change + "".join(f"{k}={v};" for k, v in sorted(arguments.items()) if k != "workload")
             if ";" in arguments.get("workload", "") and kind in joint_done:
-                continue  # one owner alone does it
+                continue  # one owner alone suffices
             if self._works(idea.remedy):
                 joint_done.add(kind)
                 yield idea.remedy
 
     def _loosens(self, idea: Idea) -> set[str]:
-        """Return the rules that an idea may satisfy: where quotas charge opportunity cost, less anti-affinity is a smaller charge."""
+        """Return the rules that a change may satisfy. If quotas charge opportunity cost, less anti-affinity reduces the charge."""
         charged = self.question.policy.quotaCharge == "opportunityCost" and idea.remedy.arguments.get("kind") == "podAntiAffinity"
         return {idea.rule, raise_quotas.RULE} if charged else {idea.rule}
 
     def _pairs(self, cluster: Cluster) -> None:
-        """Two relaxations, of which one touches the cause."""
+        """Find pairs of relaxations of which at least one touches the cause."""
         listed = [*self._skews(), *(idea for idea in ideas(self.question, cluster) if ";" not in idea.remedy.arguments.get("workload", ""))]
         pairs = sorted(itertools.combinations(range(len(listed)), 2), key=lambda p: (listed[p[0]].size + listed[p[1]].size, p))
         for a, b in pairs:
@@ -219,7 +228,7 @@ class _Search:
 
 
 def _same(first: Idea, second: Idea) -> bool:
-    """Return whether both are about the same constraint of the same owner."""
+    """Return True if both concern the same constraint of the same owner."""
     one, two = first.remedy.arguments, second.remedy.arguments
     return "constraint" in one and one["constraint"] == two.get("constraint") and one.get("workload") == two.get("workload")
 

@@ -1,4 +1,4 @@
-"""The least number that works, from yes-or-no questions that are dear."""
+"""The smallest number that works, found with few expensive yes-or-no queries."""
 
 from __future__ import annotations
 
@@ -6,11 +6,16 @@ from collections.abc import Callable
 
 
 def least(asked: Callable[[int], bool | None], low: int, high: int, start: int | None = None) -> tuple[int, bool] | None:
-    """Return the least k in [low, high] of which ``asked`` is true, and whether k - 1 was refuted (or k is ``low``): from ``start``
-    (``low``) in doubling steps to both sides, then by bisection.
+    """Return the least k in [low, high] for which ``asked`` is true, and True if k - 1 was refuted or k is ``low``.
 
-    None: no number that was asked worked. ``asked`` answers None where it does not know, which counts as no, but proves nothing. That a
-    number works is taken to mean that greater ones do, in choosing what to ask; k itself and k - 1 are always asked.
+    Search from ``start`` (``low``) in doubling steps in both directions, then by bisection. The choice of
+    queries assumes that if a number works, greater numbers do. k itself and k - 1 are always queried.
+
+    Args:
+        asked: Returns None if unknown. That counts as no, but proves nothing.
+
+    Returns:
+        None if no queried number worked.
     """
     known: dict[int, bool | None] = {}
 

@@ -1,4 +1,4 @@
-"""The time for a list of questions: what is left of it, and each question's share."""
+"""Time slices for a list of queries: the remaining time, and the fraction that each may use."""
 
 from __future__ import annotations
 
@@ -11,23 +11,29 @@ from kubestow.solver.explain.conflict.placement_question import PlacementQuestio
 from kubestow.solver.runtime.options import Options
 from kubestow.solver.runtime.run_context import RunContext
 
-#: Most questions are decided by presolve: each counts this part of its share.
-CHARGED = 10
-#: Seconds in place of none: a time limit is positive.
-NONE = 1e-9
+#: Divisor of a granted time that a query is charged, because presolve decides most queries.
+CHARGE_DIVISOR = 10
+#: Seconds instead of zero, because a time limit must be positive.
+MIN_SECONDS = 1e-9
 
 
 @dataclass
 class TimeSlices:
-    """``seconds``: until the context's deadline, at the beginning. In a deterministic run a question of ``PlacementQuestion.feasible``,
-    which does not say what it took, is charged a fixed part of what it was granted."""
+    """The time for a series of queries.
+
+    ``PlacementQuestion.feasible`` does not report its time. So in a deterministic run, each such query is
+    charged a fixed part of its grant.
+
+    Attributes:
+        seconds: Time until the context's deadline at the start.
+    """
 
     context: RunContext
     seconds: float
     _outer: TimeSlices | None = None
 
     def left(self) -> float:
-        """Return the seconds left, 0 once told to stop."""
+        """Return the remaining seconds; 0 after a stop."""
         if self.context.stop.is_set():
             return 0.0
         own = max(0.0, self.context.deadline.left())
@@ -36,25 +42,29 @@ class TimeSlices:
     def _part(self, seconds: float) -> RunContext:
         options = self.context.options
         return RunContext.start(
-            Options(time_limit=max(seconds, NONE), seed=options.seed, deterministic=options.deterministic), self.context.stop
+            Options(time_limit=max(seconds, MIN_SECONDS), seed=options.seed, deterministic=options.deterministic), self.context.stop
         )
 
     def section(self, share: float) -> TimeSlices:
-        """Return the time for a part of the work that may take this share of the whole, and no more than what is left."""
+        """Return the time for a part of the work: this fraction of the whole time, limited by the remaining time."""
         seconds = min(self.seconds * share, self.left())
         return TimeSlices(self._part(seconds), seconds, _outer=self)
 
     def ask(self, question: PlacementQuestion, share: float = 0.125) -> bool | None:
-        """Return whether the pods can be placed, asked for at most this share of the whole time; None: not known in time."""
+        """Return whether the pods can be placed, using at most this fraction of the whole time; None if time runs out."""
         granted = min(self.seconds * share, self.left())
         if granted <= 0:
             return None
         answer = question.feasible(self._part(granted))
-        self._charge(granted / CHARGED)
+        self._charge(granted / CHARGE_DIVISOR)
         return answer
 
     def solve(self, model: cp_model.CpModel, share: float = 0.5, *, tight: bool = False) -> Answer:
-        """Solve a model in at most this share of the whole time. ``tight``: with the full linear relaxation."""
+        """Solve a model within this fraction of the whole time.
+
+        Args:
+            tight: True to use the full linear relaxation.
+        """
         granted = min(self.seconds * share, self.left())
         if granted <= 0:
             return Answer(cp_model.UNKNOWN, None, None)

@@ -1,4 +1,4 @@
-"""Resources of nodes where running pods may leave: they hold what they hold, and newcomers need what there is less that."""
+"""Resources of nodes that running pods may leave: running pods keep their usage, and newcomers need the remainder."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from kubestow.solver.rules.node_resources_fit import NodeResourcesFit
 
 
 class VictimFit(NodeResourcesFit):
-    """Resources where running pods may hold more than there is: that rejects newcomers which ask for it, not those who run."""
+    """NodeResourcesFit for nodes that may be overcommitted: this rejects newcomers that request the resource, not running pods."""
 
     def __init__(self, cluster: Cluster, problem: EvictionProblem) -> None:
         super().__init__(cluster)
         self._problem = problem
 
     def encode(self, encoding: PlacementModel) -> None:
-        """Encode as for any pods, but that rows of overcommitted nodes hold only where a newcomer asks for the resource."""
+        """Encode as for all pods, except that rows of overcommitted nodes hold only if a newcomer requests the resource."""
         free, slots = self.free, self.slots
         held, heads = np.zeros_like(free), np.zeros_like(slots)
         for g, nodes in self._problem.at.items():
@@ -47,8 +47,11 @@ class VictimFit(NodeResourcesFit):
             self._encode_least_gone(encoding, n, free[n].tolist(), held[n].tolist())
 
     def _encode_least_gone(self, encoding: PlacementModel, n: int, free: list[int], held: list[int]) -> None:
-        """Redundant rows for the linear relaxation, which else makes room out of scraps: k candidates of the largest free so much, so that
-        for each amount which pods of the question can take together at least so many leave; the steepest line below these steps."""
+        """Add redundant rows against fractional victims in the linear relaxation.
+
+        The k largest candidates free a known amount. So each amount that pods of the question take requires a
+        minimum number of victims. The row is the steepest line below these steps.
+        """
         own = [g for g in self._problem.own if encoding.upper(g, n)]
         victims = [g for g in self._problem.victims if n in self._problem.at[g]]
         if not own or not victims:
@@ -61,7 +64,7 @@ class VictimFit(NodeResourcesFit):
             if not divisor:
                 continue
             most = sum(d * encoding.upper(g, n) for d, g in zip(demand, own, strict=True)) // divisor
-            spare = max(0, free[r] - held[r]) // divisor  # taken without anybody leaving
+            spare = max(0, free[r] - held[r]) // divisor  # used without any victim
             sizes = sorted((int(self.cluster.demand[g, r]) for g in victims for _ in self._problem.at[g][n]), reverse=True)
             room, steps = free[r] - held[r], []
             for k, size in enumerate(sizes, 1):

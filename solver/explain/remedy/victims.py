@@ -1,7 +1,7 @@
-"""Running pods of lower priority that could make room for a question: which they are, and the instance in which they could leave.
+"""Eviction candidates: running pods of lower priority, and the instance in which they may leave.
 
-There they are pending pods that may only be where they are, or nowhere. What they repel, hold and provide is the same as of pods that hold
-their place, but their own filters are not asked again.
+In that instance they are pending pods that can only stay on their node, or be unplaced. They repel, hold and
+provide the same as fixed pods, but their own filters are not checked again.
 """
 
 from __future__ import annotations
@@ -28,14 +28,20 @@ from kubestow.solver.explain.conflict.placement_question import PlacementQuestio
 from kubestow.solver.explain.remedy.apply import gang_of
 from kubestow.solver.rules.eligibility import possible
 
-#: Pods that are tried, one after the other, by a move.
+#: Maximum number of pods that are tried, one after another, for a move.
 MAX_TRIALS = 20
 
 
 @dataclass
 class EvictionProblem:
-    """``own``: classes of the question; ``victims``: classes of candidates; ``at``: the candidates (indices into ``snapshot.pods``) of each
-    such class by node; ``gangs``: running gangs, each with its classes, so that a gang that runs keeps its minimum or goes whole."""
+    """The instance in which candidates may leave.
+
+    Attributes:
+        own: Classes of the question.
+        victims: Classes of candidates.
+        at: By candidate class and node, the candidates (indices into ``snapshot.pods``).
+        gangs: Running gangs of candidates, which keep their minimum or leave whole.
+    """
 
     cluster: Cluster
     own: list[int]
@@ -46,13 +52,13 @@ class EvictionProblem:
 
 @dataclass(frozen=True)
 class VictimGang:
-    """A running gang of which members could leave.
+    """A running gang whose members may leave.
 
     Attributes:
         name: ``namespace/name``.
         classes: Classes of the candidates.
-        least: Candidates that have to stay for the rest of the gang to run.
-        whole: True if all running members are candidates, so that the gang can go whole.
+        least: Number of candidates that must stay so that the rest of the gang keeps running.
+        whole: True if all running members are candidates, so that the gang can leave whole.
     """
 
     name: str
@@ -62,8 +68,10 @@ class VictimGang:
 
 
 def candidates(question: PlacementQuestion) -> list[int]:
-    """Return running pods of lower priority than all of the question's that could be evicted: no DaemonSet's, no static pods, none that is
-    being deleted, none of the question's own gang."""
+    """Return running pods that could be evicted: of lower priority than all pods of the question.
+
+    DaemonSet pods, static pods, terminating pods and members of the question's gang are left out.
+    """
     pods = question.snapshot.pods
     priority = min((pods[i].spec.priority or 0 for i in question.pods), default=0)
     gang = gang_of(question)
@@ -79,7 +87,7 @@ def candidates(question: PlacementQuestion) -> list[int]:
 
 
 def eviction_problem(question: PlacementQuestion, chosen: Sequence[int]) -> EvictionProblem:
-    """Return the instance in which these pods could leave."""
+    """Return the instance in which these pods may leave."""
     before = question.snapshot.pods
     pods = list(before)
     for i in chosen:
@@ -96,7 +104,7 @@ def eviction_problem(question: PlacementQuestion, chosen: Sequence[int]) -> Evic
     victims = [g for g, c in enumerate(cluster.classes) if c.pods[0] in leaving]
     for g in victims:
         cluster.classes[g].gang = None
-    # a gang of candidates runs already: it may lose members
+    # A running gang of candidates may lose members.
     gangs = [gang if set(gang.classes) & set(own) else GangGroup(gang.name, (), 0) for gang in cluster.gangs]
     index = {name: n for n, name in enumerate(cluster.nodes.names)}
     at: dict[int, dict[int, list[int]]] = {}
@@ -108,7 +116,7 @@ def eviction_problem(question: PlacementQuestion, chosen: Sequence[int]) -> Evic
 
 
 def _victim_gangs(question: PlacementQuestion, cluster: Cluster, victims: Sequence[int], leaving: Set[int]) -> list[VictimGang]:
-    """Return the running gangs of candidates. A class that has pods of several gangs, or of none, is of no gang."""
+    """Return the running gangs of candidates. A class with pods of several gangs, or of none, belongs to no gang."""
     found = []
     for gang in running_gangs(question):
         classes = tuple(g for g in victims if gang.pods.issuperset(cluster.classes[g].pods))
@@ -120,7 +128,7 @@ def _victim_gangs(question: PlacementQuestion, cluster: Cluster, victims: Sequen
 
 @dataclass(frozen=True)
 class RunningGang:
-    """A gang with the indices of its pods that hold a node, and the members that it needs."""
+    """A gang with the indices of its pods that hold a node, and the number of members that it needs."""
 
     name: str
     pods: frozenset[int]
@@ -128,7 +136,7 @@ class RunningGang:
 
 
 def running_gangs(question: PlacementQuestion) -> list[RunningGang]:
-    """Return the gangs of which at least two pods run and that need two or more."""
+    """Return the gangs with at least two running pods that need two or more."""
     fixed, found = set(question.scope().fixed), []
     for gang in living_gangs(question.snapshot, question.policy.networkTiers):
         pods = frozenset(gang.pods) & fixed
@@ -138,7 +146,7 @@ def running_gangs(question: PlacementQuestion) -> list[RunningGang]:
 
 
 def _victim(pod: Pod, gates: FeatureGates) -> Pod:
-    """A running pod as one that could be placed, without what it once asked of its node."""
+    """Return a running pod as a pending one, without its requirements on nodes."""
     anti = pod.spec.affinity.podAntiAffinity if pod.spec.affinity is not None else None
     spec = msgspec.structs.replace(
         pod.spec,
@@ -147,7 +155,7 @@ def _victim(pod: Pod, gates: FeatureGates) -> Pod:
         topologySpreadConstraints=None,
         tolerations=[Toleration(operator="Exists")],
     )
-    if pod_requests.is_resized(pod):  # what it holds is what its status says
+    if pod_requests.is_resized(pod):  # its usage is in its status
         asked: objects.ResourceList = {k: f"{v}m" if k == "cpu" else v for k, v in pod_requests.pod_request(pod, gates).items()}
         ports = [p for c in (*(spec.containers or ()), *(spec.initContainers or ())) for p in c.ports or ()]
         box = objects.Container("all", objects.ResourceRequirements(requests=asked), ports or None)
@@ -155,8 +163,8 @@ def _victim(pod: Pod, gates: FeatureGates) -> Pod:
     return msgspec.structs.replace(pod, spec=spec, status=None)
 
 
-def mattering(question: PlacementQuestion, chosen: Sequence[int]) -> list[int]:
-    """Return candidates on nodes that the question could use, and those whose presence is felt elsewhere."""
+def relevant(question: PlacementQuestion, chosen: Sequence[int]) -> list[int]:
+    """Return candidates on nodes that the question could use, and candidates that affect other nodes."""
     found: list[int] = []
     problem = eviction_problem(question, chosen)
     active = rules.build(problem.cluster)
@@ -172,10 +180,10 @@ def mattering(question: PlacementQuestion, chosen: Sequence[int]) -> list[int]:
 
 
 def moves(question: PlacementQuestion) -> Iterator[Remedy]:
-    """Yield moves of single pods that make room, the lowest priority first. Which of them works is for the caller to try.
+    """Yield moves of single pods that may make room, the lowest priority first. The caller tries them.
 
-    Only pods that no other pod needs or avoids are moved, so that no running pod is worse off. Plans of several moves are left to
-    ``kubestow rebalance --goal admit``.
+    Only pods that no other pod requires or avoids are moved, so that no running pod is worse off. Plans of
+    several moves are left to ``kubestow rebalance --goal admit``.
     """
     pods = question.snapshot.pods
     stay = exclusions(question.snapshot, tiers=question.policy.networkTiers)

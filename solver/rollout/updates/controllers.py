@@ -1,9 +1,11 @@
-"""The controllers of StatefulSets and DaemonSets: what they do next with the pods that are there.
+"""The controllers of StatefulSets and DaemonSets: their next steps for the existing pods.
 
-Left out, as a snapshot does not hold it: minReadySeconds, and how long a pod takes to end.
+minReadySeconds and the duration of a pod's termination are not modelled, because a snapshot does not contain
+them.
 
-Sources: pkg/controller/statefulset/stateful_set_control.go (updateStatefulSet, updateStatefulSetAfterInvariantEstablished) and
-pkg/controller/daemon/{daemon_controller,update}.go (podsShouldBeOnNode, rollingUpdate) of Kubernetes.
+Sources: pkg/controller/statefulset/stateful_set_control.go (updateStatefulSet,
+updateStatefulSetAfterInvariantEstablished) and pkg/controller/daemon/{daemon_controller,update}.go
+(podsShouldBeOnNode, rollingUpdate) of Kubernetes.
 """
 
 from __future__ import annotations
@@ -13,25 +15,25 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from kubestow.models.workloads.updates.update_input import Update
-from kubestow.solver.rollout.updates.state import Event, UpdateState
+from kubestow.solver.rollout.updates.state import UpdateEvent, UpdateState
 
-Batch = list[Event]
+Batch = list[UpdateEvent]
 
 
 class Controller(Protocol):
-    """The part of an update that is not the scheduler's."""
+    """The part of an update that the scheduler does not decide."""
 
     def choices(self, state: UpdateState) -> list[Batch]:
-        """Return what the controller may do next: steps that follow each other without a break, one list a choice."""
+        """Return the controller's choices: one list of consecutive steps for each."""
 
     def batch(self, state: UpdateState) -> Batch:
-        """Return what the controller does next, in the order of slots where it has a choice."""
+        """Return the controller's next steps, in the order of slots where it has a choice."""
 
     def complete(self, state: UpdateState) -> bool:
         """Return True if the update has reached its end."""
 
     def refused(self, state: UpdateState) -> int | None:
-        """Return a pod that is due and that quotas or LimitRanges refuse; None if there is none."""
+        """Return a due pod that quotas or LimitRanges refuse; None if there is none."""
 
     def blocker(self, state: UpdateState) -> int | None:
         """Return the pod that the update waits for; None if there is none."""
@@ -43,7 +45,7 @@ def controller(update: Update) -> Controller:
 
 
 class StatefulSets:
-    """The controller of StatefulSets. It has no choice."""
+    """The controller of StatefulSets. It is deterministic."""
 
     def __init__(self, update: Update) -> None:
         self.update = update
@@ -56,15 +58,15 @@ class StatefulSets:
 
     def batch(self, state: UpdateState) -> Batch:
         if not self.update.parallel:
-            blocked, due = self._in_order(state)
+            blocked, due = self._ordered_steps(state)
         else:
-            blocked, due = self._at_once(state)
+            blocked, due = self._parallel_steps(state)
         if blocked or due or self.update.strategy == "OnDelete":
             return due
         return self._counted(state) if self.update.counts else self._one(state)
 
-    def _in_order(self, state: UpdateState) -> tuple[bool, Batch]:
-        """Return whether the set waits for a pod, and what is done before pods are updated: OrderedReady."""
+    def _ordered_steps(self, state: UpdateState) -> tuple[bool, Batch]:
+        """Return whether the set waits for a pod, and the steps before pods are updated, with OrderedReady."""
         for slot in range(self.update.replicas):
             pods = state.at(slot)
             if not pods:
@@ -76,36 +78,36 @@ class StatefulSets:
         for k in there:
             if not state.available(k) and k != ailing[-1]:
                 return True, []
-            return True, [Event("delete", k)]
+            return True, [UpdateEvent("delete", k)]
         return False, []
 
     def _created(self, state: UpdateState, slot: int) -> Batch:
-        """Return the pod that a slot lacks, if its template is known and quotas admit it."""
-        return [Event("create", self._fresh[slot])] if slot in self._fresh and state.admits(self._fresh[slot]) else []
+        """Return the creation of a slot's missing pod, if its template is known and quotas admit it."""
+        return [UpdateEvent("create", self._fresh[slot])] if slot in self._fresh and state.admits(self._fresh[slot]) else []
 
-    def _at_once(self, state: UpdateState) -> tuple[bool, Batch]:
-        """Return whether the set cannot go on, and what is done before pods are updated: Parallel."""
+    def _parallel_steps(self, state: UpdateState) -> tuple[bool, Batch]:
+        """Return whether the set cannot continue, and the steps before pods are updated, with Parallel."""
         for slot in range(self.update.replicas):
             if not state.at(slot):
                 return True, self._created(state, slot)
-        return False, [Event("delete", k) for slot in self._condemned for k in state.at(slot)]
+        return False, [UpdateEvent("delete", k) for slot in self._condemned for k in state.at(slot)]
 
     def _one(self, state: UpdateState) -> Batch:
-        """Return the next old pod, from the highest ordinal down, if no pod above it is missing."""
+        """Return the deletion of the next old pod, from the highest ordinal down, if no pod above it is missing."""
         for slot in range(self.update.replicas - 1, self.update.partition - 1, -1):
             k = state.at(slot)[0]
             if not state.members[k].new:
-                return [Event("delete", k)]
+                return [UpdateEvent("delete", k)]
             if not state.available(k):
                 return []
         return []
 
     def _counted(self, state: UpdateState) -> Batch:
-        """Return the next old pods, as many as maxUnavailable leaves (gate MaxUnavailableStatefulSet)."""
+        """Return the deletion of the next old pods, up to the number that maxUnavailable allows (gate MaxUnavailableStatefulSet)."""
         pods = [state.at(slot)[0] for slot in range(self.update.replicas)]
         spare = self.update.unavailable - sum(not state.available(k) for k in pods)
         old = [k for k in reversed(pods[self.update.partition :]) if not state.members[k].new]
-        return [Event("delete", k) for k in old[: max(0, spare)]]
+        return [UpdateEvent("delete", k) for k in old[: max(0, spare)]]
 
     def complete(self, state: UpdateState) -> bool:
         if any(state.at(slot) for slot in self._condemned):
@@ -138,13 +140,13 @@ class StatefulSets:
 
 
 @dataclass
-class _Due:
+class _DueSteps:
     """Steps of a DaemonSet's update.
 
     Attributes:
         sure: Steps that are taken in any case.
         open: Steps of which ``most`` are taken.
-        leaving: Pods of nodes that are to have none, of which ``spare`` go.
+        leaving: Deletions on nodes that must have no pod, of which ``spare`` are taken.
     """
 
     sure: Batch = field(default_factory=list)
@@ -153,8 +155,8 @@ class _Due:
     most: int = 0
     spare: int = 0
 
-    def limited(self) -> _Due:
-        """Return the same without steps that are not taken."""
+    def limited(self) -> _DueSteps:
+        """Return the steps without those that are not taken."""
         self.open = self.open if self.most > 0 else []
         self.leaving = self.leaving if self.spare > 0 else []
         return self
@@ -183,44 +185,44 @@ class DaemonSets:
         return [*due.sure, *due.leaving[: due.spare], *due.open[: due.most]]
 
     def _missing_refused(self, state: UpdateState) -> bool:
-        """Return True if a node lacks a pod that is refused: then nothing is updated (syncNodes returns an error)."""
+        """Return True if a node lacks a pod that is refused. Then nothing is updated (syncNodes returns an error)."""
         return not state.room() and any(not state.at(slot) for slot in self.update.runs)
 
-    def _managed(self, state: UpdateState) -> Iterator[Event]:
-        """Yield what is done apart from updates: a pod on each node that is to have one, and no more."""
+    def _managed(self, state: UpdateState) -> Iterator[UpdateEvent]:
+        """Yield the steps apart from updates: exactly one pod on each eligible node."""
         room = state.room()
         for slot in self._slots:
             pods = state.at(slot)
             if not pods:
                 if slot in self.update.runs and room > 0:
                     room -= 1
-                    yield Event("create", self._fresh[slot])
+                    yield UpdateEvent("create", self._fresh[slot])
             elif slot not in self.update.keeps:
-                yield from (Event("delete", k) for k in pods)
+                yield from (UpdateEvent("delete", k) for k in pods)
             elif len(pods) > 1:
                 yield from self._surplus(state, pods)
 
-    def _surplus(self, state: UpdateState, pods: Sequence[int]) -> Iterator[Event]:
-        """Yield the pods of a node that are too many."""
+    def _surplus(self, state: UpdateState, pods: Sequence[int]) -> Iterator[UpdateEvent]:
+        """Yield the deletion of surplus pods of a node."""
         ranked = sorted(pods, key=lambda k: (state.where[k] is None, state.members[k].born, k))
         if not self.update.surge:
-            yield from (Event("delete", k) for k in ranked[1:])
+            yield from (UpdateEvent("delete", k) for k in ranked[1:])
             return
         new = [k for k in ranked if state.members[k].new]
         old = [k for k in ranked if not state.members[k].new]
-        yield from (Event("delete", k) for k in (*new[1:], *old[1:]))
+        yield from (UpdateEvent("delete", k) for k in (*new[1:], *old[1:]))
         if new and old and (state.available(new[0]) or not state.available(old[0])):
-            yield Event("delete", old[0])
+            yield UpdateEvent("delete", old[0])
 
-    def _rolled(self, state: UpdateState) -> _Due:
+    def _rolled(self, state: UpdateState) -> _DueSteps:
         """Return the steps of a rolling update."""
         if self.update.strategy == "OnDelete":
-            return _Due()
+            return _DueSteps()
         return self._surged(state) if self.update.surge else self._replaced(state)
 
-    def _replaced(self, state: UpdateState) -> _Due:
-        """Old pods go first; those that do not serve at once, others as maxUnavailable leaves."""
-        due, unavailable = _Due(), 0
+    def _replaced(self, state: UpdateState) -> _DueSteps:
+        """Return the steps if old pods leave first: those that do not serve at once, others up to maxUnavailable."""
+        due, unavailable = _DueSteps(), 0
         for slot in self._slots:
             pods = state.at(slot)
             if not pods:
@@ -228,15 +230,19 @@ class DaemonSets:
             elif not state.available(pods[0]):
                 unavailable += 1
                 if not state.members[pods[0]].new:
-                    due.sure.append(Event("delete", pods[0]))
+                    due.sure.append(UpdateEvent("delete", pods[0]))
             elif not state.members[pods[0]].new:
-                due.open.append(Event("delete", pods[0]))
+                due.open.append(UpdateEvent("delete", pods[0]))
         due.most = self.update.unavailable - unavailable
         return due.limited()
 
-    def _surged(self, state: UpdateState) -> _Due:
-        """New pods come first, as maxSurge leaves, or where the old one does not serve; old pods go when the new one serves."""
-        due, surging, available = _Due(), 0, 0
+    def _surged(self, state: UpdateState) -> _DueSteps:
+        """Return the steps if new pods come first.
+
+        New pods are created up to maxSurge, or if the old one does not serve. Old pods leave when the new one
+        serves.
+        """
+        due, surging, available = _DueSteps(), 0, 0
         for slot in self._slots:
             pods = state.at(slot)
             old = next((k for k in pods if not state.members[k].new), None)
@@ -248,11 +254,11 @@ class DaemonSets:
             if new is not None:
                 surging += not state.available(new)
             elif slot not in self.update.runs:
-                (due.leaving if state.available(old) else due.sure).append(Event("delete", old))
+                (due.leaving if state.available(old) else due.sure).append(UpdateEvent("delete", old))
             elif not state.available(old):
-                due.sure.append(Event("create", self._fresh[slot]))
+                due.sure.append(UpdateEvent("create", self._fresh[slot]))
             else:
-                due.open.append(Event("create", self._fresh[slot]))
+                due.open.append(UpdateEvent("create", self._fresh[slot]))
         due.most, due.spare = self.update.surge - surging, available - len(self.update.runs)
         room = state.room()
         going = [event for event in due.sure if event.what == "delete"]
@@ -282,7 +288,7 @@ class DaemonSets:
         return self._fresh[missing[0]] if missing else None
 
     def blocker(self, state: UpdateState) -> int | None:
-        """Return the first pod that waits, or does not serve."""
+        """Return the first pod that waits or does not serve."""
         there = [k for slot in self._slots for k in state.at(slot)]
         waits = [k for k in there if not state.available(k)]
         return waits[0] if waits else None

@@ -1,4 +1,4 @@
-"""The smallest single changes with which an update that comes to a halt goes through, each proved by following it to its end."""
+"""The smallest single changes with which a halted update completes, each proved by following it to its end."""
 
 from __future__ import annotations
 
@@ -12,31 +12,35 @@ from kubestow.models.edits import nodes
 from kubestow.models.kube import objects
 from kubestow.models.workloads.updates.update_input import Update
 from kubestow.solver.explain.remedy.pod_edits import POD_CHANGES
-from kubestow.solver.rollout.remedies import KINDS, NODES, kinds_of_nodes, least, relaxations
+from kubestow.solver.rollout.remedies import MAX_ADDED_NODES, MAX_KINDS, kinds_of_nodes, least, relaxations
 from kubestow.solver.rollout.updates.search import UpdateSearch
 from kubestow.solver.rollout.updates.state import UpdateProblem, with_members
 from kubestow.solver.runtime.run_context import RunContext
 
-#: States that the exhaustive part may explore for one change.
-STATES: Final = 500
+#: Maximum number of states of the exhaustive part for one change.
+MAX_STATES: Final = 500
 
 
 @dataclass
 class UpdateRemedies:
-    """``search``: of the update that came to a halt, whose state is that at the halt."""
+    """The search for remedies of one update.
+
+    Attributes:
+        search: The search of the update that halted, with its state at the halt.
+    """
 
     search: UpdateSearch
     context: RunContext
 
     def find(self) -> list[Remedy]:
-        """Return remedies, those first that need no change of rules and cost no capacity. Times out with those found by then."""
+        """Return remedies, first those that change no rules and cost no capacity. On timeout, return those found so far."""
         if self.search.problem.update.strategy == "OnDelete":
             return self._rolling()
         kinds = (self._deleted, self._in_place, self._quotas, self._preferred, self._nodes)
         return [remedy for kind in kinds for remedy in kind()]
 
-    def _through(self, problem: UpdateProblem) -> bool:
-        return not self.context.over() and UpdateSearch(problem, self.context, STATES).run().complete
+    def _completes(self, problem: UpdateProblem) -> bool:
+        return not self.context.over() and UpdateSearch(problem, self.context, MAX_STATES).run().complete
 
     def _changed(self, **fields: object) -> UpdateProblem:
         update: Update = replace(self.search.problem.update, **fields)  # type: ignore[arg-type]
@@ -44,32 +48,32 @@ class UpdateRemedies:
 
     def _rolling(self) -> list[Remedy]:
         """Return the strategy RollingUpdate instead of OnDelete."""
-        if not self._through(self._changed(strategy="RollingUpdate")):
+        if not self._completes(self._changed(strategy="RollingUpdate")):
             return []
         return [Remedy("strategy", "strategy RollingUpdate instead of OnDelete", {"to": "RollingUpdate"})]
 
     def _deleted(self) -> list[Remedy]:
-        """Return the pod that the update waits for, deleted by hand."""
+        """Return the deletion of the pod that the update waits for."""
         state, problem = self.search.state, self.search.problem
         k = self.search.controller.blocker(state)
         if problem.update.kind != "StatefulSet" or k is None or not problem.update.members[k].there:
             return []
         kept = [each for each, member in enumerate(problem.update.members) if member.there and each != k]
-        if not self._through(with_members(problem, kept)):
+        if not self._completes(with_members(problem, kept)):
             return []
         key = problem.update.members[k].key
         return [Remedy("deletePod", f"delete pod {key.rpartition('/')[2]}", {"pod": key})]
 
     def _in_place(self) -> list[Remedy]:
-        """Return another pace of a DaemonSet: old pods go first."""
+        """Return another pace of a DaemonSet, in which old pods leave first."""
         update = self.search.problem.update
-        if update.kind != "DaemonSet" or not update.surge or not self._through(self._changed(surge=0, unavailable=1)):
+        if update.kind != "DaemonSet" or not update.surge or not self._completes(self._changed(surge=0, unavailable=1)):
             return []
         message = f"maxUnavailable 1 and maxSurge 0 instead of maxSurge {update.surge}"
         return [Remedy("maxUnavailable", message, {"to": "1", "maxSurge": "0"})]
 
     def _quotas(self) -> list[Remedy]:
-        """Return the quotas raised by what is missing."""
+        """Return the quotas raised by the missing amounts."""
         problem, state = self.search.problem, self.search.state
         refused = self.search.controller.refused(state)
         if refused is None:
@@ -82,7 +86,7 @@ class UpdateRemedies:
         raising.run()
         raised = admission.raised(raising.state.books[new].limits)
         snapshot = problem.update.snapshot
-        if not raised or not self._through(self._changed(snapshot=with_quotas(snapshot, raised))):
+        if not raised or not self._completes(self._changed(snapshot=with_quotas(snapshot, raised))):
             return []
         return [Remedy("raiseQuota", sentence(snapshot, raised), arguments(raised))]
 
@@ -93,18 +97,18 @@ class UpdateRemedies:
             pods = list(update.snapshot.pods)
             for member in update.new:
                 pods[member.index] = POD_CHANGES[remedy.change](pods[member.index], remedy.arguments)
-            if self._through(self._changed(snapshot=replace(update.snapshot, pods=pods))):
+            if self._completes(self._changed(snapshot=replace(update.snapshot, pods=pods))):
                 found.append(remedy)
         return found
 
     def _nodes(self) -> list[Remedy]:
-        """Return more nodes like one there is, of a StatefulSet: a DaemonSet has a pod on each."""
+        """Return more nodes like an existing one, for a StatefulSet only. A DaemonSet has a pod on each node."""
         update = self.search.problem.update
         if update.kind != "StatefulSet":
             return []
         found = []
-        for like in kinds_of_nodes(update.snapshot)[:KINDS]:
-            number = least(1, min(update.replicas, NODES), self._with_more(like))
+        for like in kinds_of_nodes(update.snapshot)[:MAX_KINDS]:
+            number = least(1, min(update.replicas, MAX_ADDED_NODES), self._with_more(like))
             if number is not None:
                 name = like.metadata.name or ""
                 message = f"{number} more node{'s' * (number > 1)} like {name}"
@@ -118,6 +122,6 @@ class UpdateRemedies:
             before = len(edited.pods)
             nodes.add(edited, problem.update.snapshot, like, number)
             others = (*problem.others, *range(before, len(edited.pods)))
-            return self._through(replace(self._changed(snapshot=edited), others=others))
+            return self._completes(replace(self._changed(snapshot=edited), others=others))
 
         return works

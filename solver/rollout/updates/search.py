@@ -1,7 +1,7 @@
-"""The course of an update: one that is followed with the places that pods had, and if it comes to a halt, every other one.
+"""The search for a course of an update: first one that reuses the pods' nodes, then every other one if that halts.
 
-A course is any order of what the controller, which may leave a choice, and the scheduler do: pods get nodes one by one, and the controller
-need not wait until all have one.
+A course is any order of the steps of the controller, which may have choices, and of the scheduler. Pods get
+nodes one by one, and the controller need not wait until all have one.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ import numpy as np
 
 from kubestow.models.cluster.cluster import Cluster
 from kubestow.solver.rollout.updates.controllers import Batch, Controller, controller
-from kubestow.solver.rollout.updates.state import Event, UpdateProblem, UpdateState
+from kubestow.solver.rollout.updates.state import UpdateEvent, UpdateProblem, UpdateState
 from kubestow.solver.runtime.run_context import RunContext
 
-#: States that the exhaustive part explores before it gives up.
-STATES = 20_000
-#: Stuck pods of a DaemonSet that are tried one by one for a proof.
-TRIED = 8
-#: Deterministic seconds that a state counts.
-PER_STATE = 0.0002
+#: Maximum number of states that the exhaustive part explores.
+MAX_STATES = 20_000
+#: Maximum number of stuck pods of a DaemonSet that are tried one by one for a proof.
+MAX_PROOF_PODS = 8
+#: Deterministic seconds charged for each state.
+SECONDS_PER_STATE = 0.0002
 
 
 @dataclass
@@ -29,14 +29,14 @@ class UpdateCourse:
     """A course of an update.
 
     Attributes:
-        events: The steps, in their order.
-        complete: Whether it reaches its end.
-        proved: Whether no course completes, if this one does not.
-        placed: New pods that have a node in the end.
-        most: New pods that no course can exceed.
+        events: The steps, in order.
+        complete: True if it reaches the end.
+        proved: True if no course completes, or this one does.
+        placed: Number of new pods with a node at the end.
+        most: Upper bound on the placed new pods of any course.
     """
 
-    events: list[Event] = field(default_factory=list)
+    events: list[UpdateEvent] = field(default_factory=list)
     complete: bool = False
     proved: bool = False
     placed: int = 0
@@ -45,11 +45,16 @@ class UpdateCourse:
 
 @dataclass
 class UpdateSearch:
-    """The search for one update. ``states``: how many the exhaustive part may explore."""
+    """The search for one update.
+
+    Attributes:
+        states: Maximum number of states of the exhaustive part.
+        raising: True to raise quotas that refuse a pod.
+    """
 
     problem: UpdateProblem
     context: RunContext
-    states: int = STATES
+    states: int = MAX_STATES
     raising: bool = False
     state: UpdateState = field(init=False)
     controller: Controller = field(init=False)
@@ -63,7 +68,7 @@ class UpdateSearch:
         return self.state.cluster
 
     def run(self) -> UpdateCourse:
-        """Return the first course that completes, or the one that comes furthest. The state is that at its end."""
+        """Return the first course that completes, or the one that places the most pods. The state is left at its end."""
         course = self._followed()
         if course.complete or self.context.over():
             return course
@@ -82,15 +87,15 @@ class UpdateSearch:
         return found
 
     def zones_held(self) -> bool:
-        """Return True if old pods run where the kubelet aligns zones: which zones come free when they go is not known."""
+        """Return True if old pods run where the kubelet aligns NUMA zones. Which zones they release is unknown."""
         nodes = (self.state.node.get(member.node or "", -1) for member in self.problem.update.members)
         return any(self.cluster.trees[n].rejects for n in nodes if n in self.cluster.trees)
 
     # --- one course ---------------------------------------------------------------------------------------------------------
 
     def _followed(self) -> UpdateCourse:
-        """Follow the update: all pods that can be placed are, before the controller goes on."""
-        events: list[Event] = []
+        """Follow the update: all pods that can be placed are placed before the controller continues."""
+        events: list[UpdateEvent] = []
         most = len(self.problem.update.new)
         home = {member.slot: self.state.node.get(member.node or "", -1) for member in self.problem.update.members if member.there}
         while not self.context.stop.is_set():
@@ -109,37 +114,38 @@ class UpdateSearch:
         complete = self.controller.complete(self.state)
         return UpdateCourse(events, complete, complete, self.state.placed(), most)
 
-    def _placed(self, home: dict[int, int]) -> list[Event]:
-        """Place as many waiting pods as possible, each where the last pod of its slot was, if it may."""
-        events: list[Event] = []
-        going = True
-        while going:
-            going = False
+    def _placed(self, home: dict[int, int]) -> list[UpdateEvent]:
+        """Place as many waiting pods as possible, preferably where the last pod of their slot was."""
+        events: list[UpdateEvent] = []
+        progress = True
+        while progress:
+            progress = False
             for k in self.state.waiting():
                 nodes = self.state.accepted(k)
                 if len(nodes):
                     before = home.get(self.state.members[k].slot, -1)
-                    event = Event("bind", k, before if before in nodes else int(nodes[0]))
+                    event = UpdateEvent("bind", k, before if before in nodes else int(nodes[0]))
                     self.state.apply(event)
                     events.append(event)
-                    going = True
+                    progress = True
         return events
 
     # --- proofs -------------------------------------------------------------------------------------------------------------
 
     def _hopeless(self) -> int:
-        """Return how many nodes of a DaemonSet can never take their new pods, as far as other pods can only be in the way."""
+        """Return the number of nodes of a DaemonSet that can never take their new pods, assuming that other pods
+        can only be in the way."""
         update, state = self.problem.update, self.state
         if update.kind != "DaemonSet" or update.strategy == "OnDelete" or self.controller.refused(state) is not None:
             return 0
         left = [k for k, m in enumerate(update.members) if m.new and not m.there and state.where.get(k) is None]
         new = sorted(left, key=lambda k: (k not in state.where, k))
-        return sum(self._never(k) for k in new[:TRIED] if self._for_itself(k))
+        return sum(self._never(k) for k in new[:MAX_PROOF_PODS] if self._is_independent(k))
 
     def _never(self, k: int) -> bool:
-        """Return True if no node takes a pod with nothing of the workload around it but the pod that it replaces, if that stays."""
+        """Return True if no node accepts a pod when the workload's other pods are gone, except the one it replaces if that stays."""
         state, stays = self.state, self._staying(k)
-        gone = [Event("delete", each) for each in list(state.where) if each not in (k, stays)]
+        gone = [UpdateEvent("delete", each) for each in list(state.where) if each not in (k, stays)]
         for event in gone:
             state.apply(event)
         found = not len(state.accepted(k))
@@ -147,12 +153,12 @@ class UpdateSearch:
             state.revert(event)
         return found
 
-    def _for_itself(self, k: int) -> bool:
+    def _is_independent(self, k: int) -> bool:
         cls = self.cluster.classes[self.state.kind(k)]
         return not cls.affinity and not cls.spread and not cls.claims
 
     def _staying(self, k: int) -> int | None:
-        """Return the old pod on the node of a new one that stays until this one serves: with maxSurge, one that served from the start."""
+        """Return the old pod that stays on a new one's node until the new one serves: with maxSurge, one that served from the start."""
         if not self.problem.update.surge:
             return None
         members = self.problem.update.members
@@ -162,10 +168,10 @@ class UpdateSearch:
     # --- all courses --------------------------------------------------------------------------------------------------------
 
     def _explored(self, fallback: UpdateCourse) -> UpdateCourse:
-        """Explore the courses depth first, with memory of the states seen."""
+        """Explore the courses depth first. Remember the states seen."""
         state, best, most = self.state, fallback, fallback.placed
         seen = {state.key()}
-        events: list[Event] = []
+        events: list[UpdateEvent] = []
         stack: list[tuple[int, Iterator[Batch]]] = [(0, self._steps())]
         limit = max(200, min(self.states, 4_000_000 // max(1, len(self.problem.update.members))))
         while stack:
@@ -190,7 +196,7 @@ class UpdateSearch:
                     state.revert(events.pop())
                 continue
             seen.add(key)
-            self.context.deadline.charge(PER_STATE)
+            self.context.deadline.charge(SECONDS_PER_STATE)
             placed = state.placed()
             most = max(most, placed)
             if self.controller.complete(state):
@@ -203,9 +209,9 @@ class UpdateSearch:
         return best
 
     def _steps(self) -> Iterator[Batch]:
-        """Yield what may happen next, in the present state."""
+        """Yield the possible next steps in the current state."""
         state = self.state
         options: list[Batch] = []
         for k in state.waiting():
-            options += [[Event("bind", k, n)] for n in np.asarray(state.accepted(k)).tolist()]
+            options += [[UpdateEvent("bind", k, n)] for n in np.asarray(state.accepted(k)).tolist()]
         return iter([*options, *self.controller.choices(state)])

@@ -1,4 +1,4 @@
-"""Where an update halts, in sentences."""
+"""Sentences on the halt of an update."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from kubestow.solver.rollout.updates.state import UpdateState
 
 ON_DELETE = "nothing rolls: with strategy OnDelete a pod is replaced only when it is deleted"
 _ORDERED = "OrderedReady updates no pod before all are ready"
-#: Names listed in a sentence.
-_NAMED = 3
+#: Maximum number of names in a sentence.
+_MAX_NAMES = 3
 
 
 def listed(names: Sequence[str]) -> str:
-    """Return the first names of a list, and how many more there are."""
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return ", ".join(names[:_NAMED]) + more
+    """Return the first names of a list, and the number of further ones."""
+    more = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
+    return ", ".join(names[:_MAX_NAMES]) + more
 
 
 def halted(state: UpdateState, controller: Controller) -> str:
-    """Return where an update halts and why."""
+    """Return a sentence on the position and reason of an update's halt."""
     update = state.update
     if update.strategy == "OnDelete" and not state.waiting() and controller.refused(state) is None:
         return ON_DELETE
@@ -52,7 +52,7 @@ def _waits(state: UpdateState, k: int) -> str:
         why = f"it is not ready on node {member.node}"
     if update.parallel:
         most = f", and maxUnavailable is {update.unavailable}" if update.counts else ""
-        order = f"of the pods above the next one each has to be available{most}" if not update.counts else f"it counts as unavailable{most}"
+        order = f"every pod above the next one must be available{most}" if not update.counts else f"it counts as unavailable{most}"
     else:
         order = _ORDERED
     if member.new or member.slot not in update.runs:
@@ -81,7 +81,7 @@ def _daemon(state: UpdateState, controller: Controller) -> str:
     alone = without_pod(state)
     parts = []
     if beside:
-        text = "the new pod finds no place next to the old one, which stays until the new one runs"
+        text = "the new pod does not fit next to the old one, which stays until the new one runs"
         parts.append(f"stuck on node{'s' * (len(beside) > 1)} {listed(beside)}: {text} (maxSurge {update.surge})")
     if alone:
         parts.append(f"node{'s' * (len(alone) > 1)} without a pod: {listed(alone)}")
@@ -91,7 +91,7 @@ def _daemon(state: UpdateState, controller: Controller) -> str:
 
 
 def without_pod(state: UpdateState) -> list[str]:
-    """Return the nodes that are to have a pod of a DaemonSet and have none that serves."""
+    """Return the nodes that must have a pod of a DaemonSet and have none that serves."""
     nodes = state.update.snapshot.nodes
     if state.update.kind != "DaemonSet":
         return []
@@ -100,7 +100,7 @@ def without_pod(state: UpdateState) -> list[str]:
 
 
 def reasons(state: UpdateState, k: int) -> list[doc.Reason]:
-    """Return every rule that rejects a waiting pod, and on how many nodes. Of a DaemonSet only the pod's own node counts."""
+    """Return every rule that rejects a waiting pod, with the number of nodes. For a DaemonSet only the pod's own node counts."""
     g, found = state.kind(k), []
     for rule in state.rules:
         mask = np.array(rule.rejects(g), copy=True)

@@ -1,4 +1,4 @@
-"""``solve --rollout`` of a StatefulSet or a DaemonSet: the update pod by pod, or where it comes to a halt and what would help."""
+"""``solve --rollout`` of a StatefulSet or a DaemonSet: the update pod by pod, or the reason for a halt and its remedies."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Literal
 
-from kubestow.checker.rollout import verify_rollout
-from kubestow.checker.violation import insist
 from kubestow.models.cluster import unmodelled
 from kubestow.models.documents import placement as doc
 from kubestow.models.documents.policy import DEFAULT
@@ -23,15 +21,16 @@ from kubestow.solver.refused_pods import refuse_domain_blocking
 from kubestow.solver.rollout.updates import sentences
 from kubestow.solver.rollout.updates.remedies import UpdateRemedies
 from kubestow.solver.rollout.updates.search import UpdateCourse, UpdateSearch
-from kubestow.solver.rollout.updates.state import Event, UpdateProblem, UpdateState
+from kubestow.solver.rollout.updates.state import UpdateEvent, UpdateProblem, UpdateState
+from kubestow.solver.rollout.verified_result import verified
 from kubestow.solver.rules.dynamic_resources import DynamicResources
 from kubestow.solver.runtime.deadline import Deadline
 from kubestow.solver.runtime.options import OnProgress, Options
 from kubestow.solver.runtime.progress_trace import ProgressReporter
 from kubestow.solver.runtime.run_context import RunContext
 
-#: The share of the time limit after which the search is over; the rest is for remedies and the check.
-SEARCHING = 0.6
+#: Fraction of the time limit for the search; the rest is for remedies and the check.
+SEARCH_TIME_FRACTION = 0.6
 
 
 def roll_update(
@@ -48,52 +47,42 @@ def roll_update(
 
     Args:
         snapshot: The cluster.
-        name: As it was given, the kind, and ``[NAMESPACE/]NAME``.
-        manifests: What holds the new template; None: it is as before, and all pods are replaced.
-        options: How to search.
-        on_progress: Called with what is done.
+        name: The name as given, the kind, and ``[NAMESPACE/]NAME``.
+        manifests: The manifests with the new template; None if it is unchanged, and all pods are replaced.
+        options: Options of the search.
+        on_progress: Called with progress.
         stop: Ends the search when it is set.
-        began: When the run began, on the monotonic clock.
+        began: Time at which the run began, on the monotonic clock.
 
     Raises:
-        InputError: there is no such workload, or several, or its strategy cannot be read.
-        InternalFault: the independent checker found the result invalid.
+        InputError: There is no such workload, or several, or its strategy cannot be read.
+        InternalFault: The independent checker found the result invalid.
     """
     started = time.monotonic()
     report = ProgressReporter(on_progress, started)
     report("compile")
-    kind = name[1]
-    update = read_update(snapshot, kind, name[2], manifests, options.edits)
+    update = read_update(snapshot, name[1], name[2], manifests, options.edits)
     problem = UpdateProblem.of(update, options.exempt, options.policy)
     refuse_domain_blocking(update.snapshot, Scope(pending=[member.index for member in update.new]), options.policy)
     clock = started if began is None else began
     limit = options.time_limit
     context = RunContext(options, Deadline(options, clock), stop or threading.Event(), report)
-    searching = Deadline(replace(options, time_limit=limit and limit * SEARCHING), clock)
+    searching = Deadline(replace(options, time_limit=limit and limit * SEARCH_TIME_FRACTION), clock)
     search = UpdateSearch(problem, context.until(searching))
     report("search", detail=f"{len(update.new)} new pods in place of {sum(m.there for m in update.members)}")
     course = search.run()
-    course = _doubted(search, course)
+    course = _without_doubtful_proof(search, course)
     remedies: list[doc.Remedy] = []
     if not course.complete:
         report("search", detail="remedies")
         remedies = UpdateRemedies(search, context).find()
-    finished = time.monotonic()
-    result = _Writing(snapshot, name[0], search, course).placement(options)
-    assert result.rollout is not None
-    result.rollout.waysOut = remedies
-    result.snapshot.workloads = [f"{kind} {update.workload}"] if manifests is not None else []
-    if context.stop.is_set() and not course.complete and not result.assignments:
-        result.status = "unknown"
-    report("verify")
-    insist(verify_rollout(snapshot, result, manifests))
-    if not options.deterministic:
-        result.seconds = doc.Seconds(solve=round(finished - started, 3), verify=round(time.monotonic() - finished, 3))
-    return result
+    solved = time.monotonic()
+    result = _UpdateDocument(snapshot, name[0], search, course).placement(options)
+    return verified(result, remedies, snapshot, manifests, context, started=started, solved=solved)
 
 
-def _doubted(search: UpdateSearch, course: UpdateCourse) -> UpdateCourse:
-    """Return the course without a proof where a pod may become ready by itself, or volumes are undecided."""
+def _without_doubtful_proof(search: UpdateSearch, course: UpdateCourse) -> UpdateCourse:
+    """Return the course without a proof if a pod may become ready on its own, or volumes are undecided."""
     if course.complete or not course.proved:
         return course
     update, state = search.problem.update, search.state
@@ -105,8 +94,8 @@ def _doubted(search: UpdateSearch, course: UpdateCourse) -> UpdateCourse:
     return course
 
 
-class _Writing:
-    """The document of a course. The state of ``search`` is that at its end."""
+class _UpdateDocument:
+    """The document of a course. The state of ``search`` is at its end."""
 
     def __init__(self, snapshot: Snapshot, name: str, search: UpdateSearch, course: UpdateCourse) -> None:
         self.snapshot, self.name, self.search, self.course = snapshot, name, search, course
@@ -114,8 +103,8 @@ class _Writing:
         self.assignments: list[doc.Assignment] = []
         self.waves = list(self._waves(self._replayed()))
 
-    def _replayed(self) -> list[tuple[Event, list[doc.DeviceResult]]]:
-        """Return the steps, with the devices that pods get."""
+    def _replayed(self) -> list[tuple[UpdateEvent, list[doc.DeviceResult]]]:
+        """Return the steps with the devices that pods get."""
         events = self.course.events
         if self.state.cluster.devices is None:
             return [(event, []) for event in events]
@@ -131,7 +120,7 @@ class _Writing:
             found.append((event, got))
         return found
 
-    def _waves(self, events: Sequence[tuple[Event, list[doc.DeviceResult]]]) -> Iterator[doc.Wave]:
+    def _waves(self, events: Sequence[tuple[UpdateEvent, list[doc.DeviceResult]]]) -> Iterator[doc.Wave]:
         """Yield a wave for each run of steps that ends with deleted pods."""
         members, names, number = self.update.members, self.state.cluster.nodes.names, 1
         waiting = {k: None for k, member in enumerate(members) if member.there and member.node is None}
@@ -213,7 +202,7 @@ class _Writing:
     def _stuck(self) -> list[doc.Unplaced]:
         state, members = self.state, self.update.members
         held = [k for k in state.where if members[k].node is None and state.lacking(k)]
-        tail = "it can be attached to one node only (ReadWriteOnce)"
+        tail = "it can be attached to only one node (ReadWriteOnce)"
         found = [
             doc.Unplaced(
                 members[k].key,
@@ -224,10 +213,10 @@ class _Writing:
         return found + [doc.Unplaced(members[k].key, sentences.reasons(state, k)) for k in state.waiting()]
 
     def _unplaced(self) -> list[doc.Unplaced]:
-        """Return the new pods that got no node: those that wait, and those that were never created."""
+        """Return the new pods without a node: those that wait, and those that were never created."""
         state, found = self.state, []
         stopped = self.search.context.stop.is_set()
-        why = "not created yet where the search was stopped" if stopped else "never created: the update comes to a halt before"
+        why = "not created before the search was stopped" if stopped else "never created: the update comes to a halt before"
         for k, member in enumerate(self.update.members):
             if member.there or not member.new or state.where.get(k) is not None:
                 continue
@@ -237,7 +226,7 @@ class _Writing:
         return found
 
     def _not_read(self) -> list[doc.Unmodelled]:
-        """Return maxUnavailable of a StatefulSet where its feature gate is off."""
+        """Return maxUnavailable of a StatefulSet if its feature gate is off."""
         strategy = self.update.obj.spec.updateStrategy
         rolling = strategy.rollingUpdate if strategy is not None else None
         if self.update.kind != "StatefulSet" or self.update.counts or rolling is None or rolling.maxUnavailable in (None, 1):
@@ -257,7 +246,7 @@ class _Writing:
         if update.partition:
             notes.append(f"partition {update.partition} keeps {update.partition} of {update.replicas} pods at their revision")
         if self.search.zones_held():
-            notes.append("the NUMA zones of old pods count as taken after they have gone: which come free is not known")
+            notes.append("the NUMA zones of old pods count as taken after the pods have gone, because the released zones are unknown")
         if self.search.problem.policy.quotaCharge != "requests" and update.snapshot.resource_quotas:
             notes.append("quotas count the requests of new pods, not opportunity cost")
         if any(update.snapshot.pods[member.index].spec.schedulingGates for member in update.new[:1]):

@@ -1,6 +1,6 @@
-"""An update in progress: which pods of the workload are there, on which nodes, and what every rule says of those that wait.
+"""The state of an update: the workload's pods, their nodes, and every rule's verdict on those that wait.
 
-The instance is compiled once, with all pods of the workload, old and new, as pods that come and go.
+The instance is compiled once, with the old and new pods of the workload, which come and go.
 """
 
 from __future__ import annotations
@@ -19,13 +19,17 @@ from kubestow.models.workloads.deployment_rollout import Old, Pace
 from kubestow.models.workloads.updates.update_input import Update
 from kubestow.solver import rules
 from kubestow.solver.rollout.attachments import Attachments
-from kubestow.solver.rollout.state import RolloutProblem, bystanders, compiled
+from kubestow.solver.rollout.state import RolloutProblem, compiled, other_running_pods
 from kubestow.solver.rules.dynamic_resources import DynamicResources
 
 
 @dataclass(frozen=True)
 class UpdateProblem:
-    """An update with what is around it. ``others``: indices of the pods that hold their places throughout."""
+    """An update with its surroundings.
+
+    Attributes:
+        others: Indices of the pods that keep their nodes throughout.
+    """
 
     update: Update
     others: tuple[int, ...]
@@ -36,12 +40,18 @@ class UpdateProblem:
     def of(update: Update, exempt: tuple[str, ...], policy: Policy) -> UpdateProblem:
         """Return the problem of an update."""
         mine = [*(member.index for member in update.members), *update.going]
-        return UpdateProblem(update, bystanders(update.snapshot, mine), exempt, policy)
+        return UpdateProblem(update, other_running_pods(update.snapshot, mine), exempt, policy)
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
-    """A step. ``member``: the place of a pod among the members; ``node``: the index of a node, where it is bound."""
+class UpdateEvent:
+    """A step.
+
+    Attributes:
+        what: The kind of step.
+        member: Position of the pod among the members.
+        node: Index of the node of a bind; -1 otherwise.
+    """
 
     what: Literal["create", "bind", "delete"]
     member: int
@@ -49,11 +59,11 @@ class Event:
 
 
 class UpdateState:
-    """The pods of the workload at a moment.
+    """The pods of the workload at one moment.
 
     Attributes:
-        where: The node of each pod that is there, by its place among the members: an index, -1 if it runs on an unknown one, None if it
-            waits.
+        where: By position among the members, the node of each existing pod: an index, -1 for an unknown node,
+            None if it waits.
     """
 
     def __init__(self, problem: UpdateProblem) -> None:
@@ -65,7 +75,7 @@ class UpdateState:
         self.where: dict[int, int | None] = {}
         self.slots: dict[int, list[int]] = {}
         self._class = {i: g for g, cls in enumerate(self.cluster.classes) for i in cls.pods}
-        # the zones that old pods hold are taken from what nodes publish, and which come free when they go is not known
+        # Nodes publish the zones of old pods as taken, and which zones they release is unknown.
         self._counting = [rule for rule in self.rules if not rule.arrivals_only]
         snapshot = self.update.snapshot
         self._attached = Attachments(snapshot, [member.index for member in self.members], problem.others)
@@ -82,16 +92,16 @@ class UpdateState:
                 self._put(k, 1)
 
     def _open(self, new: bool) -> None:
-        """Open the book of what quotas leave to the pods that may come of one revision, next to all others of the workload."""
+        """Open the quota book for the pods of one revision that may be created, next to all other pods of the workload."""
         members, snapshot = self.members, self.update.snapshot
-        beside = [k for k, member in enumerate(members) if member.there or member.new != new]
+        other_pods = [k for k, member in enumerate(members) if member.there or member.new != new]
         example = next(snapshot.pods[member.index] for member in members if not member.there and member.new == new)
         absent = {*(member.index for member in members), *self.update.going}
         admission = Admission(snapshot, absent, exempt=self.problem.exempt)
-        read = rollout_admission.read(snapshot, [members[k].index for k in beside], example, admission)
+        read = rollout_admission.read(snapshot, [members[k].index for k in other_pods], example, admission)
         book = self.books[new] = rollout_admission.Book(read)
-        self._places[new] = {k: place for place, k in enumerate(beside)}
-        for k in beside:
+        self._places[new] = {k: place for place, k in enumerate(other_pods)}
+        for k in other_pods:
             if not members[k].there:
                 book.old(self._places[new][k], -1)
 
@@ -102,14 +112,14 @@ class UpdateState:
         return self.slots.get(slot, [])
 
     def available(self, k: int) -> bool:
-        """Return True if a pod that is there serves."""
+        """Return True if an existing pod serves."""
         n, member = self.where[k], self.members[k]
         if n is None:
             return False
         return member.ready if member.node is not None else not self.lacking(k)
 
     def lacking(self, k: int) -> list[tuple[str, str]]:
-        """Return the volumes of a bound pod that other nodes have, with these nodes."""
+        """Return the volumes of a bound pod that other nodes hold, with these nodes."""
         n = self.where.get(k)
         if n is None or n < 0 or not self._attached.volumes:
             return []
@@ -120,7 +130,7 @@ class UpdateState:
         return sorted(k for k, n in self.where.items() if n is None)
 
     def accepted(self, k: int) -> Ints:
-        """Return the nodes that every rule accepts for a pod that waits."""
+        """Return the nodes that every rule accepts for a waiting pod."""
         g = self.kind(k)
         return np.flatnonzero(~np.logical_or.reduce([rule.rejects(g) for rule in self.rules])) if self.cluster.n_nodes else np.zeros(0, int)
 
@@ -129,38 +139,38 @@ class UpdateState:
         return self._class[self.members[k].index]
 
     def admits(self, k: int) -> bool:
-        """Return True if quotas and LimitRanges admit a pod that is to come."""
+        """Return True if quotas and LimitRanges admit a pod to be created."""
         return self.books[self.members[k].new].room() > 0
 
     def refusal(self, k: int) -> Refusal | None:
-        """Return what refuses a pod that is to come."""
+        """Return the reason why a pod to be created is refused."""
         return self.books[self.members[k].new].refusal()
 
     def room(self) -> int:
-        """Return how many more pods of the new revision are admitted."""
+        """Return the number of further pods of the new revision that are admitted."""
         return self.books[True].room() if True in self.books else 0
 
     def raise_limits(self, k: int) -> None:
-        """Raise the limits of quotas so that a pod that is to come is admitted."""
+        """Raise the limits of quotas so that a pod to be created is admitted."""
         self.books[self.members[k].new].admit_one()
 
     def placed(self) -> int:
-        """Return how many pods of the new revision have a node now."""
+        """Return the number of pods of the new revision that have a node now."""
         return sum(1 for k, n in self.where.items() if n is not None and self.members[k].new and not self.members[k].there)
 
     def key(self) -> tuple[object, ...]:
-        """Return a key that is equal for states from which the same can happen."""
+        """Return a key that is equal for states with the same continuations."""
         paths = tuple(path for rule in self.rules if (path := rule.path()) is not None)
         return tuple(sorted((k, -2 if n is None else n) for k, n in self.where.items())), paths, self._attached.key()
 
     def devices(self, k: int) -> list[object]:
-        """Return the rule of devices if it concerns a pod."""
+        """Return the device rule, if it concerns a pod."""
         allocating = DynamicResources.of(self.rules)
         return [allocating] if self.cluster.devices is not None and allocating.concerned(self.kind(k)) else []
 
     # --- steps --------------------------------------------------------------------------------------------------------------
 
-    def apply(self, event: Event) -> None:
+    def apply(self, event: UpdateEvent) -> None:
         """Take a step."""
         k = event.member
         if event.what == "create":
@@ -180,8 +190,8 @@ class UpdateState:
             del self.where[k]
             self.slots[self.members[k].slot].remove(k)
 
-    def revert(self, event: Event) -> None:
-        """Take a step back: the last one."""
+    def revert(self, event: UpdateEvent) -> None:
+        """Undo the last step."""
         k = event.member
         if event.what == "create":
             self.slots[self.members[k].slot].remove(k)
@@ -221,7 +231,7 @@ class UpdateState:
 
 
 def _compiled(problem: UpdateProblem) -> Cluster:
-    """Return the instance whose pending pods are the workload's. Those that run are in classes of their own."""
+    """Return the instance whose pending pods are the workload's. Running ones are in separate classes."""
     members = problem.update.members
     old = tuple(Old(m.index, m.key, m.node, m.ready, 0, (), (0, "")) for m in members if m.node is not None)
     new = tuple(m.index for m in members if m.node is None)
@@ -230,7 +240,7 @@ def _compiled(problem: UpdateProblem) -> Cluster:
 
 
 def with_members(problem: UpdateProblem, keep: Sequence[int]) -> UpdateProblem:
-    """Return the problem with only some of the pods that are there, by their places; the others count as gone."""
+    """Return the problem with only some of the existing pods, by position. The others count as gone."""
     update = problem.update
     kept = tuple(member for k, member in enumerate(update.members) if not member.there or k in set(keep))
     gone = tuple(member.index for k, member in enumerate(update.members) if member.there and k not in set(keep))

@@ -1,1 +1,1 @@
-"""The encoding faces that are long: one module for each rule, entered by the rule's ``encode`` alone. They import what rules may."""
+"""The long encoding faces, one module for each rule. Only the rule's ``encode`` enters it. They may import what rules may."""

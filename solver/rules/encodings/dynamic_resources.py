@@ -1,9 +1,9 @@
-"""The encoding of claims for devices, for :mod:`kubestow.solver.rules.dynamic_resources`: some allocation serves all pods, in whatever
-order.
+"""The encoding of claims for devices, for :mod:`kubestow.solver.rules.dynamic_resources`: some allocation serves all pods, in any order.
 
-Pods are added up by what they ask for (bundles, :mod:`kubestow.solver.devices.claim_modes`) and by what their nodes see (sites). Per mode
-of a bundle there is the number of pods that are served in it, and per request and group of devices how many devices it takes, where that is
-not given. Rows count devices, counters, and the capacity of shared devices. A claim that pods share is a pod of its own, once at most.
+Pods are aggregated by their requests (bundles, :mod:`kubestow.solver.devices.claim_modes`) and by the devices their nodes see (sites).
+For each mode of a bundle, a variable counts the pods served in it. For each request and group of devices, a variable counts the devices
+taken, unless the number is given. Rows limit devices, counters, and the capacity of shared devices. A shared claim acts as one pod,
+served at most once.
 """
 
 from __future__ import annotations
@@ -28,17 +28,16 @@ from kubestow.solver.rules.graph import connected
 if TYPE_CHECKING:
     from kubestow.solver.cpsat.model import PlacementModel
 
-#: Factors of a row beyond this are rounded.
-_LARGEST = 2**40
-#: A part of a sum: (variable, factor, its upper bound).
+#: Largest factor of a row; larger ones are rounded.
+_MAX_FACTOR = 2**40
+#: A part of a sum: (variable, factor, upper bound of the variable).
 Term = tuple[cp_model.IntVar, Fraction | int, int]
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceShortage:
-    """The topic of rows over devices: requests of the classes compete for devices of these drivers, for the counters of their pool, or for
-    the capacity of shared ones. ``pool``: its name where several nodes share it; None: each node has devices of its own, and the row is
-    about one node."""
+    """The topic of rows over devices: competition for devices of these drivers, for the counters of their pool, or for shared capacity.
+    ``pool`` is None if the row concerns the devices of one node, and not a pool that several nodes share."""
 
     drivers: tuple[str, ...]
     pool: str | None = None
@@ -46,15 +45,15 @@ class DeviceShortage:
 
 @dataclass(frozen=True, slots=True)
 class SharedClaim:
-    """The topic of rows over a claim that pods share (``namespace/name``): it is allocated once, and all its pods are where its devices
-    serve."""
+    """The topic of rows over a shared claim (``namespace/name``): it is allocated once, and all its pods are where its devices serve."""
 
     key: str
 
 
 @dataclass(frozen=True, slots=True)
 class Anchor:
-    """Where a shared claim may be allocated: on one node, or on any of a site's that see the same devices. ``nodes``: of its pods."""
+    """The place where a shared claim may be allocated: one node, or any of a site's nodes that see the same devices. ``nodes`` are those
+    of its pods."""
 
     key: str
     site: int
@@ -63,7 +62,7 @@ class Anchor:
 
 @dataclass(eq=False)
 class _Part:
-    """Constraints that are stated together. ``equations``: Σ terms == 0, or <= 0. ``pools``: those that several nodes share."""
+    """Constraints that are stated together: sums of terms that are == 0 or <= 0. Several nodes share each of the ``pools``."""
 
     equations: list[tuple[list[Term], str]] = field(default_factory=list)
     classes: set[int] = field(default_factory=set)
@@ -74,7 +73,7 @@ class _Part:
 
 @dataclass(eq=False)
 class _Row(_Part):
-    """Σ terms ≤ room."""
+    """The constraint Σ terms ≤ room."""
 
     room: Fraction = Fraction(0)
     terms: list[Term] = field(default_factory=list)
@@ -86,15 +85,20 @@ class _Row(_Part):
 
 @dataclass(eq=False)
 class _Load(_Part):
-    """Pods (Σ terms) that ask for a bundle at a site, or a claim that pods share. ``rows``: what they use."""
+    """The pods (Σ terms) that request a bundle at a site, or a shared claim, and the keys of the rows that they use."""
 
     terms: list[Term] = field(default_factory=list)
     rows: dict[Hashable, None] = field(default_factory=dict)
 
 
 class DeviceEncoder:
-    """Claims in a model. ``books``: in the state that the model is built in. ``asked``: per class what it asks for, by nodes that are asked
-    the same: bool[N], claims. ``serves``: shared claims that are allocated in that state -> bool[N], the nodes where they serve."""
+    """The encoder of claims.
+
+    Args:
+        books: The allocation in the state in which the model is built.
+        asked: By class, its claims by sets of nodes (bool[N]) on which they are equal.
+        serves: For each shared claim that is allocated in that state, bool[N], the nodes where it serves.
+    """
 
     def __init__(
         self,
@@ -110,10 +114,10 @@ class DeviceEncoder:
         self._loads: dict[tuple[int, Bundle, Anchor | None], _Load] = {}
         self._rows: dict[Hashable, _Row] = {}
         self._ways: dict[tuple[int, Bundle], list[Mode]] = {}
-        self._first: dict[int, cp_model.IntVar] = {}  # of a shared device: whether it has shares, where counters wait for the first
+        self._first: dict[int, cp_model.IntVar] = {}  # by shared device, whether it has shares, if counters are consumed by the first share
         self._present: dict[tuple[str, int], cp_model.IntVar] = {}  # whether pods of a shared claim are on a node
         self._bundles: dict[Claim, list[Bundle]] = {}
-        self.loose = False  # whether the model asks for less than claims do
+        self.loose = False  # True if the model relaxes some claims
 
     def run(self) -> None:
         users: dict[str, dict[int, list[int]]] = {}  # claim -> node -> classes
@@ -150,11 +154,11 @@ class DeviceEncoder:
             found = self._bundles[claim] = bundles(claim)
         return found
 
-    # --- claims that pods share -------------------------------------------------------------------------------------------------
+    # --- shared claims ----------------------------------------------------------------------------------------------------------
 
     def _share(self, claim: Claim, at: Mapping[int, Sequence[int]]) -> None:
-        """A claim is allocated once at most, where one of its pods is; the others are where that allocation serves. ``at``: the classes of
-        its pods by node."""
+        """Allocate a claim at most once, on a node of one of its pods. The other pods are where that allocation serves. ``at`` has the
+        classes by node."""
         model, key = self._e.model, claim.key
         assert key is not None
         allocated = self._serves.get(key)
@@ -195,7 +199,7 @@ class DeviceEncoder:
         return found
 
     def _reach(self, claim: Claim, anchor: Anchor) -> Bools:
-        """bool[N]: nodes that an allocation made there may serve."""
+        """Return bool[N], the nodes that an allocation at the anchor may serve."""
         reach = np.ones(self._e.cluster.n_nodes, dtype=bool)
         for bundle in self._parts(claim):
             some = np.zeros_like(reach)
@@ -210,13 +214,13 @@ class DeviceEncoder:
         return reach
 
     def _served(self, group: Group) -> Bools:
-        """bool[N]: nodes that an allocation of these devices serves, beside the node where it is made."""
+        """Return bool[N], the nodes that an allocation of these devices serves, apart from the node where it is made."""
         if group.node or group.selector is None:
             return np.full(self._e.cluster.n_nodes, not group.node)
         return self._inventory.selectors[group.selector]
 
     def _bind(self, anchor: Anchor, group: Group, terms: Sequence[Term]) -> None:
-        """No pod of a shared claim is where a device of it does not serve."""
+        """Exclude pods of a shared claim from nodes where one of its devices does not serve."""
         served = self._served(group)
         away = [present for (key, n), present in self._present.items() if key == anchor.key and n not in anchor.nodes and not served[n]]
         if away and terms:
@@ -237,7 +241,7 @@ class DeviceEncoder:
         return found
 
     def _serve(self, site: int, bundle: Bundle, anchor: Anchor | None, load: _Load) -> None:
-        """Pods by mode, and what they take in each."""
+        """Distribute pods over modes, and add the devices that they take in each."""
         ways = self._modes(site, bundle)
         if len(ways) == 1:
             self._serve_in(ways[0], anchor, load, load.terms)
@@ -252,7 +256,7 @@ class DeviceEncoder:
         return self._e.model.new_int_var(0, upper, "")
 
     def _serve_in(self, mode: Mode, anchor: Anchor | None, load: _Load, pods: Sequence[Term]) -> None:
-        """What pods (Σ) take in a mode."""
+        """Add the devices that pods (Σ) take in a mode."""
         parts = [self._take(load, take, pods) for take in mode.takes]
         for take, part in zip(mode.takes, parts, strict=True):
             for group, terms in part.items():
@@ -273,7 +277,7 @@ class DeviceEncoder:
             load.equations += [([*column, *_times(pods, -1)], "<=") for column in columns.values()]
 
     def _take(self, load: _Load, take: Take, pods: Sequence[Term]) -> dict[Group, list[Term]]:
-        """Return how many devices of each group a request takes."""
+        """Return the number of devices of each group that a request takes."""
         if take.every:
             return self._take_every(load, take, pods)
         if len(take.groups) == 1:
@@ -282,7 +286,7 @@ class DeviceEncoder:
         found: dict[Group, list[Term]] = {}
         for group in take.groups:
             there = len(group.units) if take.admin else group.free(self._books)
-            again = group.kind.shared or take.admin  # several pods may have the same device, each of them once
+            again = group.kind.shared or take.admin  # several pods may take the same device, each of them once
             most = upper * min(there, take.count) if again else min(there, upper * take.count)
             if most:
                 term: Term = (self._integer(most), 1, most)
@@ -302,10 +306,10 @@ class DeviceEncoder:
             load.equations.append(([*pods, *_times([t for terms in found.values() for t in terms], -1)], "<="))
         return found
 
-    # --- what there is ----------------------------------------------------------------------------------------------------------
+    # --- supply -----------------------------------------------------------------------------------------------------------------
 
     def _charge(self, load: _Load, take: Take, group: Group, terms: list[Term]) -> None:
-        """Book devices of a group in the rows of what they use up."""
+        """Add devices of a group to the rows of the amounts they consume."""
         if not group.kind.shared:
             self._add(load, group.row, group, group.free(self._books), terms)
             for counter, amount in group.counters:
@@ -319,7 +323,7 @@ class DeviceEncoder:
             self._first_share(load, group, terms)
 
     def _first_share(self, load: _Load, group: Group, terms: list[Term]) -> None:
-        """Counters are consumed once, for however many shares."""
+        """Consume the counters once, for any number of shares."""
         used = self._first.get(group.units[0])
         if used is None:
             used = self._first[group.units[0]] = self._e.model.new_bool_var("")
@@ -343,7 +347,7 @@ class DeviceEncoder:
     # --- constraints ------------------------------------------------------------------------------------------------------------
 
     def _emit(self) -> None:
-        """State rows that can be short of something, and what ties pods to what they take, in parts that hang together."""
+        """Add the rows that can be short, and the equations of their loads, in connected parts."""
         tight = {key: row for key, row in self._rows.items() if not row.slack}
         parts: list[_Part] = [*tight.values()]
         place = {key: i for i, key in enumerate(tight)}
@@ -384,12 +388,12 @@ def _total(terms: Sequence[Term]) -> cp_model.LinearExprT:
 
 
 def _scaled(terms: Sequence[Term], room: Fraction) -> tuple[list[int], int]:
-    """Return the factors and the room of Σ terms ≤ room in integers: in units of the gcd of the factors. Where they are too many, in larger
-    ones, rounded down on both sides."""
+    """Return integral factors and room of Σ terms ≤ room, in units of the gcd of the factors. If these are too large, use larger units,
+    rounded down on both sides."""
     factors = [Fraction(factor) for _, factor, _ in terms]
     whole = lcm(*(factor.denominator for factor in factors))
     unit = Fraction(gcd(*(int(factor * whole) for factor in factors)), whole)
     largest = max(*factors, room) / unit
-    if largest > _LARGEST:
-        unit *= -(-largest // _LARGEST)
+    if largest > _MAX_FACTOR:
+        unit *= -(-largest // _MAX_FACTOR)
     return [int(factor / unit) for factor in factors], int(room / unit)

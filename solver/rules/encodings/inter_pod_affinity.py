@@ -1,7 +1,8 @@
 """The encoding of required affinity and anti-affinity between pods, for :mod:`kubestow.solver.rules.inter_pod_affinity`.
 
-That of affinity is foundedness in answer-set programming: a pod needs a provider that can be bound before it (Lin and Zhao, ASSAT,
-doi:10.1016/j.artint.2004.04.004); where providers need each other in a cycle, ranks order them.
+The encoding of affinity is foundedness in answer-set programming: a pod needs a provider that can be bound
+before it (Lin and Zhao, ASSAT, doi:10.1016/j.artint.2004.04.004). If providers need each other in a cycle,
+ranks order them.
 """
 
 from __future__ import annotations
@@ -25,20 +26,31 @@ if TYPE_CHECKING:
 
 @dataclass
 class Attraction:
-    """One distinct set of required affinity terms: counts of full matches per domain of each key, and over all nodes with any key."""
+    """One distinct set of required affinity terms.
+
+    Attributes:
+        full: Matcher of all terms together.
+        keys: Topology keys of the terms.
+        codes: int32[N] for each key, the domain of each node.
+        sizes: Number of domains of each key.
+        counts: int64[D] for each key, full matches per domain.
+        any_key: bool[N], nodes with any of the keys.
+        total: Full matches on nodes with any key.
+        matches: bool[G], pending classes that match all terms.
+    """
 
     full: int
     keys: tuple[str, ...]
     codes: list[Ids]
     sizes: list[int]
     counts: list[Ints]
-    any_key: Bools  # [N]
+    any_key: Bools
     total: int
-    matches: Bools  # [G]
+    matches: Bools
 
     @property
     def topic(self) -> Affinity:
-        """Of all classes that have these terms, whether they match them or not."""
+        """The topic of all classes with these terms, whether or not they match them."""
         return Affinity(self.full, self.keys, False)
 
     def add(self, n: int, k: int) -> None:
@@ -51,21 +63,32 @@ class Attraction:
 
 @dataclass
 class Repulsion:
-    """One distinct anti-affinity term: counts per domain of the pods it matches and of the pods that carry it."""
+    """One distinct anti-affinity term.
+
+    Attributes:
+        term: The term.
+        codes: int32[N], the domain of each node.
+        size: Number of domains.
+        matching: int64[D], the pods it matches.
+        owners: int64[D], the pods that carry it.
+        matches: bool[G], the pending classes it matches.
+    """
 
     term: AffinityTerm
     codes: Ids
     size: int
     matching: Ints
     owners: Ints
-    matches: Bools  # [G]: the pending classes it matches
+    matches: Bools
 
 
 class AffinityEncoder:
     """Required affinity: every class in a domain has an earlier provider there, an existing match, or opens the domain.
 
-    ``attractions``: the distinct sets of terms, with counts in the state that the model is built in; ``attraction_of``: by class, an index
-    into them."""
+    Args:
+        attractions: The distinct sets of terms, with counts in the state in which the model is built.
+        attraction_of: By class, an index into them; None without affinity.
+    """
 
     def __init__(self, encoding: PlacementModel, attractions: Sequence[Attraction], attraction_of: Sequence[int | None]) -> None:
         self._e = encoding
@@ -102,12 +125,12 @@ class AffinityEncoder:
         return self._e.about(self._attractions[i].topic, self._owners[i])
 
     def _among_themselves(self, i: int) -> bool:
-        """Return whether only classes that have these terms match them, and some do: then all their pods are where the first one is."""
+        """Return True if the classes with these terms are the only matches, and some match. Then all their pods join the first one."""
         providers = [int(h) for h in np.flatnonzero(self._attractions[i].matches) if len(self._e.nodes_of(int(h)))]
         return bool(providers) and all(self._of[h] == i for h in providers)
 
     def _one_domain(self, i: int) -> None:
-        """Of each key at most one domain, which a class that matches the terms opens."""
+        """Allow at most one domain of each key, which a class that matches the terms opens."""
         a = self._attractions[i]
         providers = np.flatnonzero(a.matches).tolist()
         for key, codes in zip(a.keys, a.codes, strict=True):
@@ -124,7 +147,7 @@ class AffinityEncoder:
                         self._e.model.add(self._e.sum(mine) <= self._e.fits[g] * here)
             self._e.model.add_at_most_one(used)
 
-    # Which classes need each other in a cycle. None: on no cycle with another class.
+    # Cycles of classes that need each other; None for a class on no cycle with another one.
     def _components(self) -> list[tuple[int, ...] | None]:
         needs = {g: [int(h) for h in np.flatnonzero(self._attractions[i].matches) if h != g and self._of[h] is not None]
                  for g, i in enumerate(self._of) if i is not None and i not in self._closed}  # fmt: skip
@@ -136,8 +159,11 @@ class AffinityEncoder:
         return found
 
     def _bootstrap(self) -> None:
-        """open[g, cell]: the first pod of g opens its domains. At most one per set of terms, none where a match exists, and not two
-        openers of which either would have ended the other's bootstrap."""
+        """Add open[g, cell]: the first pod of g opens its domains.
+
+        At most one opens per set of terms, and none if a match exists. Two openers exclude each other if each
+        would have ended the other's bootstrap.
+        """
         per_group: dict[int, list[cp_model.IntVar]] = {}
         openers: list[int] = []
         for g, i in enumerate(self._of):
@@ -155,12 +181,12 @@ class AffinityEncoder:
                 self._exclude(g, h)
 
     def _gangmates(self, g: int, h: int) -> bool:
-        """Return whether pods of the two classes may bind as a unit."""
+        """Return True if pods of the two classes may bind as a unit."""
         gang = self._cluster.classes[g].gang
         return gang is not None and gang == self._cluster.classes[h].gang
 
     def _open(self, g: int, i: int, per_group: dict[int, list[cp_model.IntVar]]) -> None:
-        """A literal for each cell that the class may open."""
+        """Add a literal for each cell that the class may open."""
         for cell, nodes in self._cells_of(g, self._attractions[i]).items():
             present = self._e.any_of(self._e.cells([g], np.array(nodes)))
             if present is None:
@@ -171,7 +197,7 @@ class AffinityEncoder:
             per_group.setdefault(i, []).append(literal)
 
     def _exclude(self, g: int, h: int) -> None:
-        """Openers of different groups that match each other's terms, each on a node that the other's terms see."""
+        """Exclude openers of different groups that match each other's terms, each on a node that the other's terms see."""
         i, j = self._of[g], self._of[h]
         if i is None or j is None or i == j:
             return
@@ -190,11 +216,11 @@ class AffinityEncoder:
 
     @staticmethod
     def _sees(attraction: Attraction, nodes: list[int]) -> bool:
-        """Return whether a match on every one of these nodes would end the group's bootstrap (nodes of a cell may differ in other keys)."""
+        """Return True if a match on each of these nodes would end the group's bootstrap. Nodes of a cell may differ in other keys."""
         return bool(attraction.any_key[nodes].all())
 
     def _cells_of(self, g: int, attraction: Attraction) -> dict[tuple[int, ...], list[int]]:
-        """The class's possible nodes by their domains under the keys of its terms."""
+        """Return the class's possible nodes by their domains under the keys of its terms."""
         if g not in self._cells:
             cells: dict[tuple[int, ...], list[int]] = {}
             for n in self._e.nodes_of(g):
@@ -203,7 +229,7 @@ class AffinityEncoder:
         return self._cells[g]
 
     def _open_in(self, i: int, key_index: int, domain: int) -> list[cp_model.IntVar]:
-        """Literals that say that a class with these terms opens the domain."""
+        """Return the literals of classes with these terms that open the domain."""
         return [
             self._opens[g, cell]
             for g in self._owners[i]
@@ -212,7 +238,8 @@ class AffinityEncoder:
         ]
 
     def _acyclic(self, g: int, i: int) -> None:
-        """The class in a domain ⇒ another class that matches all its terms is there too (it can go first), or the domain is opened."""
+        """Require for a class in a domain that another class matching all its terms is there, which can bind
+        first, or that the domain is opened."""
         a = self._attractions[i]
         providers = [int(h) for h in np.flatnonzero(a.matches) if h != g]
         for key_index, codes in enumerate(a.codes):
@@ -231,7 +258,7 @@ class AffinityEncoder:
     # --- cycles -----------------------------------------------------------------------------------------------------------
 
     def _units(self, members: tuple[int, ...]) -> list[tuple[int, tuple[int, ...]]]:
-        """(class, cell) pairs of a cycle; cells are taken over the keys of the whole cycle."""
+        """Return the (class, cell) pairs of a cycle, with cells over the keys of the whole cycle."""
         keys = sorted({k for h in members if (j := self._of[h]) is not None for k in self._attractions[j].keys})
         columns = [self._cluster.domains(k)[0] for k in keys]
         units: dict[tuple[int, tuple[int, ...]], list[int]] = {}
@@ -248,8 +275,11 @@ class AffinityEncoder:
         return list(units)
 
     def _ranked(self, g: int, i: int) -> None:
-        """On a cycle, a provider must carry a smaller rank than those it provides for. Where a gang binds them as a unit, classes of
-        different terms may have the same rank; those of the same terms cannot found each other."""
+        """Require that a provider on a cycle has a smaller rank than its dependents.
+
+        In a gang that binds as a unit, classes with different terms may have the same rank. Classes with the
+        same terms cannot found each other.
+        """
         members = self._component[g]
         assert members is not None
         a = self._attractions[i]
@@ -277,8 +307,11 @@ class AffinityEncoder:
 
 
 def encode_repulsion(encoding: PlacementModel, r: Repulsion, owners: list[int]) -> None:
-    """In each domain at most one of: a single pod that carries the term and matches it, any pods that carry it only, any pods
-    that match it only."""
+    """Allow in each domain at most one kind of pods.
+
+    The kinds are: a single pod that carries the term and matches it, any pods that only carry it, and any
+    pods that only match it.
+    """
     both = [g for g in owners if r.matches[g]]
     carriers = [g for g in owners if not r.matches[g]]
     targets = [int(g) for g in np.flatnonzero(r.matches) if g not in owners]

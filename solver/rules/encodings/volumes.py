@@ -1,7 +1,7 @@
 """The encodings of open claims and of limits on attached volumes, for :mod:`kubestow.solver.rules.volumes`.
 
-They say what a placement needs whatever the order in which pods are bound. Which volume a claim takes depends on that order: the smallest
-that the node of its first pod reaches (:mod:`kubestow.solver.bind_order.order`).
+They state what a placement needs in every bind order. The volume that a claim takes depends on that order: it
+is the smallest one that the node of its first pod reaches (:mod:`kubestow.solver.bind_order.order`).
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
     from kubestow.solver.cpsat.model import PlacementModel
 
-Pair = tuple[str, str]  #: Driver and handle of what NodeVolumeLimits counts.
+Pair = tuple[str, str]  #: driver and handle of a volume that NodeVolumeLimits counts
 
 
 def encode_binding(encoding: PlacementModel) -> None:
-    """Have each open claim take one volume that all nodes of its pods reach, and each volume serve one claim."""
+    """Let each open claim take one volume that all nodes of its pods reach, and each volume serve one claim."""
     cluster = encoding.cluster
     shared = shared_claims(cluster)
     takers: dict[str, list[cp_model.IntVar]] = {}
@@ -43,7 +43,7 @@ def encode_binding(encoding: PlacementModel) -> None:
 
 
 def _encode_choice(encoding: PlacementModel, claim: Claim, users: list[int], shared: frozenset[str]) -> dict[str, cp_model.IntVar]:
-    """Have a claim take one of its static volumes, or a new one; gives a literal for each of the former."""
+    """Let a claim take one of its static volumes, or a new one. Return a literal for each static volume."""
     model = encoding.model
     choices = {volume: model.new_bool_var("") for volume in claim.volumes}
     reach = {volume: reach_of(encoding.cluster, claim, volume, shared) for volume in claim.volumes}
@@ -63,7 +63,7 @@ def _encode_choice(encoding: PlacementModel, claim: Claim, users: list[int], sha
 
 
 def _meet(encoding: PlacementModel, users: list[int], made: cp_model.IntVar | None = None) -> None:
-    """Have all pods of some classes on one node, if a volume is made for them (None: in any case)."""
+    """Require that all pods of some classes are on one node, if a volume is created for them (``made``; None for always)."""
     nodes = sorted({int(n) for g in users for n in encoding.nodes_of(g)})
     here = [encoding.any_of(encoding.cells(users, np.array([n]))) for n in nodes]
     literals = [literal for literal in here if literal is not None]
@@ -74,7 +74,11 @@ def _meet(encoding: PlacementModel, users: list[int], made: cp_model.IntVar | No
 
 
 def encode_limit(encoding: PlacementModel, driver: str, n: int, users: Mapping[Pair, list[int]], room: int) -> None:
-    """Let at most ``room`` of some volumes of a driver be on a node. ``users``: the classes that mount each."""
+    """Allow at most ``room`` of a driver's volumes on a node.
+
+    Args:
+        users: By volume, the classes that mount it.
+    """
     literals = [literal for gs in users.values() if (literal := encoding.any_of(encoding.cells(gs, np.array([n])))) is not None]
     if len(literals) > room:
         with encoding.about(driver, sorted({g for gs in users.values() for g in gs}), n):

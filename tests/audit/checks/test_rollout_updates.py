@@ -27,7 +27,7 @@ def daemons(cpu: str, **strategy: Any) -> list[Object]:
 def test_a_surge_without_room_is_a_deadlock() -> None:
     (finding,) = found(daemons("2", **SURGE))
     assert (finding.code, finding.object) == ("KS501", "DaemonSet default/db")
-    assert "0 of 2 new pods placed: stuck on node n1: the new pod finds no place next to the old one" in finding.message
+    assert "0 of 2 new pods placed: stuck on node n1: the new pod does not fit next to the old one" in finding.message
     assert finding.fix == "one of: maxUnavailable 1 and maxSurge 0 instead of maxSurge 1"
 
 

@@ -100,7 +100,7 @@ def upgrade() -> tuple[Snapshot, Upgrade]:
 @cache
 def sizing() -> tuple[Snapshot, Snapshot, Sizing]:
     """Pending pods for which nodes are added: before, with them, and the document."""
-    from kubestow.solver.capacity.size.accounts import account
+    from kubestow.solver.capacity.size.cost_accounting import account
     from kubestow.solver.capacity.size.options import SizeOptions
     from kubestow.solver.capacity.size.size import size
 

@@ -125,13 +125,15 @@ def test_counters_are_shared_by_the_devices_of_a_pool() -> None:
 
 
 def test_counters_of_a_device_that_is_refused_stay_free() -> None:
-    """What v1.36.2 misses (kubernetes/kubernetes#140436): the tainted device does not hold the slots."""
+    """A fault of v1.36.2 (kubernetes/kubernetes#140436) is not copied: the tainted device does not hold the
+    slots."""
     listed = [device("tainted", taints=[{"key": "k", "effect": "NoSchedule"}], **slots(4)), device("d", **slots(4))]
     assert found(listed, claim("c", exactly()), sets=SETS) == [["d"]]
 
 
 def test_distinct_values_within_one_request() -> None:
-    """What v1.36.2 forgets (kubernetes/kubernetes#140438): the first device counts when the third is compared."""
+    """A fault of v1.36.2 (kubernetes/kubernetes#140438) is not copied: the first device counts when the third is
+    compared."""
     listed = [device(str(i), a={"numa": n}) for i, n in enumerate((0, 1, 0))]
     assert found(listed, claim("c", exactly(count=3), constraints=[distinct()])) is None
 
@@ -159,14 +161,15 @@ def memory(amount: str) -> Object:
     ],
 )
 def test_shares_of_a_device(policy: Object, amount: str | None, pods: int) -> None:
-    """How many claims get a share of a device with 8."""
+    """Return the number of claims that get a share of a device with capacity 8."""
     listed = [device("0", allowMultipleAllocations=True, **capacity("8", **policy))]
     for count in range(1, 6):
         claims = [claim(f"c{i}", exactly(**({} if amount is None else memory(amount)))) for i in range(count)]
         assert found(listed, *claims) == ([["0"]] * count if count <= pods else None)
 
 
-#: A range, what each claim asks, and how many get a share of a device with 2 as of 1.36 (whole units) and of 1.37 (thousandths).
+#: A range, the request of each claim, and the number of claims that share a device with 2 as of 1.36 (whole
+#: units) and 1.37 (thousandths).
 FRACTIONS = [
     ({"min": "100m", "step": "100m"}, "150m", 2, 10),  # 1 each; 200m each
     ({"min": "500m"}, "500m", 4, 4),  # without a step nothing is rounded
@@ -247,7 +250,7 @@ def test_devices_that_nothing_tells_apart_are_not_tried_again() -> None:
 
 
 def test_a_search_that_takes_too_long_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(allocator, "STEPS", 20)
+    monkeypatch.setattr(allocator, "MAX_STEPS", 20)
     listed = [device(str(i), a={"numa": i}) for i in range(12)]
     with pytest.raises(AllocationError, match="too long"):
         found(listed, claim("c", exactly(count=6), constraints=[same()]), claim("d", exactly()))

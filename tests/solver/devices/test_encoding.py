@@ -91,7 +91,7 @@ def test_encoding_and_brute_force_agree_at_length() -> None:
 
 @pytest.mark.full
 def test_where_modes_are_too_many_nothing_that_can_be_served_is_ruled_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(claim_modes, "MOST_MODES", 1)
+    monkeypatch.setattr(claim_modes, "MAX_MODES", 1)
     loose = 0
     for seed in range(150):
         found = instance(seed)
@@ -120,7 +120,8 @@ def test_a_claim_that_is_allocated_keeps_its_pods_where_it_serves() -> None:
 
 
 def parts_hold(seed: int, kind: str) -> int:
-    """Assert that the pods of each class fit again, in a model of them alone, where they were beside all others; how many classes."""
+    """Assert that the pods of each class fit again, in a model of them alone, on their nodes in the whole
+    placement. Return the number of classes."""
     snapshot = snapshots.from_objects(tiny.snapshot(seed, kind))
     cluster = compile_cluster(snapshot, select(snapshot))
     built = construct(cluster, rules.build(cluster), possible(cluster, rules.build(cluster)))

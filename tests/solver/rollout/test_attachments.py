@@ -40,7 +40,7 @@ def rolled(snapshot: Snapshot) -> Rollout:
 
 
 def single(*there: Object, strategy: Object | None = None, cpu: str = "3", **mount: Any) -> Rollout:
-    """One replica beside the old pod on n1; each of two nodes has room for one."""
+    """One replica next to the old pod on n1; each of two nodes has room for one."""
     mount = mount or MOUNT
     made = [node("n1"), node("n2"), deployment(1, strategy=strategy, cpu=cpu, **mount), replica_set()]
     return rolled(from_objects([*made, old(0, "n1", cpu=cpu, **mount), *there]))
@@ -51,7 +51,7 @@ def test_a_new_pod_on_another_node_never_gets_the_volume() -> None:
     assert (found.complete, found.proved, len(found.waves)) == (False, True, 1)
     (reason,) = found.stuck[0].reasons
     assert reason.rule == "MultiAttach"
-    assert reason.message == "volume pv is attached to node n1: it can be attached to one node only (ReadWriteOnce)"
+    assert reason.message == "volume pv is attached to node n1: it can be attached to only one node (ReadWriteOnce)"
     assert [way.change for way in found.waysOut] == ["maxUnavailable", "strategy"]
 
 

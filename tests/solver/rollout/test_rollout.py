@@ -19,7 +19,7 @@ from kubestow.models.snapshot.snapshot import InputError, Snapshot, from_objects
 from kubestow.models.workloads.rollout_input import read
 from kubestow.report.terminal.canvas import Surface, render
 from kubestow.report.terminal.rollout import rollout as drawn
-from kubestow.solver.rollout.exhaustive import alike
+from kubestow.solver.rollout.exhaustive import node_classes
 from kubestow.solver.rollout.remedies import least
 from kubestow.solver.rollout.search import RolloutSearch
 from kubestow.solver.rollout.simulate import problem_of, roll_out
@@ -284,7 +284,7 @@ def test_zones_that_old_pods_leave_are_not_known() -> None:
     assert [r.rule for r in found.rollout.stuck[0].reasons] == ["NodeResourceTopologyMatch"]
     assert [t.bound for t in found.objective] == [1]
     assert found.status == "feasible"
-    assert found.notes == ["the NUMA zones of old pods count as taken after they have gone: which come free is not known"]
+    assert found.notes == ["the NUMA zones of old pods count as taken after the pods have gone, because the released zones are unknown"]
 
 
 def test_nodes_that_are_alike() -> None:
@@ -292,10 +292,10 @@ def test_nodes_that_are_alike() -> None:
     nodes = [node(f"n{i}") for i in range(4)] + [node("n4", labels={"rack": "r"}), node("n5", unschedulable=True)]
     objects = [*nodes, deployment(1), pod("x", node_name="n1"), pod("y", node_name="n2"), pod("z", cpu="1", node_name="n3")]
     problem = problem_of(read(from_objects(objects), "web", None), QUICK)
-    assert alike(problem, compiled(problem)) == [0, 1, 1, 2, 3, 4]
+    assert node_classes(problem, compiled(problem)) == [0, 1, 1, 2, 3, 4]
     racks = [node("a", labels={"rack": "a"}), node("b", labels={"rack": "b"}), node("c", labels={"rack": "a"})]
     problem = problem_of(read(from_objects([*racks, deployment(1)]), "web", None), QUICK)
-    assert alike(problem, compiled(problem)) == [0, 1, 0]
+    assert node_classes(problem, compiled(problem)) == [0, 1, 0]
 
 
 # --- the document -----------------------------------------------------------------------------------------------------------

@@ -1,4 +1,5 @@
-"""Quotas: whatever is chosen at once can be bound one after the other, and where anything can be placed, something is chosen."""
+"""Batch quotas: the pods chosen at once can be bound one after another, and something is chosen whenever a pod
+can be placed."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from kubestow.models.snapshot.snapshot import from_objects
 from kubestow.solver import rules
 from kubestow.solver.objective.incremental_score import SoftState
 from kubestow.solver.objective.preferences import Objective
-from kubestow.solver.rules.batch_quota import FREE, BatchQuota, pour, ranks, single
+from kubestow.solver.rules.batch_quota import NO_LIMIT, BatchQuota, pour, ranks, single
 from kubestow.solver.rules.inter_pod_affinity import InterPodAffinity
 from kubestow.solver.rules.pod_topology_spread import PodTopologySpread
 from tests.objects import Object, node, pod
@@ -40,7 +41,8 @@ def domains(draw: st.DrawFn) -> tuple[list[int], list[bool], list[int]]:
 
 
 def bind(counts: list[int], counted: list[bool], pods: list[int], skew: int, *, pinned: bool) -> bool:
-    """Whether pods can be bound so that each arrives where count + 1 - minimum ≤ skew: always the emptiest domain that waits."""
+    """Return True if pods can be bound so that each arrives where count + 1 - minimum ≤ skew, always in the
+    emptiest domain that waits."""
     counts, pods = list(counts), list(pods)
     while any(pods):
         d = min((d for d, k in enumerate(pods) if k), key=lambda d: counts[d])
@@ -133,7 +135,7 @@ def test_single_domains() -> None:
     assert single(np.array([0, 1, -1], dtype=np.int32), 2)
     assert single(np.array([-1, -1], dtype=np.int32), 0)
     assert not single(np.array([0, 0, 1], dtype=np.int32), 2)
-    assert FREE > 10**9
+    assert NO_LIMIT > 10**9
 
 
 # --- choose, against the rules ---------------------------------------------------------------------------------------------------
@@ -263,7 +265,8 @@ def test_a_burst_fills_unequal_zones_in_one_go() -> None:
 
 
 def shy_instance(seed: int) -> list[Object]:
-    """Workloads whose pods rather keep apart over zones or racks, with other preferences beside that, and pods that run."""
+    """Return workloads whose pods prefer to keep apart over zones or racks, with further preferences, and
+    running pods."""
     rng = random.Random(seed)
     objects: list[Object] = []
     for i in range(rng.randint(3, 12)):

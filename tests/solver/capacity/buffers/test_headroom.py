@@ -1,4 +1,4 @@
-"""The most chunks that fit beside all real pods, buffer after buffer, against brute force."""
+"""The most chunks that fit in addition to all real pods, buffer after buffer, compared with brute force."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kubestow.checker.capacity.buffers import headroom_faults
 from kubestow.models.documents.headroom import Headroom
 from kubestow.models.documents.placement import SnapshotRef
 from kubestow.models.snapshot.snapshot import Snapshot, from_objects
-from kubestow.solver.capacity.buffers.headroom import beside, headroom
+from kubestow.solver.capacity.buffers.headroom import headroom, headroom_with
 from kubestow.solver.capacity.buffers.states import in_state
 from kubestow.solver.runtime.options import Options
 from kubestow.solver.runtime.run_context import RunContext
@@ -58,7 +58,7 @@ def test_the_first_buffer_by_name_comes_first() -> None:
 
 
 def test_rules_of_the_template_count() -> None:
-    """A chunk of a workload whose pods keep apart finds only the node without one of them."""
+    """A chunk of a workload whose pods keep apart finds only the node without such a pod."""
     apart = {
         "podAntiAffinity": {
             "requiredDuringSchedulingIgnoredDuringExecution": [
@@ -85,7 +85,7 @@ def test_no_node_and_no_chunk() -> None:
 def test_beside_a_placement_that_is_known() -> None:
     snapshot = from_objects([*nodes(2), template("t"), buffer("b", "t", 3), pod("p", cpu="2"), pod("q", cpu="2")])
     sure = [entry for entry in headroom(snapshot, "now", context()).assignments if "buffer" not in entry.pod]
-    found = beside(snapshot, "now", sure, context())
+    found = headroom_with(snapshot, "now", sure, context())
     assert (found.left, [each.fits for each in found.buffers], [each.bound for each in found.buffers]) == (0, [2], [3])
     assert faults(snapshot, found) == []
 
@@ -100,7 +100,8 @@ def test_time_is_charged() -> None:
 
 
 def tiny(seed: int) -> tuple[list[Object], list[int], list[tuple[int, int]], list[int]]:
-    """Nodes of so many CPUs, real pods that wait, and buffers as (CPU of a chunk, chunks); the objects first."""
+    """Return objects and buffers as (CPU of a chunk, chunks). The objects are nodes of random CPUs and pending
+    real pods."""
     rng = random.Random(seed)
     free = [rng.randint(2, 7) for _ in range(rng.randint(1, 3))]
     real = [rng.randint(1, 4) for _ in range(rng.randint(0, 2))]

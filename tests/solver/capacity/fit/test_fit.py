@@ -1,4 +1,5 @@
-"""What fits: templates alone and in a ratio, gangs, room that is kept, what runs, and what has no replicas."""
+"""The answers of ``fit``: templates alone and in a ratio, gangs, reserved room, running pods, and objects
+without replicas."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from kubestow.models.snapshot.snapshot import InputError
 from kubestow.report.documents.results import encode, result_document
 from kubestow.solver.capacity.fit.fit import fit
 from kubestow.solver.capacity.fit.question import read
-from kubestow.solver.capacity.fit.trial import Trial
+from kubestow.solver.capacity.fit.trial import FitTrial
 from kubestow.solver.runtime.options import Options
 from kubestow.solver.runtime.run_context import RunContext
 from tests.objects import node, pod
@@ -106,7 +107,7 @@ def test_numbers_below_the_minimum_of_a_gang_say_nothing_of_those_above() -> Non
     gang["spec"]["template"]["metadata"]["annotations"] = {"kubestow.dev/min-member": "3"}
     given = snapshots.from_objects(three(cpu="4")), snapshots.from_objects([gang], manifests=True)
     question = read(*given, LEFT_OUT, Options())
-    few, many = (Trial(question.at(units), RunContext.start(Options())).ask() for units in (2, 13))
+    few, many = (FitTrial(question.at(units), RunContext.start(Options())).ask() for units in (2, 13))
     assert (few.refuted, few.more) == (True, False)
     assert (many.refuted, many.more) == (True, True)
 
@@ -215,7 +216,7 @@ def test_what_has_no_replicas_is_refused_in_a_line() -> None:
         "a DaemonSet has a pod on every node": [daemon],
         "a pod has no replicas": [pod("alone")],
         "is suspended": [job],
-        "asks for 0 replicas": [web(0), web(1, "db")],
+        "has 0 replicas": [web(0), web(1, "db")],
     }
     for text, manifests in cases.items():
         with pytest.raises(InputError) as error:

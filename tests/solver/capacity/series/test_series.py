@@ -1,4 +1,5 @@
-"""What is bought for several snapshots is the cheapest that does for each of them, as brute force has it, and who decides it is said."""
+"""The purchase for several snapshots is the cheapest that suffices for each, by brute force, and names the
+deciding snapshots."""
 
 from __future__ import annotations
 
@@ -118,7 +119,7 @@ def test_what_no_purchase_does_for_names_the_snapshot() -> None:
     found = sized(moments(busy(2, "1", "1Gi"), [pod("huge", cpu="9")]))
     assert (found.status, found.buy, found.placement, deciding(found)) == ("infeasible", [], None, [1])
     assert [misfit.pods for misfit in found.misfits] == [["default/huge"]]
-    assert found.notes == ["of the snapshots it is that of 2026-11-02T20:00:00Z of which no purchase places everything"]
+    assert found.notes == ["no purchase places all pods of the snapshot of 2026-11-02T20:00:00Z"]
 
 
 def test_snapshots_that_one_purchase_each_does_for_may_have_none_together() -> None:
@@ -164,7 +165,7 @@ def judged(found: Sizing, snapshots: list[Snapshot]) -> list[str]:
 
 
 def lies(found: Sizing) -> dict[str, Any]:
-    """Return by what is wrong with it: a change of a document, and the words of the fault."""
+    """Return by fault a change of a document, and the words of the fault."""
     series = found.series or []
     first, second = series
     other = second if first.placement is None else first

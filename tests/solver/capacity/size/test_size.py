@@ -131,7 +131,7 @@ def test_limits_of_the_catalogue_are_named_where_they_leave_no_way() -> None:
     few = Shape("small", {"cpu": "4", "memory": "8Gi", "pods": 10}, ("z1",), 1, most=1)
     found = sized([pod(f"p{i}", cpu="3") for i in range(2)], offered(few))
     assert found.status == "infeasible"
-    assert any("what the catalogue or the question allows" in note for note in found.notes)
+    assert any("the limits of the catalogue or the options" in note for note in found.notes)
 
 
 def test_the_node_itself_costs_what_licences_cost_besides() -> None:

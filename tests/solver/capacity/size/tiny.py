@@ -18,7 +18,7 @@ from kubestow.models.snapshot.capture_info import Capture
 from kubestow.models.snapshot.scope import select
 from kubestow.models.snapshot.snapshot import Snapshot, from_objects
 from kubestow.solver.capacity.size.options import SizeOptions
-from kubestow.solver.capacity.size.world import world
+from kubestow.solver.capacity.size.purchase_cluster import world
 from kubestow.solver.runtime.options import Options
 from kubestow.solver.runtime.run_context import RunContext
 from kubestow.solver.search.exact import ExactEngine
@@ -31,7 +31,7 @@ MODES: tuple[Mode, ...] = ("add", "replace", "from-scratch")
 
 
 def question(seed: int, kind: str) -> tuple[Snapshot, Catalogue, SizeOptions]:
-    """Return a random cluster with pods that wait, at most four offers, and what is asked."""
+    """Return a random cluster with pending pods, at most four offers, and the options of a sizing."""
     rng = random.Random(f"size-{kind}-{seed}")
     objects = _objects(seed, kind, rng, pods=rng.choice((3, 4, 5)))
     mode = rng.choice(MODES)
@@ -41,7 +41,8 @@ def question(seed: int, kind: str) -> tuple[Snapshot, Catalogue, SizeOptions]:
 
 
 def series(seed: int, kind: str) -> tuple[list[Snapshot], Catalogue, list[SizeOptions]]:
-    """Return two or three random clusters, as snapshots of one, with a catalogue of at most four offers, and what is asked of each."""
+    """Return two or three random clusters, as snapshots of one, with a catalogue of at most four offers, and the
+    options of each."""
     rng = random.Random(f"series-{kind}-{seed}")
     mode, kinds = rng.choice(MODES), rng.choice((None, None, 2))
     moments = []
@@ -60,7 +61,7 @@ def _objects(seed: int, kind: str, rng: random.Random, *, pods: int) -> list[Obj
 
 
 def _asked(objects: list[Object], mode: Mode, kinds: int | None, rng: random.Random) -> tuple[Snapshot, SizeOptions]:
-    """Return the cluster of some objects with what is asked of it."""
+    """Return the cluster of some objects with the options of its sizing."""
     if mode != "add":
         _run(objects, rng)
     names = [o["metadata"]["name"] for o in objects if o["kind"] == "Node"]
@@ -114,7 +115,8 @@ def catalogue(rng: random.Random) -> Catalogue:
 
 
 def brute(snapshot: Snapshot, offered: Catalogue, asked: SizeOptions, options: Options, most: int) -> tuple[int, int] | None:
-    """Return cost and number of nodes of the cheapest purchase of at most so many nodes: all of them are tried, cheapest first."""
+    """Return cost and number of nodes of the cheapest purchase of at most ``most`` nodes, by trying all,
+    cheapest first."""
     return brute_series([snapshot], offered, [asked], options, most)
 
 

@@ -42,9 +42,9 @@ def told(found: Stakes, *nodes: str, pending: tuple[str, ...] = ()) -> list[tupl
 
 def test_a_budget_is_broken_where_fewer_healthy_pods_are_left_than_it_demands() -> None:
     found = stakes(*web("n0", "n0", "n1"), budget(minAvailable=2))
-    assert told(found, "n0") == [("PodDisruptionBudget default/web", "1 healthy pod of the 2 that it demands is left")]
+    assert told(found, "n0") == [("PodDisruptionBudget default/web", "1 healthy pod of 2 required is left")]
     assert not told(found, "n1")
-    assert told(found, "n0", "n1")[0][1] == "0 healthy pods of the 2 that it demands are left"
+    assert told(found, "n0", "n1")[0][1] == "0 healthy pods of 2 required are left"
 
 
 def test_pods_of_a_budget_that_stay_pending_are_counted() -> None:
@@ -71,7 +71,7 @@ def test_pods_that_are_not_ready_are_not_lost_to_a_budget() -> None:
 
 def test_a_majority_of_a_stateful_set_is_gone() -> None:
     found = stakes(*database("n0", "n0", "n1"))
-    assert told(found, "n0") == [("StatefulSet default/db", "1 of its 3 members is left, and a majority takes 2")]
+    assert told(found, "n0") == [("StatefulSet default/db", "1 of 3 members is left; a majority needs 2")]
     assert not told(found, "n1")
 
 
@@ -79,7 +79,7 @@ def test_members_that_do_not_run_count_towards_the_majority() -> None:
     sized = {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": "db"}, "spec": {"replicas": 5, "serviceName": "db"}}
     sized["spec"] |= {"selector": {"matchLabels": APP}, "template": {"metadata": {"labels": APP}, "spec": pod("x")["spec"]}}  # type: ignore[operator]
     found = stakes(*database("n0", "n1", "n2"), sized)
-    assert told(found, "n1") == [("StatefulSet default/db", "2 of its 5 members are left, and a majority takes 3")]
+    assert told(found, "n1") == [("StatefulSet default/db", "2 of 5 members are left; a majority needs 3")]
 
 
 def test_two_members_have_no_majority_to_lose() -> None:
@@ -90,9 +90,9 @@ def test_static_pods_of_etcd_are_a_quorum_and_another_etcd_is_not() -> None:
     members = [static("etcd", f"n{i}", component="etcd") for i in range(3)]
     other = pod("etcd-app", node_name="n0", owner="ReplicaSet/etcd", labels={"component": "etcd"})
     found = stakes(*members, other)
-    assert told(found, "n0", "n2") == [("etcd kube-system/etcd", "1 of its 3 members is left, and a majority takes 2")]
+    assert told(found, "n0", "n2") == [("etcd kube-system/etcd", "1 of 3 members is left; a majority needs 2")]
     assert not told(found, "n1")
-    assert told(stakes(static("etcd", "n0")), "n0") == [("etcd kube-system/etcd", "0 of its 1 members are left, and a majority takes 1")]
+    assert told(stakes(static("etcd", "n0")), "n0") == [("etcd kube-system/etcd", "0 of 1 members are left; a majority needs 1")]
 
 
 def test_pods_that_nothing_makes_again_are_lost_and_those_of_the_node_are_not() -> None:
@@ -101,7 +101,7 @@ def test_pods_that_nothing_makes_again_are_lost_and_those_of_the_node_are_not() 
         static("proxy", "n0"), *web("n0"), pod("job", node_name="n0", owner="Job/j"),
     )  # fmt: skip
     assert told(found, "n0") == [
-        ("Pod default/bare,default/odd", "2 pods that no controller makes again are gone: default/bare, default/odd")
+        ("Pod default/bare,default/odd", "2 pods that no controller recreates are gone: default/bare, default/odd")
     ]
 
 

@@ -1,4 +1,4 @@
-"""Remedies: the cheapest nodes with which all failures are survived, by hand and beside all purchases that cost less."""
+"""Remedies: the cheapest nodes with which all failures are survived, by hand and against all cheaper purchases."""
 
 from __future__ import annotations
 
@@ -119,9 +119,9 @@ def test_pods_that_wait_are_placed_first_if_asked_for() -> None:
 
 def test_a_remedy_says_that_it_leaves_out_what_waits() -> None:
     objects = [*(node(f"n{i}") for i in range(3)), *web("n0", "n1", "n2", cpu="3")]
-    waiting = [note for note in found(*objects, pod("new", cpu="3", owner="ReplicaSet/new")).notes if "left out of the remedy" in note]
+    waiting = [note for note in found(*objects, pod("new", cpu="3", owner="ReplicaSet/new")).notes if "the remedy leaves out" in note]
     assert len(waiting) == 1
-    assert not any("left out of the remedy" in note for note in found(*objects).notes)
+    assert not any("the remedy leaves out" in note for note in found(*objects).notes)
 
 
 def test_a_stop_before_the_end_gives_no_remedy() -> None:

@@ -1,4 +1,5 @@
-"""Survival decided by many workers: the same documents, whoever decides; workers that die or are gone; interruption."""
+"""Survival decided by many workers: equal documents for any distribution of work, workers that die or are gone,
+and interruption."""
 
 from __future__ import annotations
 
@@ -65,7 +66,7 @@ def test_scenarios_of_workers_that_are_gone_are_decided_here() -> None:
     alone = survive(snapshot, asked, OPTIONS)
     with Pool(lambda: Inline(ends_after=2), 2) as pool:
         found = survive(snapshot, asked, OPTIONS, pool=pool)
-    assert found.notes == [*alone.notes, "this process went on without its workers: tcp://here: the Dask scheduler is gone"]
+    assert found.notes == [*alone.notes, "continued without worker processes: tcp://here: the Dask scheduler is gone"]
     assert found.outcomes == alone.outcomes
 
 

@@ -1,4 +1,4 @@
-"""What survives: the exact engine over the raw objects that every failure leaves as the judge, certificates, limits, interruption."""
+"""Certificates of survival, compared with the exact engine over the raw objects that every failure leaves."""
 
 from __future__ import annotations
 
@@ -228,7 +228,7 @@ def test_what_is_certain_is_kept_when_it_is_interrupted() -> None:
     stop = threading.Event()
 
     def on_progress(progress: Progress) -> None:
-        if progress.detail is not None and "failures done" in progress.detail:
+        if progress.detail is not None and "distinct failures decided" in progress.detail:
             stop.set()
 
     objects = [node(f"n{i}", cpu=str(4 + i), labels={ZONE_KEY: "z"}) for i in range(120)]
@@ -254,7 +254,8 @@ def test_a_deterministic_run_says_the_same_again() -> None:
 
 
 def composed(seed: int, kind: str, at_once: int = 2) -> int:
-    """How many failures of a random cluster of more nodes the certificates of single ones decide; all are checked against brute force."""
+    """Return the number of failures of a random larger cluster that composed certificates decide. All are
+    checked against brute force."""
     snapshot = running(seed, kind, nodes=6, pods=7)
     if len(snapshot.nodes) < at_once:
         return 0

@@ -37,7 +37,7 @@ def test_with_a_policy_that_allows_all_such_pods_go() -> None:
 def test_a_budget_of_one_healthy_pod_is_loosened_or_gets_a_replica_more() -> None:
     objects = [*nodes(1), node("n9"), _web(0, "n0", ready=True)]
     assert _remedies([*objects, budget(minAvailable=1)]) == [
-        ["lower minAvailable of PodDisruptionBudget default/web from 1 to 0", "run one replica more of ReplicaSet default/web"]
+        ["lower minAvailable of PodDisruptionBudget default/web from 1 to 0", "add one replica to ReplicaSet default/web"]
     ]
 
 
@@ -65,7 +65,7 @@ def test_a_bare_pod_is_deleted_and_an_annotation_taken_away() -> None:
     held = web(0, "n0")
     held["metadata"]["annotations"] = {"karpenter.sh/do-not-disrupt": "true"}
     assert _remedies([*nodes(1), held]) == [
-        ["take the annotation karpenter.sh/do-not-disrupt from pod default/web-0", "delete pod default/web-0"]
+        ["remove the annotation karpenter.sh/do-not-disrupt from pod default/web-0", "delete pod default/web-0"]
     ]
 
 

@@ -96,7 +96,7 @@ def test_a_full_pool_is_blocked_without_a_surge_and_the_smallest_that_helps_is_n
     found = find([*nodes(3), *(web(i, f"n{i}", cpu="3") for i in range(3))], surge="0", unavailable="1")
     assert (found.complete, found.proved, found.waves) == (False, True, [])
     assert {(each.node, each.kind) for each in found.blocked} == {(f"n{i}", "room") for i in range(3)}
-    assert "asks for 3 CPU, 128Mi memory" in found.blocked[0].message
+    assert "requests 3 CPU, 128Mi memory" in found.blocked[0].message
     assert (found.smallestSurge, found.smallestProved) == (1, True)
 
 
@@ -128,7 +128,7 @@ def test_a_budget_that_is_only_not_met_now_is_no_proof() -> None:
     assert [(each.kind, each.object, each.proved) for each in found.blocked] == [
         ("PodDisruptionBudget", "PodDisruptionBudget default/web", False)
     ]
-    assert "2 of its pods are healthy, it wants 2" in found.blocked[0].message
+    assert "2 of its pods are healthy, 2 needed" in found.blocked[0].message
     assert (found.proved, found.smallestProved) == (False, False)
 
 
@@ -244,7 +244,8 @@ def test_nothing_is_proved_where_pods_of_two_nodes_make_way_for_each_other() -> 
 
 @pytest.mark.parametrize("small", [True, False])
 def test_pods_that_stay_where_they_would_not_be_accepted_again_take_no_room_of_others(small: bool) -> None:
-    """``small``: the node that stays has shrunk below what it runs; else it has lost the label that its pod asks for."""
+    """With ``small``, the node that stays has shrunk below its pods' requests; otherwise it has lost the label
+    that its pod selects."""
     stays = node("m", cpu="1" if small else "4", labels={ZONE: "a" if small else "c"})
     objects = [*zonal("a"), node("n-b", cpu="4", labels={"pool": "p", ZONE: "a"}), stays]
     objects += [placed("g", "n-a", "a", "2"), placed("h", "m", "a", "4")]

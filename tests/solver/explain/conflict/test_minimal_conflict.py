@@ -1,4 +1,4 @@
-"""Minimal causes: a planted reason is found and named, and what is named is enough, and nothing of it can be left out."""
+"""Minimal causes: a planted reason is found and named, the named facts suffice, and each of these is needed."""
 
 from __future__ import annotations
 
@@ -250,7 +250,7 @@ def test_numa() -> None:
 
 def test_more_pods_asked_for_than_there_are_and_no_nodes() -> None:
     assert cause([node("a"), pod("p", owner="Job/j")], needed=2).facts == [
-        Fact("GangScheduling", "Job default/j", "at least 2 pods have to be placed, and there are 1")
+        Fact("GangScheduling", "Job default/j", "at least 2 pods must be placed, but there are only 1")
     ]
     assert only(cause([pod("p")]), "NodeResourcesFit").message == "the input has no nodes"
 
@@ -395,8 +395,11 @@ def stripped(objects: list[Object], kept: Collection[str], resources: Collection
 
 @pytest.mark.parametrize("kind", sampled(tiny.ALL, every=4))
 def test_the_snapshot_with_the_rules_of_the_cause_alone_is_impossible_still(kind: str) -> None:
-    """Edits of the objects, with nothing of the model of facts: the rules and resources that are named are enough, and without any of
-    them the pods can be placed, but where another fact of the rules that are left would have done as well."""
+    """Check by edits of the objects, without the fact model, that the named rules and resources suffice.
+
+    Without one of these the pods can be placed, unless another fact of the remaining rules would have
+    sufficed as well.
+    """
     freed = tried = 0
     for seed in range(100, 145):
         objects = tiny.snapshot(seed, kind, pods=5)

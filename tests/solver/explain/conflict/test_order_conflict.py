@@ -58,7 +58,7 @@ def solved(given: Snapshot, *, causes: bool = True) -> Placement:
 
 @pytest.mark.parametrize("named", [True, False])
 def test_a_gang_that_first_fit_leaves_no_room_for_is_impossible_with_a_cause(named: bool) -> None:
-    """Two halves would do, but whoever comes first gets the whole card."""
+    """Two halves would do, but the first pod to arrive gets the whole card."""
     found = solved(snapshot(*CLASSES, *card("n1"), *gang(("whole", "half"), ("whole", "half"), named=named)))
     assert found.status == "infeasible"
     assert [(tier.value, tier.bound) for tier in found.objective] == [(0, 0)]
@@ -68,7 +68,7 @@ def test_a_gang_that_first_fit_leaves_no_room_for_is_impossible_with_a_cause(nam
     [fact] = cause.facts
     assert fact.rule == "DynamicResources"
     assert "at most 1 of 2 pods can be bound in any order, and 2 are needed" in fact.message
-    assert "cannot be placed: 1 gpu-whole asked for: 0 of 1 free on n1; a claim gets the first of its alternatives" in fact.message
+    assert "cannot be placed: 1 gpu-whole asked for: 0 of 1 free on n1; a claim gets the first of its free alternatives" in fact.message
     assert {way.change for way in cause.waysOut} >= {"addNodes"}
 
 

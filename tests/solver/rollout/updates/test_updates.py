@@ -202,7 +202,7 @@ def test_a_surge_sticks_at_the_first_node(why: str) -> None:
     found = rollout([*NODES, first, *there])
     assert (found.complete, found.proved) == (False, True)
     assert found.halted == (
-        "stuck on node n1: the new pod finds no place next to the old one, which stays until the new one runs (maxSurge 1)"
+        "stuck on node n1: the new pod does not fit next to the old one, which stays until the new one runs (maxSurge 1)"
     )
     assert found.withoutPod == []
     assert found.waysOut[0].message == "maxUnavailable 1 and maxSurge 0 instead of maxSurge 1"

@@ -1,4 +1,4 @@
-"""The cluster that a purchase makes: which nodes go, which pods wait, and what is bought."""
+"""The cluster that results from a purchase: the removed nodes, the pending pods and the new nodes."""
 
 from __future__ import annotations
 
@@ -14,19 +14,20 @@ from kubestow.models.snapshot.snapshot import Snapshot
 from kubestow.models.workloads.expand import Expansion
 from kubestow.solver.capacity.size.options import SizeOptions
 
-#: Labels of nodes that run the control plane: they stay whatever is built anew.
-_ROLES = tuple(f"node-role.kubernetes.io/{role}" for role in ("control-plane", "master", "controlplane"))
+#: Labels of control plane nodes, which stay in every mode.
+_CONTROL_PLANE_LABELS = tuple(f"node-role.kubernetes.io/{role}" for role in ("control-plane", "master", "controlplane"))
 
 
 @dataclass(frozen=True)
 class World:
-    """A snapshot before edits, what the caller edits, and what the question takes away.
+    """The cluster without a purchase: the snapshot, the caller's edits and the nodes to remove.
 
     Attributes:
-        snapshot, manifests: As they were read.
-        base: Edits of the caller, with the nodes that go.
-        removed: Names of nodes that go.
-        before: The cluster with ``base``, nothing bought.
+        snapshot: The snapshot as read.
+        manifests: The manifests as read.
+        base: Edits of the caller, including the nodes to remove.
+        removed: Names of the nodes to remove.
+        before: The cluster with ``base``, without a purchase.
     """
 
     snapshot: Snapshot
@@ -51,22 +52,24 @@ class World:
         return apply(self.snapshot, self.manifests, self.edits(bought)) if any(count for _, count in bought) else self.before
 
     def new_nodes(self, snapshot: Snapshot) -> list[str]:
-        """Return the names of the nodes of a cluster that are bought, in their order."""
+        """Return the names of a cluster's purchased nodes, in their order."""
         known = {node.metadata.name for node in self.before.snapshot.nodes}
         return [node.metadata.name or "" for node in snapshot.nodes if node.metadata.name not in known]
 
 
 def world(snapshot: Snapshot, asked: SizeOptions, edits: Edits | None) -> World:
-    """Return what purchases are tried on.
+    """Return the cluster on which purchases are tried.
 
     Raises:
-        InputError: edits that cannot be made.
+        InputError: Edits that cannot be made.
     """
     base = edits or Edits()
     gone = asked.gone if asked.mode == "replace" else ()
     if asked.mode == "from-scratch":
         gone = tuple(
-            node.metadata.name or "" for node in snapshot.nodes if not any(role in (node.metadata.labels or {}) for role in _ROLES)
+            node.metadata.name or ""
+            for node in snapshot.nodes
+            if not any(role in (node.metadata.labels or {}) for role in _CONTROL_PLANE_LABELS)
         )
     if asked.mode != "add":
         base = msgspec.structs.replace(base, removeNodes=[*base.removeNodes, *gone], rehouse=True)

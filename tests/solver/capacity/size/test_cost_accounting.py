@@ -12,7 +12,7 @@ from kubestow.models.documents.catalogue import Quantity, Shape
 from kubestow.models.documents.placement import Assignment, Placement, SnapshotRef, TierResult
 from kubestow.models.documents.sizing import Cost, Purchase, Sizing, Utilisation
 from kubestow.models.snapshot.snapshot import from_objects
-from kubestow.solver.capacity.size.accounts import account, parted, replaced
+from kubestow.solver.capacity.size.cost_accounting import account, divided, replaced
 from tests.objects import Object, node, pod
 
 ZONE, TYPE = "topology.kubernetes.io/zone", "node.kubernetes.io/instance-type"
@@ -33,7 +33,7 @@ def accounted(objects: list[Object], buy: list[Purchase], assignments: dict[str,
 def test_a_pod_weighs_what_it_takes_of_its_dominant_resource() -> None:
     objects = [node("n1", cpu="4", memory="8Gi"), pod("cpu", cpu="2", memory="1Gi"), pod("mem", cpu="1", memory="6Gi")]
     found = accounted(objects, [Purchase("s", "a", 1, 1.0, ["n1"])], {"cpu": "n1", "mem": "n1"})
-    # Half of the CPUs beside three quarters of the memory: 2 to 3, what nobody asks for in the same ratio.
+    # Half of the CPUs and three quarters of the memory: 2 to 3. Nobody requests both in the same ratio.
     assert {w.workload: w.cost for w in found.workloads} == {"Pod default/mem": 0.6, "Pod default/cpu": 0.4}
 
 
@@ -73,12 +73,12 @@ def test_utilisation_is_by_shape_and_of_all_resources_that_are_asked_for() -> No
 
 
 def test_parts_are_whole_and_add_up() -> None:
-    assert parted(10, {"a": Fraction(1), "b": Fraction(1), "c": Fraction(1)}) == {"a": 4, "b": 3, "c": 3}
-    assert parted(7, {"a": Fraction(1, 3), "b": Fraction(2, 3)}) == {"a": 2, "b": 5}
+    assert divided(10, {"a": Fraction(1), "b": Fraction(1), "c": Fraction(1)}) == {"a": 4, "b": 3, "c": 3}
+    assert divided(7, {"a": Fraction(1, 3), "b": Fraction(2, 3)}) == {"a": 2, "b": 5}
     rng = random.Random(1)
     for _ in range(200):
         price, weights = rng.randrange(10**7), {str(i): Fraction(rng.randint(1, 99), rng.randint(1, 99)) for i in range(rng.randint(1, 9))}
-        parts = parted(price, weights)
+        parts = divided(price, weights)
         assert sum(parts.values()) == price
         total = sum(weights.values())
         assert all(abs(parts[name] - price * weight / total) < 1 for name, weight in weights.items())

@@ -1,4 +1,4 @@
-"""What can be bought, seen by the pods that wait: pod classes against one empty node of each offer, and against nodes that are there."""
+"""The offers as the pending pods see them: pod classes against one empty node of each offer, and against existing nodes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from kubestow.models.snapshot.scope import select
 from kubestow.models.snapshot.snapshot import Snapshot
 from kubestow.models.workloads.daemon_sets import target
 from kubestow.solver import rules
-from kubestow.solver.capacity.size.world import World
+from kubestow.solver.capacity.size.purchase_cluster import World
 from kubestow.solver.rules.base import Rule
 from kubestow.solver.rules.eligibility import alone, demand_with_slots, room_with_slots
 from kubestow.solver.runtime.options import Options
@@ -29,8 +29,12 @@ ZONE = "topology.kubernetes.io/zone"
 
 @dataclass
 class Brand:
-    """Offers that no rule and no price tells apart: one shape in several zones. ``offers``: what is bought in turn; ``node``: an empty one
-    in the menu's cluster."""
+    """Offers of one shape and price in several zones that no rule distinguishes.
+
+    Attributes:
+        offers: The offers, bought in turn.
+        node: Index of an empty node of this brand in the menu's cluster.
+    """
 
     offers: list[Offer]
     node: int
@@ -42,20 +46,21 @@ class Brand:
 
 @dataclass
 class Menu:
-    """Pod classes against brands and nodes that are there. Shapes: G classes, B brands, N nodes of ``cluster``, R resources and, last, the
-    pod slots.
+    """Pod classes against brands and existing nodes.
+
+    Shapes: G classes, B brands, N nodes of ``cluster``, R resources followed by pod slots.
 
     Attributes:
         cluster: The cluster with one node of each offer.
-        brands: What can be bought.
-        demand: int64[G, R + 1].
-        room: int64[B, R + 1], what an empty node has for pods.
-        most: int64[G, B], pods of a class that one node takes at most.
-        there: Nodes that are there already, int64.
-        limits: int64[G, N], pods of a class that each node takes at most.
-        keys: Topology keys in play, but for the hostname.
-        shapes: The shape of each empty node of an offer.
-        count: int64[G].
+        brands: Distinct offers.
+        demand: int64[G, R + 1], requests.
+        room: int64[B, R + 1], free resources of an empty node.
+        most: int64[G, B], the maximum number of pods of a class on one node.
+        there: int64, indices of existing nodes.
+        limits: int64[G, N], the maximum number of pods of a class on each node.
+        keys: Topology keys that rules use, apart from the hostname.
+        shapes: The shape of each offer's empty node.
+        count: int64[G], pods of each class.
     """
 
     cluster: Cluster
@@ -71,13 +76,16 @@ class Menu:
 
     @cached_property
     def keys_of_pods(self) -> list[list[str]]:
-        """Return the keys of the pods of each class."""
+        """The keys of the pods of each class."""
         return [[pod_key(self.cluster.snapshot.pods[i]) for i in cls.pods] for cls in self.cluster.classes]
 
     @cached_property
     def fragile(self) -> bool:
-        """Return whether a node in another domain may keep pods from places that they have: domains that spread constraints count, pods of
-        DaemonSets that anti-affinity is about."""
+        """True if a node in a further domain can invalidate a placement.
+
+        That happens with domains that spread constraints count, and with DaemonSet pods that anti-affinity
+        matches.
+        """
         classes = self.cluster.classes
         new = frozenset(self.cluster.nodes.names[n] for n in self.shapes)
         brought = any(pod.spec.nodeName in new for pod in self.cluster.snapshot.pods)
@@ -91,7 +99,7 @@ class Menu:
         return self.cluster.count
 
     def purchase(self, counts: Sequence[int]) -> list[tuple[Offer, int]]:
-        """Return what to buy for so many nodes of each brand, its zones in turn."""
+        """Return the purchase for a number of nodes of each brand, spread over its zones."""
         found = []
         for brand, count in zip(self.brands, counts, strict=True):
             each, more = divmod(count, len(brand.offers))
@@ -99,35 +107,44 @@ class Menu:
         return [(offer, count) for offer, count in found if count]
 
     def hopeless(self) -> list[int]:
-        """Return the classes of which no node, there or bought, takes a pod."""
+        """Return the classes of which no node, existing or purchased, can take a pod."""
         reach = self.limits[:, self.there].sum(axis=1) + self.most.sum(axis=1)
         return np.flatnonzero(reach == 0).tolist()
 
 
 def menu(world: World, catalogue: Catalogue, options: Options, failing: str | None = None) -> Menu:
-    """Compile the pods that wait against every offer. ``failing``: the topology key of failures that must be survived.
+    """Compile the pending pods against every offer.
+
+    Args:
+        failing: Topology key of the failures that must be survived.
 
     Raises:
-        InputError: quantities that cannot be summed.
+        InputError: Quantities that cannot be summed.
     """
     return menus([world], catalogue, options, failing)[0]
 
 
 def menus(worlds: Sequence[World], catalogue: Catalogue, options: Options, failing: str | None = None) -> list[Menu]:
-    """Compile the pods that wait in each of several worlds against every offer, as :func:`menu` does. All menus have the same brands, in
-    the same order: of offers that nothing tells apart in any of the worlds."""
+    """Compile the pending pods of several worlds against every offer, as :func:`menu` does.
+
+    All menus have the same brands in the same order. A brand joins offers that no world distinguishes.
+    """
     listed = [offer for offer in catalogue.offers if offer.shape.most != 0]
-    shown = [_shown(world, listed, options, failing) for world in worlds]
+    shown = [_with_offers(world, listed, options, failing) for world in worlds]
     offered = list(range(len(listed)))
-    if not any(value > 0 for value in catalogue.excess.values()):  # else nodes of no use may outweigh spot ones
+    if not any(value > 0 for value in catalogue.excess.values()):  # otherwise nodes without pods may offset spot nodes
         offered = [i for i in offered if any(each.limits[:, each.new[i]].any() for each in shown)]
     brands = _brands(shown, listed, offered)
     return [each.menu(listed, brands) for each in shown]
 
 
 @dataclass
-class _Shown:
-    """A world with one node of each offer; ``new``: these nodes, in the order of the offers."""
+class _OfferedWorld:
+    """A world with one node of each offer.
+
+    Attributes:
+        new: These nodes, in the order of the offers.
+    """
 
     cluster: Cluster
     new: list[int]
@@ -136,7 +153,7 @@ class _Shown:
     keys: list[str]
 
     def signature(self, offer: Offer, n: int) -> object:
-        """Return all that rules read of the node of an offer."""
+        """Return everything that rules read of an offer's node."""
         return (
             offer.shape.name,
             tuple(int(code[n]) for code in self.codes),
@@ -151,7 +168,7 @@ class _Shown:
         return [self.cluster.domains(key)[0] for key in self.keys]
 
     def menu(self, listed: Sequence[Offer], brands: Iterable[Sequence[int]]) -> Menu:
-        """Return the menu of these brands, each of some of the offers."""
+        """Return the menu of these brands, each given by indices of offers."""
         cluster, limits = self.cluster, self.limits
         found = [Brand([listed[i] for i in brand], self.new[brand[0]]) for brand in brands]
         taken = np.array([brand.node for brand in found], dtype=np.int64)
@@ -163,7 +180,7 @@ class _Shown:
         )  # fmt: skip
 
 
-def _shown(world: World, listed: Sequence[Offer], options: Options, failing: str | None) -> _Shown:
+def _with_offers(world: World, listed: Sequence[Offer], options: Options, failing: str | None) -> _OfferedWorld:
     snapshot = world.expanded([(unlimited(offer), 1) for offer in listed]).snapshot
     names = world.new_nodes(snapshot)
     snapshot = bound_as(snapshot, _residents(snapshot, frozenset(names)))
@@ -171,18 +188,18 @@ def _shown(world: World, listed: Sequence[Offer], options: Options, failing: str
     cluster = compile_cluster(snapshot, scope, daemon_namespaces=options.exempt, policy=options.policy)
     place = {name: n for n, name in enumerate(cluster.nodes.names)}
     active = rules.build(cluster)
-    limits = np.maximum(alone(cluster, active), 0)  # whatever other nodes are bought
+    limits = np.maximum(alone(cluster, active), 0)  # independent of the other purchased nodes
     keys = sorted({*_keys(cluster), *((failing,) if failing is not None else ())})
-    return _Shown(cluster, [place[name] for name in names], active, limits, keys)
+    return _OfferedWorld(cluster, [place[name] for name in names], active, limits, keys)
 
 
 def unlimited(offer: Offer) -> Offer:
-    """Return an offer of which there are any number: the menu has a node for each zone."""
+    """Return the offer without its limit on nodes, because the menu has a node for each zone."""
     return replace(offer, shape=msgspec.structs.replace(offer.shape, most=None))
 
 
 def _residents(snapshot: Snapshot, names: frozenset[str]) -> list[tuple[int, str]]:
-    """Pods of DaemonSets that wait for nodes of the menu, as those of manifests do: each node comes with its own."""
+    """Return the DaemonSet pods that are pending for nodes of the menu. Every node comes with its own."""
     found = []
     for i, pod in enumerate(snapshot.pods):
         owner = controller_of(pod)
@@ -201,8 +218,8 @@ def _keys(cluster: Cluster) -> list[str]:
     return sorted(keys - {HOSTNAME})
 
 
-def _brands(shown: Sequence[_Shown], listed: Sequence[Offer], offered: Iterable[int]) -> list[list[int]]:
-    """Join offers of one shape that differ in nothing but a zone that no rule reads, the cheapest only."""
+def _brands(shown: Sequence[_OfferedWorld], listed: Sequence[Offer], offered: Iterable[int]) -> list[list[int]]:
+    """Join offers of one shape that differ only in a zone that no rule reads; keep the cheapest."""
     found: dict[object, list[int]] = {}
     for i in offered:
         signature = tuple(each.signature(listed[i], each.new[i]) for each in shown)

@@ -1,4 +1,4 @@
-"""What the nodes bought are used for: utilisation by shape and resource, and the cost of each workload; what the nodes that go cost."""
+"""The accounting of a purchase: utilisation by shape and resource, the cost of each workload, and the cost of the nodes it replaces."""
 
 from __future__ import annotations
 
@@ -20,15 +20,20 @@ from kubestow.models.workloads.daemon_sets import is_daemon
 from kubestow.models.workloads.ownership import Owners
 
 ZONE = "topology.kubernetes.io/zone"
-#: Names in a note.
-_LISTED = 5
-#: What every node has, first in every list; others follow by name where pods ask for them.
-_FIRST = ("cpu", "memory", "pods")
+#: Maximum number of pod names in a note.
+_MAX_LISTED_PODS = 5
+#: Resources of every node, first in every list. Others follow by name if pods request them.
+_FIRST_RESOURCES = ("cpu", "memory", "pods")
 
 
 @dataclass
 class _Node:
-    """A node bought. ``price``: in millionths; ``has``: what there is for pods."""
+    """A purchased node.
+
+    Attributes:
+        price: Price, in millionths.
+        has: Allocatable amounts.
+    """
 
     shape: str
     price: int
@@ -37,7 +42,11 @@ class _Node:
 
 
 def account(sizing: Sizing, snapshot: Snapshot) -> None:
-    """Fill in utilisation and the workloads' costs of a Sizing that has its placement. ``snapshot``: with the nodes bought."""
+    """Fill in the utilisation and the workloads' costs of a Sizing that has its placement.
+
+    Args:
+        snapshot: The cluster with the purchased nodes.
+    """
     nodes = _nodes(sizing, snapshot)
     requests = _Requests(snapshot)
     sizing.utilisation = _utilisation(list(nodes.values()), [p.shape for p in sizing.buy], requests)
@@ -45,7 +54,7 @@ def account(sizing: Sizing, snapshot: Snapshot) -> None:
 
 
 class _Requests:
-    """What pods ask for, a slot included."""
+    """The requests of pods, including one pod slot each."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._gates = snapshot.gates
@@ -59,7 +68,7 @@ class _Requests:
 
 
 def _nodes(sizing: Sizing, snapshot: Snapshot) -> dict[str, _Node]:
-    """Return the nodes bought, by name, with the pods on them."""
+    """Return the purchased nodes by name, with their pods."""
     bought: dict[str, Purchase] = {name: purchase for purchase in sizing.buy for name in purchase.nodes}
     found = {
         name: _Node(bought[name].shape, money.parse(bought[name].price), _offered(node))
@@ -85,7 +94,7 @@ def _offered(node: Node) -> Mapping[str, int]:
 
 
 def _utilisation(nodes: Sequence[_Node], shapes: Iterable[str], requests: _Requests) -> list[Utilisation]:
-    """Return rows for all nodes together, then for each shape."""
+    """Return the rows for all nodes together, then for each shape."""
     found = []
     for shape in ("", *dict.fromkeys(shapes)):
         asked: Counter[str] = Counter()
@@ -99,7 +108,7 @@ def _utilisation(nodes: Sequence[_Node], shapes: Iterable[str], requests: _Reque
                 asked.update(requests.of(pod))
                 if is_daemon(pod):
                     daemons.update(requests.of(pod))
-        named = [*_FIRST, *sorted(name for name in asked if name not in _FIRST)]
+        named = [*_FIRST_RESOURCES, *sorted(name for name in asked if name not in _FIRST_RESOURCES)]
         found += [Utilisation(shape, name, asked[name], daemons[name], has[name]) for name in named if has[name] or asked[name]]
     return found
 
@@ -108,7 +117,7 @@ def _utilisation(nodes: Sequence[_Node], shapes: Iterable[str], requests: _Reque
 
 
 def _costs(nodes: Mapping[str, _Node], requests: _Requests, owners: Owners) -> list[WorkloadCost]:
-    """Return the cost of each workload, the dearest first; what nodes without any pod cost is nobody's."""
+    """Return the cost of each workload, the dearest first. The cost of nodes without pods has an empty owner."""
     costs: Counter[str] = Counter()
     pods: Counter[str] = Counter()
     daemons: set[str] = set()
@@ -120,26 +129,28 @@ def _costs(nodes: Mapping[str, _Node], requests: _Requests, owners: Owners) -> l
             pods[owner] += 1
             if is_daemon(pod):
                 daemons.add(owner)
-        costs.update(parted(node.price, weights or {"": Fraction(1)}))
+        costs.update(divided(node.price, weights or {"": Fraction(1)}))
     ordered = sorted(costs, key=lambda owner: (-costs[owner], owner))
     return [WorkloadCost(owner, pods[owner], money.number(costs[owner]), owner in daemons) for owner in ordered]
 
 
 def _owner(pod: Pod, node: str, owners: Owners) -> str:
-    """Return whose pod it is; static pods of all nodes are one workload, as their names without the node's say."""
+    """Return the owner of a pod. Static pods with equal names, apart from the node's, are one workload."""
     if not is_mirror(pod):
         return owners.of(pod)
     return f"Pod {pod_key(pod).removesuffix(f'-{node}')}"
 
 
 def dominant(request: Mapping[str, int], has: Mapping[str, int]) -> Fraction:
-    """Return the largest share of a node that a request takes of any resource."""
+    """Return the largest fraction of a node's resource that a request takes."""
     return max((Fraction(amount, has[name]) for name, amount in request.items() if has.get(name, 0) > 0), default=Fraction(1))
 
 
-def parted(price: int, weights: Mapping[str, Fraction]) -> dict[str, int]:
-    """Return a price in whole parts in the ratio of weights, all of it: what rounding leaves goes to the largest remainders, of equal ones
-    to the first by name."""
+def divided(price: int, weights: Mapping[str, Fraction]) -> dict[str, int]:
+    """Divide a price into whole parts in the ratio of the weights.
+
+    The remainder of rounding goes to the largest fractional parts, and to the first name among equal ones.
+    """
     total = sum(weights.values(), Fraction(0))
     exact = {name: price * weight / total for name, weight in weights.items()}
     parts = {name: int(part) for name, part in exact.items()}
@@ -149,18 +160,18 @@ def parted(price: int, weights: Mapping[str, Fraction]) -> dict[str, int]:
     return parts
 
 
-# --- what goes ------------------------------------------------------------------------------------------------------------
+# --- replaced nodes ---------------------------------------------------------------------------------------------------------------
 
 
 def replaced(nodes: Iterable[Node], catalogue: Catalogue) -> Replaced:
-    """Return what nodes cost that are of a shape of the catalogue: by instance type and zone, and by the other labels of the shape."""
+    """Return the cost of nodes that match a shape of the catalogue by instance type, zone and the shape's other labels."""
     prices = [_price(node.metadata.labels or {}, catalogue.offers) for node in nodes]
     known = [price for price in prices if price is not None]
     return Replaced(len(prices), len(known), money.number(sum(known)))
 
 
 def _price(labels: Mapping[str, str], offers: Iterable[Offer]) -> int | None:
-    """The price of the offer that says most of a node with these labels, None if none is like it."""
+    """Return the price of the matching offer with the most labels; None if no offer matches."""
     alike = [
         offer
         for offer in offers
@@ -171,11 +182,11 @@ def _price(labels: Mapping[str, str], offers: Iterable[Offer]) -> int | None:
     return max(alike, key=lambda offer: len(offer.shape.labels)).cost if alike else None
 
 
-# --- what a reader must know ----------------------------------------------------------------------------------------------
+# --- notes ------------------------------------------------------------------------------------------------------------------------
 
 
 def notes(snapshot: Snapshot, removed: Iterable[str], *, include_gated: bool) -> list[str]:
-    """Return what is said of pods that nobody makes anew when their nodes go, and of those that nothing is bought for."""
+    """Return notes on pods that no controller recreates when their nodes go, and on gated pods, for which nothing is bought."""
     gone = frozenset(removed)
     alone, gated = [], []
     for pod in snapshot.pods:
@@ -187,7 +198,9 @@ def notes(snapshot: Snapshot, removed: Iterable[str], *, include_gated: bool) ->
             gated.append(pod_key(pod))
     found = []
     if alone:
-        found.append(f"no controller is known to make these anew when their nodes go; they are bought for: {some(alone, _LISTED)}")
+        found.append(
+            f"nodes are bought for these pods, but no known controller recreates them when their nodes go: {some(alone, _MAX_LISTED_PODS)}"
+        )
     if gated:
-        found.append(f"nothing is bought for pods that wait for scheduling gates (--include-gated): {some(gated, _LISTED)}")
+        found.append(f"nothing is bought for pods with scheduling gates (use --include-gated): {some(gated, _MAX_LISTED_PODS)}")
     return found

@@ -1,4 +1,4 @@
-"""Room that stays free: of nodes as less room in the snapshot, of zones as sums over what is placed in them."""
+"""Reserved room: for nodes a smaller allocatable amount, for zones a cap on the sum over the pods placed there."""
 
 from __future__ import annotations
 
@@ -27,7 +27,11 @@ _HUNDRED: Final = 100
 
 
 def with_room_kept(snapshot: Snapshot, new: Collection[str], keep: Keep) -> Snapshot:
-    """Return a snapshot whose nodes have so many per cent less of each resource that new pods (by key) request; pod slots are none."""
+    """Return a snapshot whose nodes have ``keep.percent`` less of each resource that new pods request, pod slots excepted.
+
+    Args:
+        new: Keys of the new pods.
+    """
     pods = (pod for pod in snapshot.pods if objects.pod_key(pod) in new)
     asked = {name for pod in pods for name, amount in pod_requests.pod_request(pod, snapshot.gates).items() if amount}
     return replace(snapshot, nodes=[_less(node, asked, keep.percent) for node in snapshot.nodes])
@@ -37,12 +41,12 @@ def _less(node: objects.Node, asked: Collection[str], percent: int) -> objects.N
     listed = node.status.allocatable if node.status is not None else None
     if node.status is None or not listed:
         return node
-    left = {name: _rest(name, amount, percent) if name in asked else amount for name, amount in listed.items()}
+    left = {name: _usable(name, amount, percent) if name in asked else amount for name, amount in listed.items()}
     return _change(node, status=_change(node.status, allocatable=left))
 
 
-def _rest(name: str, amount: objects.RawQuantity, percent: int) -> str:
-    """What may be used of an amount: rounded down to mCPU or whole units, in which requests are counted."""
+def _usable(name: str, amount: objects.RawQuantity, percent: int) -> str:
+    """Return the usable part of an amount, rounded down to mCPU or whole units as requests are."""
     scale = 1000 if name == "cpu" else 1
     total = quantity.milli(amount) if name == "cpu" else quantity.units(amount)
     return quantity.canonical(Fraction(total * (_HUNDRED - percent) // _HUNDRED, scale))
@@ -50,8 +54,14 @@ def _rest(name: str, amount: objects.RawQuantity, percent: int) -> str:
 
 @dataclass(frozen=True)
 class ZoneRoom:
-    """What pods that are placed may take of each zone all together. ``zone``: int32[N], of each node; a node without a zone is one by
-    itself. ``names``: of the zones; ``usable``, ``left``: int64[Z, R], in all and beside the pods that run."""
+    """The resources of each zone that newly placed pods may use together. A node without a zone is a zone of its own.
+
+    Attributes:
+        zone: int32[N], the zone of each node.
+        names: Names of the zones.
+        usable: int64[Z, R], usable amounts in total.
+        left: int64[Z, R], usable amounts minus the requests of running pods.
+    """
 
     zone: Ids
     names: tuple[str, ...]
@@ -74,12 +84,12 @@ class ZoneRoom:
         return cls(zone, names, usable, np.maximum(usable - used, 0))
 
     def most(self, demand: Ints) -> int:
-        """Return how many pods of a demand int64[R] the zones take at most."""
+        """Return an upper bound on the pods of a demand int64[R] that all zones can hold."""
         asks = np.flatnonzero(demand)
         return int((self.left[:, asks] // demand[asks]).min(axis=1).sum()) if len(asks) else 2**31
 
     def taken(self, cluster: Cluster, counts: Ints) -> Ints:
-        """Return int64[Z, R]: what a placement int64[G, N] takes."""
+        """Return int64[Z, R], the usage of a placement int64[G, N]."""
         found = np.zeros_like(self.left)
         np.add.at(found, self.zone, counts.T @ cluster.demand)
         return found
@@ -99,20 +109,20 @@ class ZoneRoom:
 
 
 def zone_cause(cluster: Cluster, room: ZoneRoom, counts: Ints, percent: int) -> list[Fact]:
-    """Return the zones whose room ends it, each with the resource that it has least of, once a placement int64[G, N] has what it takes."""
+    """Return the zones whose room ends the answer, each with its scarcest resource, after a placement int64[G, N]."""
     left = room.left - room.taken(cluster, counts)
     found = []
     for d, name in enumerate(room.names):
-        short = [r for r, least in enumerate(_least(cluster)) if least and left[d, r] < least]
+        short = [r for r, least in enumerate(_smallest_demand(cluster)) if least and left[d, r] < least]
         if not short or not (room.zone == d).any():
             continue
         r = min(short, key=lambda r: (int(left[d, r]) * 10**6 // max(1, int(room.usable[d, r])), r))
         usable, rest = amounts(cluster.resources[r], (int(room.usable[d, r]), int(left[d, r])))
-        message = f"{name} may have {usable} in use with {percent} % kept free, of which {rest} are left"
+        message = f"{name} may use {usable} with {percent} % kept free; {rest} remain"
         found.append(Fact("Keep", name, message, resource=cluster.resources[r]))
     return found
 
 
-def _least(cluster: Cluster) -> list[int]:
-    """The smallest demand of each resource that every class asks for, 0 of others."""
+def _smallest_demand(cluster: Cluster) -> list[int]:
+    """Return the smallest demand of each resource that every class requests, and 0 for other resources."""
     return [int(column.min(initial=2**62)) if len(column) else 0 for column in cluster.demand.T]
