@@ -138,7 +138,7 @@ def _renumbered(placement: Placement) -> None:
         (lambda p: p.unplaced.append(Unplaced("default/x", [])), "the pods that are listed as unplaced"),
         (lambda p: setattr(p.objective[0], "value", 2), "the tier of placed pods"),
         (lambda p: setattr(p.objective[0], "bound", 9), "the tier of placed pods"),
-        (lambda p: setattr(p, "status", "feasible"), "the status feasible does not go with the rollout"),
+        (lambda p: setattr(p, "status", "feasible"), "the status feasible contradicts the rollout"),
         (lambda p: setattr(p.rollout, "maxSurge", 2), "rollout.maxSurge is 2, it should be 1"),
         (lambda p: setattr(p.rollout, "workload", "Deployment default/db"), "rollout.workload is Deployment default/db"),
         (lambda p: setattr(p.rollout, "strategy", "Recreate"), "rollout.strategy is Recreate"),

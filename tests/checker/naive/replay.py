@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
-from kubestow.checker.devices import start as devices
+from kubestow.checker.devices import entry as devices
 from kubestow.checker.devices.document import faults as device_faults
 from kubestow.checker.rules import admission, affinity, gangs, matching, node_rules, resources, volumes
 from kubestow.checker.violation import Violation

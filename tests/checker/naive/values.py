@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from kubestow.checker.devices import start as devices
+from kubestow.checker.devices import entry as devices
 from kubestow.checker.objective import tie_break
 from kubestow.checker.objective.image_locality import ImageLocality
 from kubestow.checker.objective.kinds import Kinds, node_affinity, taints_of

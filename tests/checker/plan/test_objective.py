@@ -171,14 +171,14 @@ def test_evictions_have_a_tier_for_each_priority_without_admission_too() -> None
         ((tier("drained", 0), tier("evictions", 0, 5), tier("evictions", -1, 0), tier("moves", 0)), []),
         (
             (tier("drained", 0), tier("evictions", -1, 0), tier("evictions", 0, 5), tier("moves", 0)),
-            ["tier evictions of priority 5 stands behind one of less weight"],
+            ["tier evictions of priority 5 comes after one of lower rank"],
         ),
         ((tier("drained", 0), tier("moves", 0)), ["there is no tier evictions of priority 0"]),
         (
             (tier("drained", 0), tier("evictions", -1), tier("moves", 0)),
             ["the goals have no tier evictions", "there is no tier evictions of priority 0"],
         ),
-        ((tier("evictions", -1, 0), tier("drained", 0), tier("moves", 0)), ["tier drained stands behind one of less weight"]),
+        ((tier("evictions", -1, 0), tier("drained", 0), tier("moves", 0)), ["tier drained comes after one of lower rank"]),
     ):
         document = plan(things, ("drain",), tiers, evict(1, 1, "a-0", "n0"), drain=("n0",), limits=Limits(allowEviction=True))
         assert [why for _, why in faults(*document)] == expected, tiers
