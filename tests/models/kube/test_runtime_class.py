@@ -96,7 +96,7 @@ def test_quotas_count_the_overhead(hard: Object, count: int) -> None:
 
 def test_what_an_api_server_refuses_is_bad_input() -> None:
     assert refusal([K1], vm()) == [
-        "objects[0]: Deployment default/vm: spec.template.spec.runtimeClassName: no RuntimeClass 'kata' in the input, expected it"
+        "objects[0]: Deployment default/vm: spec.template.spec.runtimeClassName: got 'kata', expected a RuntimeClass of the input"
     ]
     assert refusal([K1, KATA], vm(nodeSelector={"sandbox": "gvisor"})) == [
         "objects[0]: Deployment default/vm: spec.template.spec.nodeSelector[sandbox]: "
