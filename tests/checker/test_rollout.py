@@ -34,7 +34,7 @@ def solved(nodes: int = 4, recreate: bool = False) -> tuple[Snapshot, Placement]
 
 
 def judged(change: Change, nodes: int = 4, *, recreate: bool = False) -> list[str]:
-    """What the checker says of a good rollout that was tampered with."""
+    """Return the checker's faults of a good rollout that was tampered with."""
     snapshot, placement = solved(nodes, recreate)
     placement = copy.deepcopy(placement)
     change(placement)

@@ -30,7 +30,7 @@ from tests.objects import Object, node
 
 
 def faults(snapshot: Snapshot, *assignments: Assignment, **reference: Any) -> list[str]:
-    """What the checker says of devices in a placement."""
+    """Return the checker's faults of devices in a placement."""
     document = placement(snapshot, *assignments)
     for field, value in reference.items():
         setattr(document.snapshot, field, value)

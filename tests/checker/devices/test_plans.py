@@ -18,7 +18,7 @@ BACKED = device_class("gpu", extendedResourceName="example.com/gpu")
 
 
 def admitted(snapshot: Snapshot, *steps: Move) -> list[str]:
-    """What the checker says of a plan that binds these pods, as far as devices go."""
+    """Return the checker's faults of a plan that binds these pods, as far as devices go."""
     return [why for rule, why in faults(*plan(snapshot, ["admit"], [tier("placed", len(steps), 0)], *steps)) if rule == "DynamicResources"]
 
 

@@ -1,4 +1,4 @@
-"""A journal of a run that took gates off as its placement says has no fault; whatever is changed in it is found."""
+"""A journal of a run that took gates off as its placement says has no fault; any change to it is found."""
 
 from __future__ import annotations
 

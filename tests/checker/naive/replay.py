@@ -66,7 +66,7 @@ class Replay:
         return resources.pod_requests(each.pod, self.snapshot.gates, bound=not each.placed)
 
     def used(self) -> dict[str, resources.Amounts]:
-        """Return what is requested of each node."""
+        """Return the requests on each node."""
         found: dict[str, resources.Amounts] = {name: {} for name in self.nodes}
         for each in self.there:
             used = found[each.node.metadata.name or ""]
@@ -191,7 +191,7 @@ class Replay:
         return [("PodTopologySpread", why) for why in faults if why is not None]
 
     def final(self, placed: Sequence[tuple[Assignment, objects.Pod]]) -> Iterator[Violation]:
-        """Yield what is wrong in the end, once for each constraint and domain."""
+        """Yield the faults of the final state, once for each constraint and domain."""
         told = set()
         for entry, pod in placed:
             try:

@@ -1,4 +1,4 @@
-"""What plans claim: tiers, summaries and gangs, against numbers worked out by hand and the checker of placements."""
+"""Claims of plans: tiers, summaries and gangs, against numbers worked out by hand and the checker of placements."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_freed_nodes() -> None:
 
 
 def test_more_nodes_are_freed_than_asked_for() -> None:
-    """Whoever asks for one node and gets two is told of both; the tier counts one."""
+    """A user who requests one node and gets two sees both; the tier counts one."""
     things = [*(node(f"n{i}") for i in range(4)), running("a-0", "n0"), running("b-0", "n1"), running("c-0", "n2")]
     steps = (move(1, 1, "a-0", "n0", "n2"), move(2, 1, "b-0", "n1", "n2"))
     for value, freed, expected in (

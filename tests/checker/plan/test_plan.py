@@ -291,7 +291,7 @@ def test_nobody_is_left_alone() -> None:
 
 
 def test_never_worse() -> None:
-    """What is broken may stay broken; it must not get deeper, and a pod that moved breaks nothing."""
+    """Broken rules may stay broken but not get worse, and a pod that moved breaks nothing."""
     skewed = [running(f"a-{i}", "n0", spread=spread("a")) for i in range(3)]
     assert _moved([*skewed, running("a-3", "n1")], move(1, 1, "a-0", "n0", "n2")) == set()
     assert _moved([*skewed, running("a-3", "n1")], move(1, 1, "a-3", "n1", "n0")) == {"PodTopologySpread"}

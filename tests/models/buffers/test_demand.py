@@ -1,4 +1,4 @@
-"""How many chunks a CapacityBuffer asks for, and of which pods."""
+"""The chunks that a CapacityBuffer asks for, and their pods."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a RuntimeClass adds to pods, which pods it refuses, and the checker's own reading of both."""
+"""A RuntimeClass: its additions to pods, the pods that it rejects, and the checker's own reading of both."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nodes that a run of apply has closed are open to whoever reads a snapshot, and that is said."""
+"""Nodes that a run of apply has closed are open in any snapshot that is read, and a note says so."""
 
 from __future__ import annotations
 

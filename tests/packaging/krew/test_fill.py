@@ -31,7 +31,7 @@ def fill(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture(scope="module")
 def release(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What is to be released, of a bundle that runs the tree."""
+    """The files of a release, of a bundle that runs the tree."""
     place = tmp_path_factory.mktemp("release")
     code = f"import sys; sys.path.insert(0, {str(ROOT)!r}); sys.argv[0] = sys.argv.pop(1); import cli; cli.main()"
     bundle = place / "kubestow.pex"

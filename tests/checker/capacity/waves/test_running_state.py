@@ -50,7 +50,7 @@ def _made(rng: random.Random, snapshot: Snapshot) -> Upgrade:
 
 
 def _marks(found: list[Violation]) -> set[tuple[str, str]]:
-    """Which of several pods at rest is named is told by whoever came first."""
+    """Which of several pods at rest is named depends on their order of arrival."""
     return {(fault.rule, fault.pod if fault.why.startswith("step") or "budget" in fault.why else "") for fault in found}
 
 
