@@ -1,4 +1,4 @@
-"""What a RuntimeClass adds to pods, which pods it refuses, and the checker's own reading of both."""
+"""A RuntimeClass: its additions to pods, the pods that it rejects, and the checker's own reading of both."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_quotas_count_the_overhead(hard: Object, count: int) -> None:
 
 def test_what_an_api_server_refuses_is_bad_input() -> None:
     assert refusal([K1], vm()) == [
-        "objects[0]: Deployment default/vm: spec.template.spec.runtimeClassName: no RuntimeClass 'kata' in the input, expected it"
+        "objects[0]: Deployment default/vm: spec.template.spec.runtimeClassName: got 'kata', expected a RuntimeClass of the input"
     ]
     assert refusal([K1, KATA], vm(nodeSelector={"sandbox": "gvisor"})) == [
         "objects[0]: Deployment default/vm: spec.template.spec.nodeSelector[sandbox]: "
