@@ -114,7 +114,7 @@ def test_a_must_gather_is_read_as_it_comes(tmp_path: Path) -> None:
     assert [line.partition(": ")[2] for line in found.omissions] == [
         f"2 files without Kubernetes objects skipped: {root}/etcd_info/endpoint_status.json, {root}/monitoring/prometheus/status/flags.json"
     ]
-    assert "read more than once, with other content: the first counts of 1 object (Pod shop/web)" in found.warnings
+    assert "read more than once with different content, the first one counts: 1 object (Pod shop/web)" in found.warnings
 
 
 def test_objects_of_a_directory_that_no_server_wrote_may_not_differ(tmp_path: Path) -> None:

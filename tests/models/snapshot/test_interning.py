@@ -118,14 +118,14 @@ def test_pods_that_share_a_spec_can_be_given_a_priority_each() -> None:
 
 
 def test_texts_that_never_come_again_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(interning, "_TRIED", 10)
+    monkeypatch.setattr(interning, "_MIN_TRIED_SPECS", 10)
     specs = interning.Specs()
     for number in range(30):
         text = json.dumps({"priority": number}).encode()
         _, key = specs.find(text)
         if key is not None:
             specs.keep(text, key, PodSpec(priority=number))
-    assert specs.seen == 10
+    assert specs.lookups == 10
     assert specs.find(b'{"priority": 3}') == (None, None)
 
 
