@@ -1,4 +1,4 @@
-"""Directories as people have them: beside manifests the files of tools, must-gathers, support bundles."""
+"""Directories in practice: manifests next to files of tools, must-gathers, support bundles."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def put(folder: Path, files: dict[str, Any]) -> str:
 
 
 def listed(kind: str, *items: Object, version: str = "v1", bare: bool = False) -> Object:
-    """A list; ``bare``: of items that do not say what they are."""
+    """Return a list; ``bare``: its items state neither apiVersion nor kind."""
     given = [{k: v for k, v in each.items() if not bare or k not in ("apiVersion", "kind")} for each in items]
     return {"kind": kind, "apiVersion": version, "metadata": {"resourceVersion": "7"}, "items": given}
 

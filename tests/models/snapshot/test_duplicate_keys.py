@@ -89,7 +89,7 @@ def spoiled(root: Any, rng: random.Random) -> Any:
 @pytest.mark.parametrize("chunk", [1, 7, 64, 2**19])
 @pytest.mark.parametrize("seed", range(24))
 def test_the_quick_look_misses_none(seed: int, chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever is between two parts of the text: strings, keys and their colons, objects that are open."""
+    """Cuts between two parts may fall anywhere: in strings, between keys and colons, in open objects."""
     monkeypatch.setattr(duplicate_keys, "_CHUNK_BYTES", chunk)
     monkeypatch.setattr(duplicate_keys, "_MAX_UNSCANNED_BYTES", 0)
     rng = random.Random(seed)

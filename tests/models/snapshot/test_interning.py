@@ -37,7 +37,7 @@ def read(*items: Object, indent: int | None = None) -> Snapshot:
 
 
 def decoded(monkeypatch: pytest.MonkeyPatch, *items: Object, indent: int | None = None) -> tuple[Snapshot, int]:
-    """What is read, and how many specs came back by their text."""
+    """Return the input's pods, and the number of specs found by their text."""
     met = 0
     find = interning.Specs.find
 
@@ -111,7 +111,7 @@ def test_problems_are_told_of_each_pod() -> None:
 
 
 def test_pods_that_share_a_spec_can_be_given_a_priority_each() -> None:
-    """What depends on other objects is settled later, pod by pod."""
+    """Data from other objects are settled later, pod by pod."""
     first, second = read(running("a", "n1", "abcde"), running("b", "n2", "fghij")).pods
     assert first.spec is not second.spec
     assert first.spec.containers is second.spec.containers

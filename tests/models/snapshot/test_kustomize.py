@@ -1,4 +1,4 @@
-"""Overlays of kustomize among manifests are not what is applied."""
+"""Overlays of kustomize among manifests are refused, because they are not applied as they are."""
 
 from __future__ import annotations
 

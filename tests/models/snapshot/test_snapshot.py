@@ -1,4 +1,4 @@
-"""Where input comes from and how it is merged: files, directories, gzip, standard input, Lists, duplicates, hashes, warnings."""
+"""Sources of input and their merging: files, directories, gzip, standard input, Lists, duplicates, hashes, warnings."""
 
 from __future__ import annotations
 

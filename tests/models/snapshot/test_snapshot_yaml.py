@@ -1,4 +1,4 @@
-"""YAML as Kubernetes tools read it, and what is refused."""
+"""YAML as Kubernetes tools read it, and the refused cases."""
 
 from __future__ import annotations
 
