@@ -180,7 +180,7 @@ def test_the_page_about_plans_names_what_there_is() -> None:
         rebalance_plan.Obstacle,
     ):
         assert {f"`{name}`" for name in section.__struct_encode_fields__} <= set(re.findall("`[A-Za-z0-9]+`", document)), section
-    for phrase in (f"up to {search.EXACT_LIMIT:,} (class, node) pairs", f"improve = {improvement.POINT} · soft + balance"):
+    for phrase in (f"up to {search.MAX_EXACT_CELLS:,} (class, node) pairs", f"improve = {improvement.BALANCE_PER_POINT} · soft + balance"):
         assert phrase in text
 
 

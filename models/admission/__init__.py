@@ -1,4 +1,4 @@
-"""What the API server does to new pods or warns about: annotations of namespaces, labels that were replaced.
+"""The API server's changes to new pods, and its warnings: annotations of namespaces, replaced labels.
 
-It may import ``kubestow.models.kube`` and ``kubestow.models.snapshot``.
+This package may import ``kubestow.models.kube`` and ``kubestow.models.snapshot``.
 """

@@ -1,7 +1,7 @@
-"""Labels of nodes of old, with those that took their place: clouds no longer set the old ones on new nodes.
+"""Deprecated node labels and their replacements. Clouds no longer set the old ones on new nodes.
 
-Source: pkg/api/node/util.go (deprecatedNodeLabels), whose warnings an API server gives for nodeSelector, node affinity and
-topologySpreadConstraints, but not for pod affinity and anti-affinity.
+Source: pkg/api/node/util.go (deprecatedNodeLabels). An API server warns about them in nodeSelector, node
+affinity and topologySpreadConstraints, but not in pod affinity and anti-affinity.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Final
 from kubestow.models.kube.objects import Node, Pod
 from kubestow.models.kube.pod_spec import required_terms
 
-#: Old label -> the label in its place, and the release that deprecated the old one.
+#: Old label -> its replacement, and the release that deprecated it.
 REPLACED: Final = {
     "beta.kubernetes.io/arch": ("kubernetes.io/arch", "1.14"),
     "beta.kubernetes.io/os": ("kubernetes.io/os", "1.14"),
@@ -24,8 +24,10 @@ REPLACED: Final = {
 
 
 def hint(keys: Iterable[str], nodes: Sequence[Node]) -> str:
-    """Return ``; deprecated since 1.17, use KEY, which N of M nodes have`` for the first deprecated key that nodes have a successor of;
-    empty if there is none."""
+    """Return a hint for the first deprecated key whose replacement nodes have; "" if there is none.
+
+    The hint has the form ``; it is deprecated since Kubernetes 1.17: use KEY, which N of M nodes have``.
+    """
     for key in keys:
         new, since = REPLACED.get(key, ("", ""))
         having = sum(new in (node.metadata.labels or {}) for node in nodes) if new else 0
@@ -35,7 +37,7 @@ def hint(keys: Iterable[str], nodes: Sequence[Node]) -> str:
 
 
 def idle_terms(waiting: Iterable[Pod], nodes: Sequence[Node]) -> list[str]:
-    """Return a note for each deprecated key that no node has and over which pods have anti-affinity: the rule has no effect."""
+    """Return a note for each deprecated key that no node has and that anti-affinity uses: the rule has no effect."""
     known = {key for node in nodes for key in node.metadata.labels or {}}
     found: dict[str, int] = {}
     for pod in waiting:

@@ -1,10 +1,11 @@
-"""Annotations of a namespace that change its new pods or refuse them: node selectors, default tolerations, allowed tolerations.
+"""Annotations of a namespace that change or reject its new pods: node selectors, default and allowed tolerations.
 
-OpenShift always reads ``openshift.io/node-selector``. The annotations of ``scheduler.alpha.kubernetes.io`` belong to admission plugins that
-Kubernetes leaves off: they count where the policy's ``admissionPlugins`` names the plugin (``Snapshot.admission_plugins``).
+OpenShift always reads ``openshift.io/node-selector``. The annotations of ``scheduler.alpha.kubernetes.io``
+belong to admission plugins that are off by default. They count if the policy's ``admissionPlugins`` names the
+plugin (``Snapshot.admission_plugins``).
 
-Sources: plugin/pkg/admission/podnodeselector, plugin/pkg/admission/podtolerationrestriction, pkg/util/tolerations; of OpenShift
-openshift-kube-apiserver/admission/scheduler/nodeenv.
+Sources: plugin/pkg/admission/podnodeselector, plugin/pkg/admission/podtolerationrestriction,
+pkg/util/tolerations; of OpenShift openshift-kube-apiserver/admission/scheduler/nodeenv.
 """
 
 from __future__ import annotations
@@ -25,19 +26,19 @@ PROJECT_SELECTOR: Final = "openshift.io/node-selector"
 NODE_SELECTOR: Final = "scheduler.alpha.kubernetes.io/node-selector"
 DEFAULT_TOLERATIONS: Final = "scheduler.alpha.kubernetes.io/defaultTolerations"
 ALLOWED_TOLERATIONS: Final = "scheduler.alpha.kubernetes.io/tolerationsWhitelist"
-#: The annotations that only count with their plugin.
+#: The annotations that count only with their plugin.
 _OF_PLUGINS: Final = {
     NODE_SELECTOR: SELECTOR_PLUGIN,
     DEFAULT_TOLERATIONS: TOLERATIONS_PLUGIN,
     ALLOWED_TOLERATIONS: TOLERATIONS_PLUGIN,
 }
-#: Every pod that requests anything gets this toleration from the plugin.
+#: The plugin's toleration for every pod with requests.
 _MEMORY_PRESSURE: Final = objects.Toleration("node.kubernetes.io/memory-pressure", "Exists", None, "NoSchedule")
 _change = msgspec.structs.replace
 
 
 class Unreadable(ValueError):
-    """An annotation of a namespace that the API server cannot parse; it then refuses every new pod of the namespace."""
+    """An annotation of a namespace that the API server cannot parse. It then rejects every new pod of the namespace."""
 
 
 class _Limit(msgspec.Struct):
@@ -45,14 +46,14 @@ class _Limit(msgspec.Struct):
 
 
 def decides(snapshot: Snapshot) -> bool:
-    """Return True if an annotation of any namespace may change or refuse new pods."""
+    """Return True if an annotation of some namespace may change or reject new pods."""
     return TOLERATIONS_PLUGIN in snapshot.admission_plugins or any(
         _counts(snapshot, key) for found in snapshot.namespaces.values() for key in found.metadata.annotations or ()
     )
 
 
 def merged(spec: objects.PodSpec, namespace: str, snapshot: Snapshot) -> objects.PodSpec:
-    """Return the spec of a new pod with the node selector and the tolerations that its namespace adds; the pod's own values win."""
+    """Return the spec of a new pod with the node selector and tolerations of its namespace; the pod's own values win."""
     annotations, added = _annotations(snapshot, namespace), selector(snapshot, namespace)
     if added:
         spec = _change(spec, nodeSelector={**added, **(spec.nodeSelector or {})})
@@ -68,7 +69,7 @@ def merged(spec: objects.PodSpec, namespace: str, snapshot: Snapshot) -> objects
 
 
 def selector(snapshot: Snapshot, namespace: str) -> dict[str, str]:
-    """Return the node labels that a namespace adds to the nodeSelector of its pods; none where they cannot be read."""
+    """Return the node labels that a namespace adds to the nodeSelector of its pods; none if they are unreadable."""
     try:
         return _selector(snapshot, _annotations(snapshot, namespace))[1]
     except Unreadable:
@@ -76,7 +77,10 @@ def selector(snapshot: Snapshot, namespace: str) -> dict[str, str]:
 
 
 def refusal(pod: objects.Pod, snapshot: Snapshot) -> tuple[str, str] | None:
-    """Return the plugin that refuses a new pod, whose spec has been through :func:`merged`, and its reason; None if none does."""
+    """Return the plugin that rejects a new pod, and its reason; None if none does.
+
+    The pod's spec must have been through :func:`merged`.
+    """
     annotations = _annotations(snapshot, pod.metadata.namespace or "default")
     rule = SELECTOR_PLUGIN
     try:
@@ -95,7 +99,7 @@ def refusal(pod: objects.Pod, snapshot: Snapshot) -> tuple[str, str] | None:
 
 
 def not_applied(snapshot: Snapshot, namespace: str) -> Iterator[tuple[str, str]]:
-    """Yield the annotations of a namespace that its new pods may be subject to and that are not applied, each with the reason."""
+    """Yield annotations of a namespace that may concern its new pods but are not applied, each with the reason."""
     annotations = _annotations(snapshot, namespace)
     for key, plugin in _OF_PLUGINS.items():
         if key not in annotations:
@@ -117,10 +121,10 @@ def _annotations(snapshot: Snapshot, namespace: str) -> Mapping[str, str]:
 
 
 def _selector(snapshot: Snapshot, annotations: Mapping[str, str]) -> tuple[str, dict[str, str]]:
-    """Return the labels that nodes of a namespace's pods must have, with the word that the API server uses for the namespace.
+    """Return the required node labels of a namespace's pods, with the API server's word for the namespace.
 
     Raises:
-        Unreadable: the annotation is no list of ``key=value``.
+        Unreadable: The annotation is no list of ``key=value``.
     """
     if NODE_SELECTOR in annotations:  # OpenShift leaves such namespaces to the plugin of Kubernetes
         key, whose, on = NODE_SELECTOR, "namespace", SELECTOR_PLUGIN in snapshot.admission_plugins
@@ -136,10 +140,10 @@ def _selector(snapshot: Snapshot, annotations: Mapping[str, str]) -> tuple[str, 
 
 
 def _tolerations(annotations: Mapping[str, str], key: str) -> list[objects.Toleration]:
-    """Return the tolerations of an annotation, none if it is absent or empty.
+    """Return the tolerations of an annotation; none if it is absent or empty.
 
     Raises:
-        Unreadable: it is no JSON list of tolerations.
+        Unreadable: The annotation is no JSON list of tolerations.
     """
     if not annotations.get(key):
         return []
@@ -161,7 +165,7 @@ def _parts(toleration: objects.Toleration) -> tuple[str, str, str, str]:
 
 
 def _covers(wide: objects.Toleration, narrow: objects.Toleration) -> bool:
-    """Return True if one toleration tolerates all that another one does (isSuperset)."""
+    """Return True if one toleration tolerates everything that another one does (isSuperset)."""
     (key, operator, value, effect), other = _parts(wide), _parts(narrow)
     if _parts(wide) == other:
         return True
@@ -171,7 +175,7 @@ def _covers(wide: objects.Toleration, narrow: objects.Toleration) -> bool:
 
 
 def _united(first: Sequence[objects.Toleration], second: Sequence[objects.Toleration]) -> list[objects.Toleration]:
-    """Return two lists of tolerations as one, without those that another one covers (MergeTolerations)."""
+    """Return two lists of tolerations as one, without tolerations that another one covers (MergeTolerations)."""
     together = [*first, *second]
     found: list[objects.Toleration] = []
     for i, each in enumerate(together):

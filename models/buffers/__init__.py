@@ -1,1 +1,1 @@
-"""The headroom that CapacityBuffers ask for: how many chunks, and the virtual pods that they stand for."""
+"""The headroom that CapacityBuffers request: the number of chunks, and their virtual pods."""

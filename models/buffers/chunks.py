@@ -1,7 +1,8 @@
-"""The chunks of CapacityBuffers as virtual pods, which wait in a snapshot behind all others.
+"""The chunks of CapacityBuffers as virtual pods that wait in a snapshot behind all others.
 
-The autoscaler injects such pods into its own simulation, and never creates them: they hold no room against a real pod. Here they have
-priorities below that of any real pod, one for each buffer, so that the first buffer by name gets room first.
+The autoscaler adds such pods to its own simulation and never creates them. They keep no capacity from real
+pods. Here their priorities are below those of real pods, one per buffer, so that the first buffer by name gets
+room first.
 """
 
 from __future__ import annotations
@@ -17,20 +18,20 @@ from kubestow.models.kube import objects
 from kubestow.models.snapshot import interning
 from kubestow.models.snapshot.snapshot import Snapshot
 
-#: The lowest priority that a real pod can have (int32).
-LOWEST: Final = -(2**31)
+#: The lowest priority of a real pod (int32).
+LOWEST_PRIORITY: Final = -(2**31)
 KIND: Final = "CapacityBuffer"
 _PENDING: Final = objects.PodStatus(phase="Pending")
 _change = msgspec.structs.replace
 
 
 def priority_of(place: int) -> int:
-    """Return the priority of the chunks of a buffer, by its place among the buffers."""
-    return LOWEST - 1 - place
+    """Return the priority of the chunks of a buffer, by its index among the buffers."""
+    return LOWEST_PRIORITY - 1 - place
 
 
 def with_chunks(snapshot: Snapshot) -> tuple[Snapshot, list[Demand]]:
-    """Return a copy of a snapshot in which the chunks of all buffers wait, and what each buffer asks for."""
+    """Return a copy of a snapshot in which the chunks of all buffers wait, and each buffer's demand."""
     found = demands(snapshot)
     edited = snapshot.copy()
     taken = {objects.pod_key(pod) for pod in snapshot.pods}
@@ -40,12 +41,12 @@ def with_chunks(snapshot: Snapshot) -> tuple[Snapshot, list[Demand]]:
 
 
 def without_chunks(snapshot: Snapshot) -> Snapshot:
-    """Return a snapshot without chunks, wherever they were placed: they hold no room against real pods."""
+    """Return a snapshot without chunks, placed or not: they keep no capacity from real pods."""
     return replace(snapshot, pods=[pod for pod in snapshot.pods if buffer_of(pod) is None])
 
 
 def buffer_of(pod: objects.Pod) -> str | None:
-    """Return the buffer (``namespace/name``) that a pod is a chunk of; None for a real pod."""
+    """Return the buffer (``namespace/name``) of a chunk; None for a real pod."""
     owner = objects.controller_of(pod)
     if owner is None or owner.kind != KIND:
         return None
@@ -53,7 +54,7 @@ def buffer_of(pod: objects.Pod) -> str | None:
 
 
 def _pods(demand: Demand, place: int, taken: set[str]) -> list[objects.Pod]:
-    """Return the chunks of a buffer. No gang counts them, and no scheduling gate holds them."""
+    """Return the chunks of a buffer, without gang and scheduling gates."""
     if demand.spec is None or demand.template is None:
         return []
     template = demand.template.metadata or objects.ObjectMeta()

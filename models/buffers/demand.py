@@ -1,7 +1,7 @@
-"""How many chunks each CapacityBuffer asks for, and of which pod template.
+"""The number of chunks that each CapacityBuffer requests, and their pod template.
 
-Source: cluster-autoscaler pkg/capacitybuffer, translators (replicas.go, pod_template_translator.go, scalable_objects_translator.go) and
-filters (strategy_filter.go).
+Source: cluster-autoscaler pkg/capacitybuffer, translators (replicas.go, pod_template_translator.go,
+scalable_objects_translator.go) and filters (strategy_filter.go).
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from kubestow.models.snapshot.snapshot import Snapshot
 from kubestow.models.workloads.ownership import named
 from kubestow.models.workloads.pods import NotAdmitted, admitted
 
-#: The one strategy of cluster-autoscaler, and its default.
+#: The single strategy of cluster-autoscaler, and its default.
 ACTIVE: Final = "buffer.x-k8s.io/active-capacity"
 READY: Final = "ReadyForProvisioning"
-#: Chunks of one buffer beyond which its numbers are a slip of the pen.
-MOST: Final = 100_000
-#: Workloads whose template is read, by API group. "core" is how cluster-autoscaler writes the empty group.
+#: More chunks of one buffer than this are most likely a typing error.
+MAX_CHUNKS: Final = 100_000
+#: Workloads whose template is read, by API group. cluster-autoscaler writes the empty group as "core".
 _SCALABLE: Final = {
     "apps": ("Deployment", "ReplicaSet", "StatefulSet"),
     "batch": ("Job",),
@@ -33,17 +33,17 @@ _SCALABLE: Final = {
 
 @dataclass(frozen=True)
 class Demand:
-    """What a buffer asks for.
+    """The demand of a buffer.
 
     Attributes:
         buffer: ``namespace/name``.
         obj: The CapacityBuffer.
         chunks: Number of pods of ``template`` that are to fit; 0 with a problem.
         template: None with a problem.
-        spec: Of a chunk, as the API server would store it; None with a problem.
-        problem: Why the buffer asks for nothing, in a sentence; None if it does ask.
-        foreign: Whether another autoscaler may know more of it: with a problem of its strategy, or of a kind that is not read.
-        missing: Whether the problem is an object that is not there.
+        spec: Spec of a chunk, as the API server would store it; None with a problem.
+        problem: Reason why the buffer requests nothing, in a sentence, or None.
+        foreign: True if another autoscaler may handle it: the problem is its strategy or an unread kind.
+        missing: True if the problem is a missing object.
     """
 
     buffer: str
@@ -57,30 +57,30 @@ class Demand:
 
 
 class _Unclear(Exception):
-    """The buffer asks for nothing that is known here; the text says why."""
+    """The buffer requests nothing that is known here; the text has the reason."""
 
     foreign = missing = False
 
 
 class _Missing(_Unclear):
-    """An object is not there."""
+    """An object is missing."""
 
     missing = True
 
 
 class _Foreign(_Unclear):
-    """Another autoscaler may know more of it."""
+    """Another autoscaler may handle the buffer."""
 
     foreign = True
 
 
 def demands(snapshot: Snapshot) -> list[Demand]:
-    """Return what each buffer asks for, in the order of their names."""
+    """Return the demand of each buffer, sorted by name."""
     return [_demand(key, obj, snapshot) for key, obj in sorted(snapshot.capacity_buffers.items())]
 
 
 def sentences(found: Iterable[Demand]) -> Iterator[str]:
-    """Yield a sentence for each buffer that asks for nothing that is known."""
+    """Yield a sentence for each buffer without a known demand."""
     for demand in found:
         if demand.problem is not None:
             yield f"CapacityBuffer {demand.buffer} holds no headroom here: {demand.problem}"
@@ -90,14 +90,14 @@ def _demand(key: str, obj: CapacityBuffer, snapshot: Snapshot) -> Demand:
     spec = obj.spec or CapacityBufferSpec()
     try:
         if spec.provisioningStrategy not in (None, "", ACTIVE):
-            raise _Foreign(f"spec.provisioningStrategy {shorten(spec.provisioningStrategy)} is not known, expected {ACTIVE}")
+            raise _Foreign(f"spec.provisioningStrategy {shorten(spec.provisioningStrategy)} is unknown, expected {ACTIVE}")
         if any(c.type == READY and c.status == "False" for c in (obj.status.conditions if obj.status else None) or ()):
-            raise _Unclear(f"its condition {READY} is False: the autoscaler could not make sense of it")
+            raise _Unclear(f"its condition {READY} is False: the autoscaler could not interpret the buffer")
         template, scale = _template(obj, spec, snapshot)
         if template.spec is None:
             raise _Unclear("its pod template has no spec")
         if snapshot.shared_gpus != "none" and _asks_for_devices(template):
-            raise _Foreign(f"its chunks ask for devices, which are not read in buffers while sharedGPUs is {snapshot.shared_gpus}")
+            raise _Foreign(f"its chunks request devices, which are not read in buffers while sharedGPUs is {snapshot.shared_gpus}")
         admitted_spec = admitted(template.spec, _namespace(obj), snapshot)
         chunks = obj.status.replicas if obj.status is not None else None
         if chunks is None:
@@ -108,16 +108,16 @@ def _demand(key: str, obj: CapacityBuffer, snapshot: Snapshot) -> Demand:
         return Demand(key, obj, problem=str(error), foreign=error.foreign, missing=error.missing)
     except quantity.QuantityError as error:
         return Demand(key, obj, problem=str(error))
-    if chunks > MOST:
-        return Demand(key, obj, problem=f"it asks for {chunks} chunks, expected at most {MOST}")
+    if chunks > MAX_CHUNKS:
+        return Demand(key, obj, problem=f"it requests {chunks} chunks, expected at most {MAX_CHUNKS}")
     return Demand(key, obj, max(0, chunks), template, admitted_spec)
 
 
 def _template(obj: CapacityBuffer, spec: CapacityBufferSpec, snapshot: Snapshot) -> tuple[PodTemplateSpec, int | None]:
-    """Return the pod template of a chunk, and the replicas of the workload that it is of."""
+    """Return the pod template of a chunk, and the replicas of its workload."""
     own, scalable = spec.podTemplateRef, spec.scalableRef
     if (own is None) == (scalable is None):
-        raise _Unclear("spec has " + ("neither" if own is None else "both") + " of podTemplateRef and scalableRef, expected one of them")
+        raise _Unclear("spec has " + ("neither" if own is None else "both") + " of podTemplateRef and scalableRef, expected exactly one")
     managed = obj.status.podTemplateRef if obj.status is not None else None
     found = _pod_template(obj, managed.name if managed is not None else None, snapshot)
     scale = None
@@ -144,7 +144,7 @@ def _template(obj: CapacityBuffer, spec: CapacityBufferSpec, snapshot: Snapshot)
 
 
 def _asks_for_devices(template: PodTemplateSpec) -> bool:
-    """Return whether containers request resources of devices, or annotations ask for shares of them."""
+    """Return True if containers request device resources, or annotations request shares of devices."""
     spec, metadata = template.spec or objects.PodSpec(), template.metadata or objects.ObjectMeta()
     asked = [
         name
@@ -156,7 +156,7 @@ def _asks_for_devices(template: PodTemplateSpec) -> bool:
 
 
 def _chunks(spec: CapacityBufferSpec, scale: int | None, chunk: objects.PodSpec, snapshot: Snapshot) -> int:
-    """Return the number of chunks: the larger of replicas and percentage, as far as it fits into the limits."""
+    """Return the number of chunks: the larger of replicas and percentage, within the limits."""
     stated: list[int] = []
     if spec.replicas is not None:
         stated.append(max(0, spec.replicas))
@@ -164,14 +164,14 @@ def _chunks(spec: CapacityBufferSpec, scale: int | None, chunk: objects.PodSpec,
         stated.append(-(-max(0, spec.percentage) * max(0, scale) // 100))
     if spec.limits is None:
         if not stated:
-            raise _Unclear("spec has none of replicas, limits and, of a scalableRef, percentage: how many chunks it asks for is not said")
+            raise _Unclear("spec has none of replicas, limits and (with scalableRef) percentage: the number of chunks is unknown")
         return max(stated)
     within = _within(spec.limits, chunk, snapshot)
     return min(max(stated), within) if stated else within
 
 
 def _within(limits: objects.ResourceList, chunk: objects.PodSpec, snapshot: Snapshot) -> int:
-    """Return how many chunks fit into limits. Resources that a chunk does not request limit nothing."""
+    """Return the number of chunks that fit into limits. Resources that a chunk does not request limit nothing."""
     asked = pod_requests.pod_request(objects.Pod(objects.ObjectMeta(), chunk), snapshot.gates)
     counts = [
         quantity.milli(limits[name]) // (amount if name == "cpu" else amount * 1000)
@@ -189,8 +189,10 @@ def _pod_template(obj: CapacityBuffer, name: str | None, snapshot: Snapshot) -> 
 
 
 def _scale(workload: Any) -> int:
-    """Return the replicas of a workload as its scale subresource has them, without a status those that it asks for; of a Job its
-    parallelism."""
+    """Return the replicas of a workload as in its scale subresource; of a Job, its parallelism.
+
+    Without a status, these are the requested replicas.
+    """
     if isinstance(workload, Job):
         parallelism = workload.spec.parallelism if workload.spec is not None else None
         return 1 if parallelism is None else parallelism

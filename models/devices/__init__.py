@@ -1,6 +1,6 @@
-"""What nodes have in devices and what pods ask of them: pools, devices, claims, and what is allocated already.
+"""The devices of nodes and the devices that pods request: pools, devices, claims, and existing allocations.
 
-Enter at :mod:`kubestow.models.devices.inventory` (what there is) and :mod:`kubestow.models.devices.demand` (what a pod asks for). It may
-import ``kubestow.models.kube``, ``kubestow.models.cel`` and ``kubestow.models.snapshot``. The checker reads devices on its own
-(:mod:`kubestow.checker.devices`).
+Entry points are :mod:`kubestow.models.devices.inventory` (supply) and :mod:`kubestow.models.devices.demand`
+(demand). This package may import ``kubestow.models.kube``, ``kubestow.models.cel`` and
+``kubestow.models.snapshot``. The checker reads devices on its own (:mod:`kubestow.checker.devices`).
 """

@@ -1,4 +1,4 @@
-"""Claims as they are once pods have their devices, or have given them back."""
+"""Claims after pods received or returned their devices."""
 
 from __future__ import annotations
 
@@ -17,8 +17,13 @@ Claims = dict[str, api.ResourceClaim]
 
 
 def allocated(snapshot: Snapshot, table: DeviceTable, granted: Mapping[int, tuple[str, Sequence[Pick]]]) -> Claims:
-    """Return the ResourceClaims of a snapshot with those allocated that pods got devices for, and one for the extended resources of each.
-    ``granted``: pod (index into ``snapshot.pods``) -> its node, and what it has of devices, by position of the claim."""
+    """Return the ResourceClaims of a snapshot after the given pods got their devices.
+
+    Their claims are allocated, and each pod with extended resources gets one more claim.
+
+    Args:
+        granted: Pod (index into ``snapshot.pods``) -> its node and its devices, with the position of the claim.
+    """
     index = {node.metadata.name or "": n for n, node in enumerate(snapshot.nodes)}
     claims = dict(snapshot.resource_claims)
     for i, (node, picks) in granted.items():
@@ -48,7 +53,7 @@ def _results(table: DeviceTable, picks: Iterable[Pick]) -> list[api.DeviceReques
 
 
 def _where(table: DeviceTable, picks: Iterable[Pick], node: str, index: Mapping[str, int]) -> NodeSelector | None:
-    """The nodes that an allocation allows; None for all."""
+    """Return the nodes that an allocation allows; None: all."""
     nodes = table.inventory.usable(picks, index[node])
     if nodes is None:
         return None
@@ -57,8 +62,10 @@ def _where(table: DeviceTable, picks: Iterable[Pick], node: str, index: Mapping[
 
 
 def without(snapshot: Snapshot, gone: Iterable[Pod]) -> Claims:
-    """Return the ResourceClaims of a snapshot once some pods are gone: those made for them are gone as well, and what nobody else has
-    reserved is given back."""
+    """Return the ResourceClaims of a snapshot once some pods are gone.
+
+    Claims made for these pods are gone, too. Claims that no other pod has reserved are deallocated.
+    """
     leaving = {api.pod_identity(pod) for pod in gone}
     claims: Claims = {}
     for key, claim in snapshot.resource_claims.items():
@@ -75,7 +82,7 @@ def without(snapshot: Snapshot, gone: Iterable[Pod]) -> Claims:
     return claims
 
 
-def released(snapshot: Snapshot, anew: Iterable[Pod]) -> Claims:
-    """Return the ResourceClaims of a snapshot with those unallocated that were made for pods which are placed anew."""
-    own = api.made_for(snapshot.resource_claims, anew)
+def released(snapshot: Snapshot, moving: Iterable[Pod]) -> Claims:
+    """Return the ResourceClaims of a snapshot in which claims made for pods that are placed again are unallocated."""
+    own = api.made_for(snapshot.resource_claims, moving)
     return {key: msgspec.structs.replace(claim, status=None) if key in own else claim for key, claim in snapshot.resource_claims.items()}

@@ -1,7 +1,8 @@
-"""What a pod asks of devices, from its spec and the ResourceClaims of the snapshot.
+"""The devices that a pod requests, from its spec and the ResourceClaims of the snapshot.
 
 Source: pkg/scheduler/framework/plugins/dynamicresources/dynamicresources.go (PreFilter) and
-k8s.io/dynamic-resource-allocation/structured/internal/incubating/allocator_incubating.go (validateDeviceRequest), as of v1.36.2.
+k8s.io/dynamic-resource-allocation/structured/internal/incubating/allocator_incubating.go
+(validateDeviceRequest), as of v1.36.2.
 """
 
 from __future__ import annotations
@@ -15,21 +16,25 @@ from kubestow.models.kube import device_objects, pod_requests, quantity
 from kubestow.models.kube.objects import Pod
 from kubestow.models.snapshot.snapshot import Snapshot
 
-#: A claim gets no more devices than this (AllocationResultsMaxSize).
+#: Largest number of devices of a claim (AllocationResultsMaxSize).
 MOST: Final = 32
 
 
 class _Refused(Exception):
-    """The pod goes to no node; the message says why."""
+    """No node accepts the pod; the message has the reason."""
 
 
 class DemandReader:
-    """``released``: ``namespace/name`` of claims that count as unallocated, since their pod is placed anew."""
+    """Reads the device requests of pods.
+
+    Attributes:
+        released: ``namespace/name`` of claims that count as unallocated because their pod is placed again.
+    """
 
     def __init__(self, snapshot: Snapshot, released: Collection[str] = ()) -> None:
         self.snapshot, self.gates, self.released = snapshot, snapshot.gates, frozenset(released)
         self.backed = extended_resources.backed(snapshot.device_classes) if self.gates.enabled("DRAExtendedResource") else {}
-        #: Claims that pods name themselves: others may use them, too.
+        #: Claims that pods name themselves. Other pods may use them, too.
         self._named = {
             f"{pod.metadata.namespace or 'default'}/{entry.resourceClaimName}"
             for pod in snapshot.pods
@@ -46,7 +51,7 @@ class DemandReader:
         self._claims: dict[str, Claim | _Refused] = {}
 
     def asks(self, pod: Pod) -> bool:
-        """Return whether a pod asks for devices at all."""
+        """Return True if a pod requests devices."""
         return bool(pod.spec.resourceClaims) or (bool(self.backed) and not self.backed.keys().isdisjoint(self._extended(pod)))
 
     def _extended(self, pod: Pod) -> set[str]:
@@ -57,12 +62,12 @@ class DemandReader:
         return found
 
     def read(self, pod: Pod) -> tuple[Demand, tuple[str, ...]]:
-        """Return what a pod asks for, and how documents call its claims that are to be allocated."""
+        """Return a pod's requests, and the names in documents of its claims that are to be allocated."""
         claims: list[Claim] = []
         names: list[str] = []
         allocated: list[str] = []
         own = f"{pod.metadata.namespace or 'default'}/{pod.metadata.name or ''}"
-        extended, unbacked = self._of_resources(pod)  # these decide what NodeResourcesFit leaves out, refused or not
+        extended, unbacked = self._of_resources(pod)  # these decide which resources NodeResourcesFit leaves out, even if the pod is refused
         try:
             for entry, key in self._keys(pod):
                 if self._allocation(key) is not None:
@@ -81,7 +86,7 @@ class DemandReader:
         return status.allocation if status is not None and key not in self.released else None
 
     def _keys(self, pod: Pod) -> Iterator[tuple[str, str]]:
-        """Yield the name of each entry of a pod, and the claim that it stands for; entries that need none are left out."""
+        """Yield the name of each claim entry of a pod with its claim, except for entries that need none."""
         space = pod.metadata.namespace or "default"
         made = {each.name: each.resourceClaimName for each in (pod.status.resourceClaimStatuses if pod.status else None) or ()}
         for entry in pod.spec.resourceClaims or ():
@@ -107,7 +112,7 @@ class DemandReader:
             yield entry.name, key
 
     def _called(self, key: str, entry: str) -> str:
-        """Return how messages call a claim: equal for the claims that pods of one template have of their own."""
+        """Return the name of a claim in messages. It is equal for the pods' own claims of one template."""
         return f"claim {key}" if key in self._named else f"the claim of entry {entry}"
 
     def _claim(self, key: str, entry: str) -> Claim:
@@ -126,7 +131,7 @@ class DemandReader:
         spec, called = self.snapshot.resource_claims[key].spec, self._called(key, entry)
         devices = spec.devices if spec is not None else None
         listed = (devices.requests if devices is not None else None) or []
-        for request in listed:  # the classes of all of them, before anything else
+        for request in listed:  # check the classes of all requests before anything else
             if request.exactly is None and request.firstAvailable and not self.gates.enabled("DRAPrioritizedList"):
                 raise _Refused(f"{called} has alternatives, and feature gate DRAPrioritizedList is off")
             for part in (request.exactly,) if request.exactly is not None else request.firstAvailable or ():
@@ -140,7 +145,7 @@ class DemandReader:
         if request.exactly is not None:
             return (self._request(called, request.name, request.exactly),)
         if not request.firstAvailable:
-            raise _Refused(f"{called}: request {request.name} is of no known kind")
+            raise _Refused(f"{called}: request {request.name} is of an unknown kind")
         return tuple(self._request(called, f"{request.name}/{part.name}", part) for part in request.firstAvailable)
 
     def _request(self, called: str, name: str, part: device_objects.ExactDeviceRequest | device_objects.DeviceSubRequest) -> Request:
@@ -151,14 +156,14 @@ class DemandReader:
             raise _Refused(f"{called}: request {name} has adminAccess, and feature gate DRAAdminAccess is off")
         mode = part.allocationMode or "ExactCount"
         if mode not in ("ExactCount", "All"):
-            raise _Refused(f"{called}: request {name} has allocation mode {mode}, which is not known")
+            raise _Refused(f"{called}: request {name} has allocation mode {mode}, which is unknown")
         selectors = self.selectors(part.deviceClassName)
         for selector in part.selectors or ():
             if selector.cel is None:
-                raise _Refused(f"{called}: a selector of request {name} is of no known kind")
+                raise _Refused(f"{called}: a selector of request {name} is of an unknown kind")
             selectors = (*selectors, selector.cel.expression)
-        asked = (part.capacity.requests if part.capacity is not None else None) or {}
-        capacity = tuple(sorted((n, quantity.parse(raw)) for n, raw in asked.items()))
+        requested = (part.capacity.requests if part.capacity is not None else None) or {}
+        capacity = tuple(sorted((n, quantity.parse(raw)) for n, raw in requested.items()))
         count = None if mode == "All" else 1 if part.count is None else part.count
         tolerations = tuple((t.key or "", t.operator or "Equal", t.value or "", t.effect or "") for t in part.tolerations or ())
         return Request(name, part.deviceClassName, count, selectors, tolerations, capacity, bool(admin))
@@ -168,33 +173,33 @@ class DemandReader:
         if each.matchAttribute is not None:
             return Constraint(each.matchAttribute, False, requests)
         if each.distinctAttribute is None:
-            raise _Refused(f"{called}: a constraint is of no known kind")
+            raise _Refused(f"{called}: a constraint is of an unknown kind")
         if not self.gates.enabled("DRAConsumableCapacity"):
             raise _Refused(f"{called} has distinctAttribute, and feature gate DRAConsumableCapacity is off")
         return Constraint(each.distinctAttribute, True, requests)
 
     def selectors(self, device_class: str) -> tuple[str, ...]:
-        """Return the expressions of a class."""
+        """Return the selector expressions of a device class."""
         spec = self.snapshot.device_classes[device_class].spec
         return tuple(each.cel.expression for each in (spec.selectors if spec is not None else None) or () if each.cel is not None)
 
     def _of_resources(self, pod: Pod) -> tuple[tuple[Extended, ...], tuple[str, ...]]:
-        """Return the extended resources of a pod that classes back, and its others if there are any of these."""
+        """Return a pod's extended resources backed by classes, and, if there are any, its other extended resources."""
         if not self.backed or self.backed.keys().isdisjoint(self._extended(pod)):
             return (), ()
         requests = sorted(pod_requests.pod_request(pod, self.snapshot.gates).items())
-        asked = {name: amount for name, amount in requests if extended_resources.is_extended(name)}
+        requested = {name: amount for name, amount in requests if extended_resources.is_extended(name)}
         found = tuple(
             Extended(name, own, amount, extended_resources.requests(pod.spec, name, own, self.selectors(own)))
-            for name, amount in asked.items()
+            for name, amount in requested.items()
             if (own := self.backed.get(name)) is not None
         )
         if not found:
             return (), ()
-        return found, tuple(name for name in asked if name not in self.backed)
+        return found, tuple(name for name in requested if name not in self.backed)
 
     def _check_left(self, pod: Pod, extended: tuple[Extended, ...]) -> None:
         left = self._left.get((pod.metadata.uid, pod.metadata.name or "")) if extended else None
         spec = self.snapshot.resource_claims[left].spec if left is not None else None
         if spec is not None and spec.devices is not None and spec.devices.requests:
-            raise _Refused(f"claim {left} is left from an earlier attempt to place the pod")
+            raise _Refused(f"claim {left} remains from an earlier attempt to place the pod")

@@ -1,19 +1,25 @@
-"""What a pod asks of devices, resolved: its claims with classes, selectors and constraints, and what keeps it from every node."""
+"""The resolved device requests of a pod: claims with classes, selectors and constraints, or a reason for refusal."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-#: (key, operator, value, effect) of a toleration; an empty key or effect stands for all.
+#: (key, operator, value, effect) of a toleration. An empty key or effect matches all.
 Toleration = tuple[str, str, str, str]
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """Devices of one kind. ``name``: as results name it, ``request`` or ``request/alternative``. ``device_class``: of that DeviceClass.
-    ``count``: None asks for all that match. ``selectors``: expressions, those of the class first. ``capacity``: requested amounts by name,
-    as the claim writes it (full, or bare for the driver's own)."""
+    """A request for devices of one class.
+
+    Attributes:
+        name: Name in results: ``request`` or ``request/alternative``.
+        device_class: Name of the DeviceClass.
+        count: Number of devices; None: all that match.
+        selectors: Expressions, those of the class first.
+        capacity: Requested amounts by name, as in the claim (full, or bare for the driver's own).
+    """
 
     name: str
     device_class: str
@@ -26,23 +32,33 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Constraint:
-    """``attribute``: full name. ``distinct``: values differ pairwise; else all are the same. ``requests``: names that it is about, empty
-    for all."""
+    """A constraint on the devices of several requests.
+
+    Attributes:
+        attribute: Full name.
+        distinct: True: values differ pairwise. False: all values are equal.
+        requests: Names of the requests concerned; empty: all.
+    """
 
     attribute: str
     distinct: bool
     requests: tuple[str, ...] = ()
 
     def about(self, request: str) -> bool:
-        """Return whether it is about a request of this name; ``r`` covers ``r/alternative`` as well."""
+        """Return True if the constraint concerns a request of this name; ``r`` also covers ``r/alternative``."""
         return not self.requests or request in self.requests or request.partition("/")[0] in self.requests
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A claim that is to be allocated. ``requests``: alternatives each, the first that works is taken; most have one. ``key``:
-    ``namespace/name`` of a claim that several pods may share, None for one that each pod of the class has of its own. ``entry``: the name
-    of the pod's entry in spec.resourceClaims (of the first pod that has it), empty for the claim that extended resources make."""
+    """A claim to be allocated.
+
+    Attributes:
+        requests: Alternatives of each request. The first that works is taken; most have one.
+        key: ``namespace/name`` of a claim that pods may share; None: each pod of the class has its own.
+        entry: Name of the entry in spec.resourceClaims of the first pod with it; "" for the claim of extended
+            resources.
+    """
 
     requests: tuple[tuple[Request, ...], ...]
     constraints: tuple[Constraint, ...] = ()
@@ -52,8 +68,12 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Extended:
-    """An extended resource that a DeviceClass backs, and what it asks for on nodes where devices must provide it. ``count``: as the pod
-    requests it."""
+    """An extended resource backed by a DeviceClass.
+
+    Attributes:
+        count: Amount that the pod requests.
+        requests: Device requests on nodes where devices must provide the resource.
+    """
 
     resource: str
     device_class: str
@@ -63,12 +83,15 @@ class Extended:
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """All that a pod asks for.
+    """All device requests of a pod.
 
-    ``claims``: to be allocated, in the order of the allocator; the one that ``extended`` makes comes after them. ``allocated``:
-    ``namespace/name`` of claims that are allocated already, each of which allows some nodes (``DeviceTable.allowed``). ``refusal``: why the
-    pod goes to no node, None if it may. ``extended``: resources that a class backs. ``unbacked``: other extended resources that it requests
-    next to them. ``held``: what a running pod that may be moved has of devices, as far as it matters which: (claim, request, kind, unit).
+    Attributes:
+        claims: Claims to be allocated, in the allocator's order. The claim made from ``extended`` follows them.
+        allocated: ``namespace/name`` of allocated claims. Each allows some nodes (``DeviceTable.allowed``).
+        refusal: Reason why no node accepts the pod; None if some may.
+        extended: Extended resources that a class backs.
+        unbacked: Other extended resources that it requests as well.
+        held: Relevant devices of a movable running pod: (claim, request, kind, unit).
     """
 
     claims: tuple[Claim, ...] = ()

@@ -1,4 +1,4 @@
-"""Extended resources that a DeviceClass backs: which, and what containers that request them ask of devices.
+"""Extended resources that DeviceClasses back, and the device requests of containers that request them.
 
 Source: pkg/scheduler/framework/plugins/dynamicresources/extendeddynamicresources.go, as of v1.36.2 (KEP-5004).
 """
@@ -13,31 +13,34 @@ from kubestow.models.kube import pod_requests, quantity
 from kubestow.models.kube.device_objects import DeviceClass
 from kubestow.models.kube.objects import Container, PodSpec
 
-#: Each class backs the resource of this prefix and its name, whatever else it backs.
-IMPLICIT: Final = "deviceclass.resource.kubernetes.io/"
-#: Set on the claim that the scheduler makes for a pod's extended resources.
+#: Each class backs the resource with this prefix and its name, in addition to others.
+IMPLICIT_PREFIX: Final = "deviceclass.resource.kubernetes.io/"
+#: Annotation of the claim that the scheduler makes for a pod's extended resources.
 ANNOTATION: Final = "resource.kubernetes.io/extended-resource-claim"
 
 
 def backed(classes: Mapping[str, DeviceClass]) -> dict[str, str]:
-    """Return the class behind each extended resource; of several the newest, then the first by name."""
+    """Return the class behind each extended resource: the newest one, then the first by name."""
     found: dict[str, tuple[str, str]] = {}  # resource -> creation, class
     for name, each in sorted(classes.items()):
         resource = each.spec.extendedResourceName if each.spec is not None else None
         created = each.metadata.creationTimestamp or ""
         if resource and (resource not in found or created > found[resource][0]):
             found[resource] = created, name
-    return {IMPLICIT + name: name for name in classes} | {resource: name for resource, (_, name) in found.items()}
+    return {IMPLICIT_PREFIX + name: name for name in classes} | {resource: name for resource, (_, name) in found.items()}
 
 
 def is_extended(name: str) -> bool:
-    """Return whether a resource is one of devices or another extended one, not of Kubernetes itself."""
-    return name.startswith(IMPLICIT) or (pod_requests.counts_as_resource(name) and "/" in name and "kubernetes.io/" not in name)
+    """Return True for resources of devices and other extended resources, but not Kubernetes' own."""
+    return name.startswith(IMPLICIT_PREFIX) or (pod_requests.counts_as_resource(name) and "/" in name and "kubernetes.io/" not in name)
 
 
 def requests(spec: PodSpec, resource: str, device_class: str, selectors: tuple[str, ...]) -> tuple[Request, ...]:
-    """Return what a pod's containers ask of a class for one resource: one request per container, and one for the ordinary init containers
-    together, which first use again what later containers and sidecars hold."""
+    """Return the requests of a pod's containers to a class for one resource.
+
+    There is one request per container, and one for all ordinary init containers. The latter first reuse the
+    devices that later containers and sidecars hold.
+    """
     init = spec.initContainers or []
     containers = [*init, *(spec.containers or [])]
     brief = [i for i, each in enumerate(init) if each.restartPolicy != "Always"]
@@ -55,13 +58,13 @@ def requests(spec: PodSpec, resource: str, device_class: str, selectors: tuple[s
 
 
 def _amount(container: Container, resource: str) -> int:
-    asked = (container.resources.requests if container.resources is not None else None) or {}
-    if resource not in asked:
+    requested = (container.resources.requests if container.resources is not None else None) or {}
+    if resource not in requested:
         return 0
-    amount = quantity.parse(asked[resource])
+    amount = quantity.parse(requested[resource])
     return int(amount) if amount.denominator == 1 else 0
 
 
 def _name(i: int, container: Container, resource: str) -> str:
-    asked = (container.resources.requests if container.resources is not None else None) or {}
-    return f"container-{i}-request-{sorted(asked).index(resource)}"
+    requested = (container.resources.requests if container.resources is not None else None) or {}
+    return f"container-{i}-request-{sorted(requested).index(resource)}"

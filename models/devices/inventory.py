@@ -1,4 +1,4 @@
-"""What there is: the devices of complete pools, which nodes each serves, and what of them is allocated."""
+"""The supply: the devices of complete pools, the nodes that each serves, and existing allocations."""
 
 from __future__ import annotations
 
@@ -16,14 +16,19 @@ from kubestow.models.kube.selectors import Bools
 
 Ids = NDArray[np.int32]
 
-#: (type, values) of an attribute: "int", "bool", "string" or "version"; versions compare as text. One value, but for lists.
+#: (type, values) of an attribute: "int", "bool", "string" or "version" (compared as text). Lists have several
+#: values.
 Attribute = tuple[str, tuple[int | bool | str, ...]]
 
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
-    """One entry of a device's capacity, in the resource's own units. ``default``, ``least``, ``most``, ``step``, ``values``: the request
-    policy, None or empty where it has none. ``parts``: steps of a range are counted in that part of a unit, 1 or 1000 (milli)."""
+    """One entry of a device's capacity, in the resource's own units.
+
+    Attributes:
+        default, least, most, step, values: The request policy; None or empty if it has none.
+        parts: Denominator in which steps of a range are counted, 1 or 1000 (milli).
+    """
 
     value: Fraction
     default: Fraction | None = None
@@ -34,8 +39,11 @@ class Capacity:
     parts: int = 1
 
     def amount(self, requested: Fraction | None) -> Fraction | None:
-        """Return what a request takes of it, rounded up as the policy says, or None where the policy refuses that. ``requested``: None if
-        it names no amount."""
+        """Return the amount that a request consumes, rounded up by the policy; None if the policy refuses it.
+
+        Args:
+            requested: None if the request names no amount.
+        """
         amount = self._rounded(requested)
         if amount == self.default:
             return amount
@@ -61,11 +69,15 @@ class Capacity:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Kind:
-    """Devices that no request of the instance can tell apart, but for counters and for what is allocated of them.
+    """Devices that no request of the instance distinguishes, except for counters and existing allocations.
 
-    ``attributes``: those that constraints read, by full name (``domain/name``). ``capacity``: by name as the slice writes it. ``taints``:
-    those that block, (key, value, effect). ``shared``: may be allocated several times. ``example``: one of its devices as published, which
-    selectors are evaluated on. ``usable``: False where a feature gate that is off keeps it from everybody.
+    Attributes:
+        example: One of its devices as published, on which selectors are evaluated.
+        attributes: Those that constraints read, by full name (``domain/name``).
+        capacity: By name, as in the slice.
+        taints: Blocking taints: (key, value, effect).
+        shared: True if devices may be allocated several times.
+        usable: False if a disabled feature gate makes the devices unusable.
     """
 
     id: int
@@ -78,12 +90,14 @@ class Kind:
     usable: bool = True
 
     def open_to(self, tolerations: Iterable[Toleration]) -> bool:
-        """Return whether no feature gate and no taint keeps a request with these tolerations from devices of the kind."""
+        """Return True if no feature gate and no taint keeps a request with these tolerations from the kind's devices."""
         return self.usable and all(any(_tolerates(toleration, taint) for toleration in tolerations) for taint in self.taints)
 
     def amounts(self, requested: Iterable[tuple[str, Fraction]]) -> tuple[tuple[str, Fraction], ...] | None:
-        """Return what a request for these amounts takes of each capacity of a device, by name; None where the device lacks one, has too
-        little, or refuses the amount."""
+        """Return the amounts that a request consumes of each capacity of a device, by name.
+
+        None if the device lacks a capacity, has too little, or refuses the amount.
+        """
         wanted = dict(requested)
         if not wanted.keys() <= self.capacity.keys():
             return None
@@ -105,10 +119,17 @@ def _tolerates(toleration: Toleration, taint: tuple[str, str, str]) -> bool:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Device:
-    """One device of a pool. ``id``: its position in ``Inventory.devices``. ``unit``: what is allocated; devices of the same driver, pool
-    and name are one unit, though slices for different nodes may publish it twice. ``kind``: position in ``Inventory.kinds``. ``counters``:
-    what it consumes, (position in ``Inventory.counters``, amount). ``node``: an allocation of it is tied to the node where it is made; else
-    to those that ``selector`` (position in ``Inventory.selectors``, None for all nodes) matches."""
+    """One device of a pool.
+
+    Attributes:
+        id: Index in ``Inventory.devices``.
+        unit: The unit of allocation. Devices of one driver, pool and name are one unit, even if slices for
+            different nodes publish it twice.
+        kind: Index in ``Inventory.kinds``.
+        counters: Consumption: (index in ``Inventory.counters``, amount).
+        node: True if an allocation is tied to the node where it is made.
+        selector: Otherwise, index in ``Inventory.selectors`` of the allowed nodes; None: all.
+    """
 
     id: int
     unit: int
@@ -123,9 +144,14 @@ class Device:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class View:
-    """What some nodes see of one pool. ``ids``: of devices, in the order in which the allocator looks at them. ``elsewhere``: those of them
-    that serve other nodes only (they are looked at, and never taken). ``broken``: why a request for all devices is an error, None if it is
-    not. ``counters``: ids of all counters of the pool."""
+    """The view that some nodes have of one pool.
+
+    Attributes:
+        ids: Ids of devices, in the allocator's order.
+        elsewhere: Ids of devices that serve other nodes only. The allocator visits them but never takes them.
+        broken: Reason why a request for all devices is an error; None if it is none.
+        counters: Ids of all counters of the pool.
+    """
 
     ids: Ids
     elsewhere: frozenset[int] = frozenset()
@@ -135,8 +161,12 @@ class View:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Site:
-    """What some nodes see: views (positions in ``Inventory.views``) in the order in which the allocator looks at them. ``visible``: the ids
-    of all their devices, those that serve other nodes included."""
+    """The views that some nodes have of all pools.
+
+    Attributes:
+        views: Indices in ``Inventory.views``, in the allocator's order.
+        visible: Ids of all their devices, including those that serve other nodes.
+    """
 
     views: tuple[int, ...]
     visible: Ids
@@ -144,8 +174,14 @@ class Site:
 
 @dataclass
 class Books:
-    """What is allocated. ``in_use``: bool[units], allocated as a whole. ``shares``: int32[units], number of shares. ``consumed``: (unit,
-    capacity) -> what shares take of it. ``left``: per counter what is left of it, which may be negative."""
+    """The existing allocations.
+
+    Attributes:
+        in_use: Units allocated as a whole, bool[units].
+        shares: Number of shares per unit, int32[units].
+        consumed: (unit, capacity) -> amount that shares consume.
+        left: Remaining amount per counter, which may be negative.
+    """
 
     in_use: Bools
     shares: Ids
@@ -160,9 +196,13 @@ class Books:
 class Inventory:
     """Every device of the snapshot that some node can see.
 
-    ``site_of``: int32[N], per node its position in ``sites``. ``units``: (driver, pool, name) -> unit. ``counters``: totals.
-    ``consumption``: unit -> what it takes of counters as long as any of it is allocated. ``selectors``: masks of nodes, bool[N], that
-    devices refer to. ``books``: what the claims of the snapshot have allocated (copy them to change them).
+    Attributes:
+        site_of: Index in ``sites`` of each node, int32[N].
+        units: (driver, pool, name) -> unit.
+        counters: Totals.
+        consumption: Unit -> counters that it consumes while any part is allocated.
+        selectors: Masks of nodes that devices refer to, bool[N].
+        books: Allocations of the snapshot's claims; copy them before changing them.
     """
 
     devices: list[Device] = field(default_factory=list)
@@ -189,11 +229,11 @@ class Inventory:
         return np.array([i for i in site.visible.tolist() if i not in barred], dtype=np.int32) if barred else site.visible
 
     def broken(self, site: Site) -> str | None:
-        """Return why a request for all devices is an error at a site, None if it is not."""
+        """Return the reason why a request for all devices is an error at a site; None if it is none."""
         return next((self.views[v].broken for v in site.views if self.views[v].broken is not None), None)
 
     def usable(self, picks: Iterable[Pick], n: int) -> Bools | None:
-        """bool[N]: where devices that were allocated on node n can be used; None for everywhere."""
+        """Return the nodes where devices that were allocated on node n can be used, bool[N]; None: all."""
         devices = [self.devices[pick.device] for pick in picks]
         if any(device.node for device in devices):
             return np.asarray(np.arange(len(self.site_of)) == n)
@@ -204,13 +244,13 @@ class Inventory:
         return self.kinds[self.devices[device].kind]
 
     def book(self, books: Books, picks: Iterable[Pick], times: int = 1) -> None:
-        """Add allocated devices to the books, or with ``times`` -1 take them out again. Admin access is not booked."""
+        """Add allocated devices to the books; with ``times`` -1, remove them. Admin access is not booked."""
         for pick in picks:
             if not pick.admin:
                 self.book_unit(books, self.devices[pick.device].unit, pick.consumed if pick.share else None, times)
 
     def book_unit(self, books: Books, unit: int, share: Iterable[tuple[str, Fraction]] | None, times: int = 1) -> None:
-        """Add a unit, as a whole or what a ``share`` consumes of it, or with ``times`` -1 take it out again."""
+        """Add a unit as a whole, or the amounts that a ``share`` consumes; with ``times`` -1, remove it."""
         before = bool(books.in_use[unit] or books.shares[unit])
         if share is None:
             books.in_use[unit] = times > 0
@@ -227,8 +267,14 @@ class Inventory:
 
 @dataclass(frozen=True, slots=True)
 class Pick:
-    """A device that a request gets. ``claim``: position among the claims that were asked for. ``request``: its name. ``share``: the device
-    is shared, and the request takes ``consumed`` of it, by name of the capacity."""
+    """A device that a request gets.
+
+    Attributes:
+        claim: Index among the requested claims.
+        request: Name of the request.
+        share: True if the device is shared.
+        consumed: Amounts that a share consumes, by name of the capacity.
+    """
 
     claim: int
     request: str

@@ -1,4 +1,4 @@
-"""Devices that no request of an instance can tell apart, as one kind."""
+"""The grouping of devices that no request of an instance distinguishes into kinds."""
 
 from __future__ import annotations
 
@@ -18,7 +18,12 @@ _TYPES: Final = ("int", "bool", "string", "version")
 
 
 class KindTable:
-    """``reads``: what selectors read of attributes, None for all of it. ``constrained``: full names of attributes that constraints read."""
+    """The kinds of an instance.
+
+    Args:
+        reads: Attributes that selectors read; None: all.
+        constrained: Full names of attributes that constraints read.
+    """
 
     def __init__(
         self,
@@ -72,7 +77,7 @@ class KindTable:
         return tuple(found)
 
     def _attributes(self, driver: str, attributes: Mapping[str, device_objects.DeviceAttribute]) -> dict[str, Attribute]:
-        """Those that constraints read, by full name; a name that is written in full goes before a bare one."""
+        """Return the attributes that constraints read, by full name. A full name overrides a bare one."""
         found: dict[str, Attribute] = {}
         for name, value in sorted(attributes.items(), key=lambda item: "/" in item[0]):
             full = _full(driver, name)

@@ -1,4 +1,4 @@
-"""From ResourceSlices to what each node sees of each pool: generations, completeness, validity.
+"""From ResourceSlices to the view that each node has of each pool: generations, completeness, validity.
 
 Source: k8s.io/dynamic-resource-allocation/structured/internal/incubating/pools_incubating.go, as of v1.36.2.
 """
@@ -16,17 +16,23 @@ from kubestow.models.kube.feature_gates import FeatureGates
 from kubestow.models.kube.objects import NodeSelector
 from kubestow.models.kube.selectors import Bools, NodeTable
 
-#: A slice of a pool by position, and a device of it, or -1 for all of them.
+#: Index of a pool's slice and of a device in it; -1: all of its devices.
 _Part = tuple[int, int]
-#: The slices of a pool that a node sees, and of those that choose nodes per device (slice, device) that serve it.
+#: The slices of a pool that a node sees, and its (slice, device) pairs in slices that choose nodes per device.
 _Pattern = tuple[tuple[int, ...], frozenset[tuple[int, int]]]
 
 
 @dataclass(frozen=True, slots=True)
 class PoolView:
-    """What some nodes see of a pool. ``slices``: those with devices for them, by name. ``considered``: all slices whose devices count for
-    its counters. ``serving``: (slice, device) of the devices that serve these nodes, of slices that choose nodes per device. ``broken``:
-    why it yields no devices for all."""
+    """The view that some nodes have of a pool.
+
+    Attributes:
+        slices: Slices with devices for these nodes, by name.
+        considered: All slices whose devices count for the counters.
+        serving: (slice, device) pairs that serve these nodes, in slices that choose nodes per device.
+        broken: Reason why requests for all devices fail.
+        last: True if devices have binding conditions; such pools come last.
+    """
 
     nodes: Sequence[int]
     slices: tuple[int, ...]
@@ -49,14 +55,18 @@ class Pool:
         self._invalid: dict[tuple[int, ...], str | None] = {}
 
     def views(self, index: Mapping[str, int]) -> Iterator[PoolView]:
-        """Yield what nodes see of the pool, those that see nothing left out. ``index``: nodes by name."""
+        """Yield the views that nodes have of the pool, except for empty ones.
+
+        Args:
+            index: Index of each node by name.
+        """
         for pattern, nodes in self._patterns(index):
             view = self._view(pattern)
             if view is not None and (view.slices or view.broken):
                 yield replace(view, nodes=nodes())
 
     def _patterns(self, index: Mapping[str, int]) -> Iterator[tuple[_Pattern, Callable[[], Sequence[int]]]]:
-        """Yield what nodes see of the slices, whatever its generation, and those nodes."""
+        """Yield the slices, of any generation, that nodes see, with a function that returns these nodes."""
         everywhere: list[_Part] = []
         local: dict[int, list[_Part]] = {}
         chosen: list[tuple[_Part, Bools]] = []
@@ -84,8 +94,10 @@ class Pool:
             yield _pattern([*local[found[0]], *groups[int(group[found[0]])]]), partial(list, found)
 
     def _parts(self) -> Iterator[tuple[_Part, str | None, bool | None, NodeSelector | None]]:
-        """Yield what is for nodes of its own, with nodeName, allNodes and nodeSelector: slices, and devices of those that choose per
-        device."""
+        """Yield the parts with their own choice of nodes: part, nodeName, allNodes, nodeSelector.
+
+        Parts are slices, and devices of slices that choose nodes per device.
+        """
         for k, each in enumerate(self.slices):
             spec = each.spec
             if not self.partitions and (spec.perDeviceNodeSelection is not None or spec.sharedCounters):
@@ -106,7 +118,7 @@ class Pool:
         considered, broken = kept, None
         if len(kept) != expected:
             if any(self._generation(k) > generation for k in range(len(self.slices))):
-                return None  # being replaced by one that has nothing for these nodes
+                return None  # being replaced by a generation that has no devices for these nodes
             considered = tuple(k for k in range(len(self.slices)) if self._generation(k) == generation)
             if len(considered) != expected:
                 broken = f"pool {self.name} of {self.driver} is incomplete: {len(considered)} of {expected} slices"
@@ -123,7 +135,7 @@ class Pool:
         return self.slices[k].spec.pool.generation
 
     def _counts(self, k: int) -> bool:
-        """Return whether a slice is there for counters, not for devices."""
+        """Return True if a slice publishes counters instead of devices."""
         return self.partitions and bool(self.slices[k].spec.sharedCounters)
 
     def _duplicate(self, kept: tuple[int, ...]) -> str | None:
@@ -158,7 +170,7 @@ class Pool:
                         return f"device {device.name} consumes counters of {used.counterSet}, a set that does not exist"
                     missing = sorted(set(used.counters or ()) - sets[used.counterSet])
                     if missing:
-                        return f"device {device.name} consumes counter {missing[0]}, which counter set {used.counterSet} has not"
+                        return f"device {device.name} consumes counter {missing[0]}, which counter set {used.counterSet} lacks"
         return None
 
 

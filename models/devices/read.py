@@ -26,8 +26,13 @@ def inventory(
     constrained: Collection[str] = (),
     released: Collection[str] = (),
 ) -> Inventory:
-    """Return every device that some node can see. ``reads``: what selectors read of attributes, None for all of it; ``constrained``: full
-    names of attributes that constraints read. ``released``: ``namespace/name`` of claims whose allocation does not count."""
+    """Return every device that some node can see.
+
+    Args:
+        reads: Attributes that selectors read; None: all.
+        constrained: Full names of attributes that constraints read.
+        released: ``namespace/name`` of claims whose allocation does not count.
+    """
     return _Reader(snapshot, nodes, reads, constrained).read(released)
 
 
@@ -83,7 +88,7 @@ class _Reader:
         return View(np.array(ids, dtype=np.int32), frozenset(elsewhere), view.broken, tuple(counters.values()))
 
     def _counters_of(self, pool: Pool, considered: tuple[int, ...]) -> dict[tuple[str, str], int]:
-        """The counters of a pool by (set, name), as far as these slices say; what devices consume of them is noted."""
+        """Return the counters of a pool by (set, name), as published by these slices, and record the devices' consumption."""
         known = self._counters.get(considered)
         if known is not None:
             return known
@@ -114,7 +119,7 @@ class _Reader:
         return self.found.units.setdefault((pool.driver, pool.name, device.name), len(self.found.units))
 
     def _devices(self, pool: Pool, considered: tuple[int, ...], k: int) -> dict[int, int]:
-        """The ids of a slice's devices by their place in it; those that every request leaves alone are left out."""
+        """Return the ids of a slice's devices by index, except for devices that no request can get."""
         made = self._made.get((considered, k))
         if made is None:
             made = self._made[considered, k] = {}
@@ -161,7 +166,7 @@ class _Reader:
 def allocated(
     found: Inventory, claim: device_objects.ResourceClaim, gates: FeatureGates
 ) -> Iterable[tuple[int, tuple[tuple[str, Fraction], ...] | None]]:
-    """Yield what a claim has allocated of units that are published, but for admin access: (unit, what the share consumes, None for all)."""
+    """Yield the allocations of a claim in published units, without admin access: (unit, consumed amounts; None: whole)."""
     status = claim.status.allocation if claim.status is not None else None
     for result in (status.devices.results if status is not None and status.devices is not None else None) or ():
         unit = found.units.get((result.driver, result.pool, result.device))

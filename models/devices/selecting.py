@@ -1,4 +1,4 @@
-"""Selectors of requests against kinds of devices: which attributes they read, and whether they hold, remembered."""
+"""Cached results of selectors on kinds of devices, and the attributes that selectors read."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PLAIN: Final = ("driver", "allowMultipleAllocations")
 
 
 def reads(expressions: Iterable[str]) -> frozenset[Read] | None:
-    """Return what expressions read of devices beyond driver and allowMultipleAllocations; None where that is not plain to see."""
+    """Return the device data that expressions read beyond driver and allowMultipleAllocations; None if unclear."""
     found: set[Read] = set()
     for expression in expressions:
         if "\\" in expression or '"""' in expression or "'''" in expression:
@@ -39,7 +39,7 @@ def reads(expressions: Iterable[str]) -> frozenset[Read] | None:
 
 
 def _path(tokens: list[str], at: int) -> tuple[list[Read] | None, int]:
-    """Return what the path reads that starts with ``device`` at a position, and where it ends. None: it may read anything."""
+    """Return the data read by the path that starts with ``device`` at a position, and its end. None: it may read anything."""
     if tokens[at + 1 : at + 2] != ["."] or at + 2 >= len(tokens):
         return None, at
     field, at = tokens[at + 2], at + 3
@@ -51,13 +51,14 @@ def _path(tokens: list[str], at: int) -> tuple[list[Read] | None, int]:
     name, after = _index(tokens, at)
     if name is None and tokens[at : at + 1] == ["."]:
         start = at + 2 if tokens[at + 1 : at + 2] == ["?"] else at + 1
-        if start < len(tokens) and tokens[start].isidentifier() and tokens[start + 1 : start + 2] != ["("]:  # else a macro over all names
+        # otherwise a macro over all names
+        if start < len(tokens) and tokens[start].isidentifier() and tokens[start + 1 : start + 2] != ["("]:
             name, after = tokens[start], start + 1
     return (None, at) if name is None else ([(field, domain, name)], after)
 
 
 def _index(tokens: list[str], at: int) -> tuple[str | None, int]:
-    """Return the literal of ``["literal"]`` or ``[?"literal"]`` at a position, and where it ends."""
+    """Return the literal of ``["literal"]`` or ``[?"literal"]`` at a position, and its end."""
     if tokens[at : at + 1] == ["["]:
         start = at + 2 if tokens[at + 1 : at + 2] == ["?"] else at + 1
         if tokens[start + 1 : start + 2] == ["]"] and tokens[start][0] in "\"'":
@@ -66,28 +67,28 @@ def _index(tokens: list[str], at: int) -> tuple[str | None, int]:
 
 
 class Selecting:
-    """Whether all selectors of a request hold for devices of a kind."""
+    """Cached test of whether all selectors of a request hold for devices of a kind."""
 
     def __init__(self, kinds: list[Kind], gates: FeatureGates) -> None:
         self._kinds, self._gates = kinds, gates
         self._found: dict[tuple[tuple[str, ...], int], bool | selectors.CelError] = {}
 
     def __call__(self, expressions: tuple[str, ...], kind: int) -> bool:
-        """Ask the selectors one after the other, until one does not hold.
+        """Evaluate the selectors in order until one does not hold.
 
         Raises:
-            CelError: a selector that is asked does not compile, fails, or says neither yes nor no.
+            CelError: An evaluated selector does not compile, fails, or returns no boolean.
         """
         found = self._found.get((expressions, kind))
         if found is None:
-            one, asked, found = self._kinds[kind], "", True
+            one, expression, found = self._kinds[kind], "", True
             try:
-                for asked in expressions:
-                    if not selectors.compile_selector(asked, self._gates).matches(one.driver, one.example):
+                for expression in expressions:
+                    if not selectors.compile_selector(expression, self._gates).matches(one.driver, one.example):
                         found = False
                         break
             except (selectors.CelError, selectors.UnsupportedExpression) as error:
-                found = selectors.CelError(f"selector {shorten(asked)} fails: {error}")
+                found = selectors.CelError(f"selector {shorten(expression)} fails: {error}")
             self._found[expressions, kind] = found
         if isinstance(found, selectors.CelError):
             raise found

@@ -1,4 +1,4 @@
-"""What a compiled instance knows of devices: the inventory, and what claims and extended resources allow per node."""
+"""The device data of a compiled instance: the inventory, and the nodes that claims and extended resources allow."""
 
 from __future__ import annotations
 
@@ -25,18 +25,22 @@ from kubestow.models.snapshot.snapshot import Snapshot
 
 _Kept = TypeVar("_Kept")
 
-#: How long the scheduler waits for the binding conditions of devices (bindingTimeout of its DynamicResourcesArgs).
+#: Time that the scheduler waits for the binding conditions of devices (bindingTimeout, DynamicResourcesArgs).
 BINDING_TIMEOUT: Final = timedelta(seconds=600)
 
 
 @dataclass
 class DeviceTable:
-    """``demands``: pod (index into ``snapshot.pods``) -> what it asks for; pods that ask for nothing are left out. ``names``: pod -> how
-    documents call each claim of its demand that is to be allocated. ``allowed``: ``namespace/name`` of allocated claims that pods name ->
-    bool[N], the nodes that they allow. ``provided``: extended resource that a DeviceClass backs -> bool[N], nodes where devices must
-    provide it. ``listed``: other extended resources -> bool[N], nodes whose allocatable lists them. ``held``: running pod that may be moved
-    -> the devices that it has, by position of the claim. ``matches``: whether all selectors of a request hold for devices of a kind; raises
-    CelError.
+    """The device data of a compiled instance.
+
+    Attributes:
+        matches: Returns True if all selectors of a request hold for devices of a kind; raises CelError.
+        demands: Pod (index into ``snapshot.pods``) -> its requests, for pods with requests.
+        names: Pod -> names in documents of its claims that are to be allocated.
+        allowed: ``namespace/name`` of allocated claims that pods name -> allowed nodes, bool[N].
+        provided: Extended resource backed by a DeviceClass -> nodes where devices must provide it, bool[N].
+        listed: Other extended resources -> nodes whose allocatable lists them, bool[N].
+        held: Movable running pod -> its devices, with the position of the claim.
     """
 
     inventory: Inventory
@@ -50,14 +54,14 @@ class DeviceTable:
     _cache: dict[str, tuple[object, object]] = field(default_factory=dict, repr=False)
 
     def cached(self, name: str, make: Callable[[], _Kept], of: object = None) -> _Kept:
-        """Return what an engine keeps under a name, made where there is none yet, or another than ``of`` was asked about last."""
+        """Return a value cached under a name; make it if there is none or ``of`` differs from the last call's."""
         found = self._cache.get(name)
         if found is None or found[0] is not of:
             found = self._cache[name] = of, make()
         return cast(_Kept, found[1])
 
     def variants(self, demand: Demand) -> list[tuple[Bools, tuple[Claim, ...]]]:
-        """Return what a pod asks the allocator for, by nodes that are asked the same: bool[N] (disjoint, together all nodes), claims."""
+        """Return the claims that a pod submits to the allocator, by sets of nodes: bool[N] (a partition), claims."""
         size = len(self.inventory.site_of)
         if not demand.extended:
             return [(np.ones(size, dtype=bool), demand.claims)]
@@ -71,17 +75,19 @@ class DeviceTable:
 
 
 def claim_of(extended: Sequence[Extended]) -> Claim:
-    """Return the claim that extended resources make of their requests, sorted by name."""
+    """Return the claim made from the requests of extended resources, sorted by name."""
     requests = sorted((request for each in extended for request in each.requests), key=lambda request: request.name)
     return Claim(tuple((request,) for request in requests))
 
 
 def device_table(snapshot: Snapshot, scope: Scope, nodes: NodeTable, running: Mapping[int, int]) -> DeviceTable | None:
-    """Return what the pending pods of a scope ask of devices, and what there is; None if they ask for nothing. ``running``: of the pending
-    pods those that run now and may be moved.
+    """Return the device requests of a scope's pending pods and the supply; None if there are no requests.
+
+    Args:
+        running: Pending pods that run now and may be moved.
 
     Raises:
-        ValueError: a quantity that no 64-bit sum can hold.
+        ValueError: A quantity exceeds 64-bit sums.
     """
     if not (snapshot.device_classes or any(snapshot.pods[i].spec.resourceClaims for i in scope.pending)):
         return None
@@ -100,7 +106,7 @@ def device_table(snapshot: Snapshot, scope: Scope, nodes: NodeTable, running: Ma
     resources = {each.resource for demand in distinct for each in demand.extended}
     others = {name for demand in distinct for name in demand.unbacked}
     for demand in [d for d in distinct if not evaluated({e for part in _parts(d) for e in part.selectors}, snapshot.gates)]:
-        del distinct[demand]  # nothing is known of such pods
+        del distinct[demand]  # nothing is known about such pods
     demands = {i: demand for i, demand in demands.items() if demand in distinct}
     read = reads({expression for demand in distinct for part in _parts(demand) for expression in part.selectors})
     constrained = {each.attribute for demand in distinct for claim in demand.claims for each in claim.constraints}
@@ -116,10 +122,10 @@ def device_table(snapshot: Snapshot, scope: Scope, nodes: NodeTable, running: Ma
 
 
 def not_evaluated(snapshot: Snapshot, pods: Iterable[Pod]) -> list[Pod]:
-    """Return the pods of whose devices nothing is known, since a selector cannot be evaluated here.
+    """Return the pods about whose devices nothing is known because a selector cannot be evaluated here.
 
     Raises:
-        ValueError: a quantity that no 64-bit sum can hold.
+        ValueError: A quantity exceeds 64-bit sums.
     """
     if evaluated(_expressions(snapshot), snapshot.gates):
         return []
@@ -147,7 +153,7 @@ def _expressions(snapshot: Snapshot) -> set[str]:
 
 
 def _parts(demand: Demand) -> Iterator[Request]:
-    """Yield every request and alternative that a demand may turn into."""
+    """Yield every request and alternative of a demand."""
     for claim in demand.claims:
         for alternatives in claim.requests:
             yield from alternatives
@@ -156,7 +162,7 @@ def _parts(demand: Demand) -> Iterator[Request]:
 
 
 def _allowed(snapshot: Snapshot, key: str, nodes: NodeTable) -> Bools:
-    """bool[N]: the nodes that an allocated claim allows."""
+    """Return the nodes that an allocated claim allows, bool[N]."""
     claim = snapshot.resource_claims[key]
     allocation = claim.status.allocation if claim.status is not None else None
     assert allocation is not None
@@ -166,7 +172,7 @@ def _allowed(snapshot: Snapshot, key: str, nodes: NodeTable) -> Bools:
 
 
 def _ready(snapshot: Snapshot, claim: ResourceClaim, allocation: AllocationResult) -> bool:
-    """Return whether no device of an allocation has failed to bind, or waits for that any longer than it may."""
+    """Return True if no device of an allocation has failed to bind or exceeded its time to bind."""
     gates = snapshot.gates
     if not (gates.enabled("DRADeviceBindingConditions") and gates.enabled("DRAResourceClaimDeviceStatus")):
         return True
@@ -185,7 +191,7 @@ def _ready(snapshot: Snapshot, claim: ResourceClaim, allocation: AllocationResul
 
 
 def _elapsed(snapshot: Snapshot, since: str | None) -> bool:
-    """Return whether the time to bind is over, as of when the snapshot was taken; where it does not say when that was, it is over."""
+    """Return True if the time to bind had passed at the time of the snapshot, or if that time is unknown."""
     if since is None:
         return False
     try:
@@ -200,7 +206,7 @@ def _allocatable(node: Node) -> dict[str, int]:
 
 
 def _hold(table: DeviceTable, snapshot: Snapshot, pods: Sequence[int], released: Collection[str]) -> None:
-    """Note what running pods have of devices."""
+    """Record the devices of running pods."""
     found = table.inventory
     if not pods:
         return
@@ -235,6 +241,6 @@ def _picks(found: Inventory, snapshot: Snapshot, key: str, claim: int, at: Mappi
 
 
 def _trait(found: Inventory, pick: Pick) -> tuple[int, str, int, int | None]:
-    """Return what tells a held device from others that would do as well."""
+    """Return the properties that distinguish a held device from equivalent ones."""
     device = found.devices[pick.device]
     return pick.claim, pick.request, device.kind, device.unit if device.counters or pick.share else None

@@ -1,5 +1,6 @@
-"""What moving running pods costs and who forbids it: PodDisruptionBudgets, pods that must stay, nodes that are selected for draining.
+"""The cost of moving running pods, and obstacles: PodDisruptionBudgets, pods that must stay, selected nodes.
 
-Enter at :mod:`kubestow.models.disruption.evictable` and :mod:`kubestow.models.disruption.pod_disruption_budgets`. It may import everything
-of ``models`` but ``edits``.
+Entry points are :mod:`kubestow.models.disruption.evictable` and
+:mod:`kubestow.models.disruption.pod_disruption_budgets`. This package may import all of ``models`` except
+``edits``.
 """

@@ -1,4 +1,4 @@
-"""Which running pods a plan leaves where they are, and why."""
+"""The running pods that a plan leaves where they are, with the reasons."""
 
 from __future__ import annotations
 
@@ -15,23 +15,29 @@ from kubestow.models.kube import objects
 from kubestow.models.snapshot.scope import REPLICATING, SAFE_TO_EVICT_ANNOTATION, is_mirror
 from kubestow.models.snapshot.snapshot import Snapshot
 
-#: Annotations of Karpenter and the descheduler; those of the latter count whatever their value.
+#: Annotations of Karpenter and the descheduler. The latter count with any value.
 DO_NOT_DISRUPT: Final = "karpenter.sh/do-not-disrupt"
 _PREFER_NO_EVICTION: Final = "descheduler.alpha.kubernetes.io/prefer-no-eviction"
 _EVICT: Final = "descheduler.alpha.kubernetes.io/evict"
 
-#: Reasons that go before a request of others for the eviction of a pod.
-_FIRST: Final = ("terminating", "mirror", "daemonset")
+#: Reasons that take precedence over other parties' eviction requests.
+_BEFORE_REQUESTS: Final = ("terminating", "mirror", "daemonset")
 
 
 def exclusions(snapshot: Snapshot, also_move: Collection[str] = (), *, tiers: Sequence[str] = ()) -> dict[int, Exclusion]:
-    """Return why running pods (on a node of the snapshot, not over) must not move: by index into ``snapshot.pods`` the first reason that
-    holds, in the order of :data:`kubestow.models.documents.rebalance_plan.Exclusion`; pods that may move are absent.
+    """Return the reasons why running pods must not move, by index into ``snapshot.pods``.
 
-    ``also_move``: ``bare`` and ``local-storage`` lift these two. ``tiers``: the policy's ``networkTiers``. Annotations of a gang that
-    cannot be read are no error here: what remains of its declaration counts, and at the least all of its members belong together.
-    Sources: cluster-autoscaler simulator/drainability and utils/pod, karpenter.sh concepts (disruption), descheduler
-    pkg/descheduler/evictions and the Eviction API (a pod that several budgets select, or one that allows nothing, is refused).
+    Pods run if they are on a node of the snapshot and not finished. The first reason counts, in the order of
+    :data:`kubestow.models.documents.rebalance_plan.Exclusion`. Pods that may move are absent. Unreadable gang
+    annotations are no error here: the remainder of the declaration counts, and all members belong together.
+
+    Sources: cluster-autoscaler simulator/drainability and utils/pod, karpenter.sh concepts (disruption),
+    descheduler pkg/descheduler/evictions and the Eviction API (it rejects a pod that several budgets select, or
+    one that allows none).
+
+    Args:
+        also_move: ``bare`` and ``local-storage`` lift these two reasons.
+        tiers: The policy's ``networkTiers``.
     """
     nodes = {node.metadata.name for node in snapshot.nodes}
     gangs, refused, claiming = set(_gang_members(snapshot, tiers)), _refused(snapshot), _claiming(snapshot)
@@ -40,7 +46,7 @@ def exclusions(snapshot: Snapshot, also_move: Collection[str] = (), *, tiers: Se
     for i, pod in enumerate(snapshot.pods):
         if pod.spec.nodeName in nodes and not objects.is_terminal(pod):
             reason = _own_reason(pod, also_move)
-            if reason not in _FIRST and requests and objects.pod_key(pod) in requests:
+            if reason not in _BEFORE_REQUESTS and requests and objects.pod_key(pod) in requests:
                 reason = "eviction-requested"
             if reason is None and i in gangs:
                 reason = "gang"
@@ -56,7 +62,7 @@ def exclusions(snapshot: Snapshot, also_move: Collection[str] = (), *, tiers: Se
 
 
 def _own_reason(pod: objects.Pod, also_move: Collection[str]) -> Exclusion | None:
-    """The reasons that metadata give, from ``terminating`` to ``owner``."""
+    """Return the reason that the metadata give, from ``terminating`` to ``owner``."""
     annotations, owner = pod.metadata.annotations or {}, objects.controller_of(pod)
     if objects.is_terminating(pod):
         return "terminating"
@@ -76,7 +82,7 @@ def _own_reason(pod: objects.Pod, also_move: Collection[str]) -> Exclusion | Non
 
 
 def _keeps_local_data(pod: objects.Pod) -> bool:
-    """Return whether a pod has data on its node that it would lose, and says not that it may."""
+    """Return True if a pod would lose data on its node, and does not state that it may."""
     annotations = pod.metadata.annotations or {}
     if annotations.get(SAFE_TO_EVICT_ANNOTATION) == "true" or _EVICT in annotations:
         return False
@@ -87,7 +93,7 @@ def _keeps_local_data(pod: objects.Pod) -> bool:
 
 
 def _gang_members(snapshot: Snapshot, tiers: Sequence[str]) -> Iterator[int]:
-    """Members of gangs that need more than one of their members, or keep them in one domain."""
+    """Yield the members of gangs that need several members, or keep them in one domain."""
     for gang in living_gangs(snapshot, tiers):
         if gang.needed > 1 or gang.together:
             yield from gang.pods
@@ -95,12 +101,12 @@ def _gang_members(snapshot: Snapshot, tiers: Sequence[str]) -> Iterator[int]:
 
 @dataclass(frozen=True)
 class LivingGang:
-    """A gang with more than one pod that is neither over nor being deleted.
+    """A gang with several pods that are neither finished nor being deleted.
 
     Attributes:
         name: ``namespace/name``.
         pods: Indices into ``snapshot.pods``.
-        needed: Members without which the gang does not run.
+        needed: Number of members without which the gang does not run.
         together: True if all members have to be in one domain.
     """
 
@@ -124,13 +130,13 @@ def living_gangs(snapshot: Snapshot, tiers: Sequence[str] = ()) -> Iterator[Livi
 
 
 def _claiming(snapshot: Snapshot) -> set[str]:
-    """Return the uids of pods for which ResourceClaims were made: of templates, or for extended resources that a DeviceClass backs."""
+    """Return the uids of pods that own ResourceClaims, made from templates or for extended resources of a DeviceClass."""
     owners = [owner for claim in snapshot.resource_claims.values() for owner in claim.metadata.ownerReferences or ()]
     return {owner.uid for owner in owners if owner.controller and owner.kind == "Pod" and owner.uid}
 
 
 def _refused(snapshot: Snapshot) -> set[int]:
-    """Pods that the Eviction API refuses to evict: several budgets select them, or one that allows nothing now."""
+    """Return the pods that the Eviction API does not evict: several budgets select them, or one that allows none now."""
     once: set[int] = set()
     refused: set[int] = set()
     for budget in budgets(snapshot):

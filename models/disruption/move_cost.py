@@ -1,4 +1,4 @@
-"""What moving a pod costs: 1, or what the policy says of its priority and age, or what an annotation of its own says."""
+"""The cost of moving a pod: 1, or the policy's cost for its priority and age, or that of its own annotation."""
 
 from __future__ import annotations
 
@@ -9,16 +9,17 @@ from kubestow.models.kube.objects import pod_key
 from kubestow.models.snapshot.capture_info import moment
 from kubestow.models.snapshot.snapshot import InputError, Snapshot
 
-#: Costs stay below this, so that sums over all pods of a cluster fit 64 bits and CP-SAT.
-DEAREST = 1_000_000
+#: Upper limit on costs, so that sums over all pods of a cluster fit 64 bits and CP-SAT.
+MAX_COST = 1_000_000
 
 
 def costs(snapshot: Snapshot, policy: Policy, pods: Iterable[int]) -> dict[int, int]:
-    """Return the cost of moving each of some pods (indices into ``snapshot.pods``), where it is not 1. A pod's age is that when the newest
-    pod of the snapshot was made.
+    """Return the cost of moving each pod whose cost is not 1, by index into ``snapshot.pods``.
+
+    A pod's age is measured at the creation of the newest pod of the snapshot.
 
     Raises:
-        InputError: an annotation that is not a whole number from 1 to a million; all of them are named.
+        InputError: Annotations are not whole numbers from 1 to a million; all are listed.
     """
     moves = policy.moves
     now = max((t for pod in snapshot.pods if moves.ages and (t := moment(pod.metadata.creationTimestamp)) is not None), default=None)
@@ -28,8 +29,8 @@ def costs(snapshot: Snapshot, policy: Policy, pods: Iterable[int]) -> dict[int, 
         pod = snapshot.pods[i]
         raw = (pod.metadata.annotations or {}).get(moves.annotation)
         if raw is not None:
-            if not (raw.isascii() and raw.isdigit() and 1 <= int(raw[:12]) <= DEAREST):
-                problems.append(f"Pod {pod_key(pod)}: metadata.annotations[{moves.annotation}]: got {raw[:40]!r}, expected 1 to {DEAREST}")
+            if not (raw.isascii() and raw.isdigit() and 1 <= int(raw[:12]) <= MAX_COST):
+                problems.append(f"Pod {pod_key(pod)}: metadata.annotations[{moves.annotation}]: got {raw[:40]!r}, expected 1 to {MAX_COST}")
             else:
                 found[i] = int(raw)
             continue

@@ -1,4 +1,4 @@
-"""Nodes as the command line names them: by name or by a label selector."""
+"""Selection of nodes on the command line, by name or label selector."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kubestow.models.snapshot.snapshot import InputError, Snapshot
 
 _KEY: Final = r"(?:[A-Za-z0-9][-A-Za-z0-9.]*/)?[A-Za-z0-9](?:[-A-Za-z0-9_.]*[A-Za-z0-9])?"
 _VALUE: Final = r"(?:[A-Za-z0-9](?:[-A-Za-z0-9_.]*[A-Za-z0-9])?)?"
-#: Requirements are separated by commas, of which those in parentheses separate values.
+#: Commas that separate requirements; those in parentheses separate values.
 _COMMA: Final = re.compile(r",(?![^()]*\))")
 _EQUALITY: Final = re.compile(rf"({_KEY})\s*(==?|!=)\s*({_VALUE})", re.ASCII)
 _SET: Final = re.compile(rf"({_KEY})\s+(in|notin)\s*\(\s*({_VALUE}(?:\s*,\s*{_VALUE})*)\s*\)", re.ASCII)
@@ -22,13 +22,14 @@ _OPERATORS: Final = {"=": "In", "==": "In", "in": "In", "!=": "NotIn", "notin": 
 
 
 def choose(snapshot: Snapshot, values: Iterable[str]) -> list[str]:
-    """Return the names of the nodes that values mean, each once: what is no node's name is a label selector as kubectl takes it
-    (``pool=old``, ``zone!=a``, ``pool in (a,b)``, ``key``, ``!key``, several with commas in between).
+    """Return the distinct names of the nodes that the values select.
 
-    Source: k8s.io/apimachinery/pkg/labels/selector.go (Parse), less its comparisons of numbers.
+    A value that is no node's name is a label selector in kubectl's notation (``pool=old``, ``zone!=a``, ``pool
+    in (a,b)``, ``key``, ``!key``, several separated by commas). Source:
+    k8s.io/apimachinery/pkg/labels/selector.go (Parse), without its comparisons of numbers.
 
     Raises:
-        InputError: a value that names no node and is no selector, or one that selects none; a line for each.
+        InputError: A value is neither a node nor a selector, or selects no node; one line each.
     """
     names = [node.metadata.name or "" for node in snapshot.nodes]
     known = set(names)
@@ -52,7 +53,7 @@ def choose(snapshot: Snapshot, values: Iterable[str]) -> list[str]:
 
 
 def selected(snapshot: Snapshot, text: str) -> list[str] | None:
-    """Return the names of the nodes that a label selector in kubectl's notation selects; None where it is none."""
+    """Return the names of the nodes that a label selector in kubectl's notation selects; None if it is not a selector."""
     selector = parse(text)
     return None if selector is None else _selected(snapshot, selector)
 
@@ -63,10 +64,10 @@ def _selected(snapshot: Snapshot, selector: LabelSelector) -> list[str]:
 
 
 def pool(snapshot: Snapshot, text: str) -> list[str]:
-    """Return the names of the nodes of a pool, which a label selector in kubectl's notation selects.
+    """Return the names of a pool's nodes, given by a label selector in kubectl's notation.
 
     Raises:
-        InputError: it is none, or selects no node.
+        InputError: The text is not a selector, or selects no node.
     """
     found = selected(snapshot, text)
     if found is None:
@@ -77,8 +78,7 @@ def pool(snapshot: Snapshot, text: str) -> list[str]:
 
 
 def parse(text: str) -> LabelSelector | None:
-    """Return a label selector in kubectl's notation; None where it is none. The empty text, which selects everything there, is none
-    here."""
+    """Return a label selector in kubectl's notation; None if the text is none or empty."""
     requirements = []
     for part in _COMMA.split(text):
         if match := _EQUALITY.fullmatch(part.strip()):

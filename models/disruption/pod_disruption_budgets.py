@@ -1,7 +1,7 @@
-"""PodDisruptionBudgets: which pods each guards, and how many of them may be evicted now.
+"""PodDisruptionBudgets: the pods that each selects, and the number of evictions that it allows now.
 
-Sources: pkg/controller/disruption/disruption.go (getExpectedPodCount, getExpectedScale, countHealthyPods, updatePdbStatus, failSafe) and
-pkg/registry/core/pod/storage/eviction.go (canIgnorePDB, Create) of Kubernetes.
+Sources: pkg/controller/disruption/disruption.go (getExpectedPodCount, getExpectedScale, countHealthyPods,
+updatePdbStatus, failSafe) and pkg/registry/core/pod/storage/eviction.go (canIgnorePDB, Create) of Kubernetes.
 """
 
 from __future__ import annotations
@@ -16,17 +16,24 @@ from kubestow.models.kube.selectors import Selector, canonical, selector_matches
 from kubestow.models.snapshot.snapshot import Snapshot
 from kubestow.models.workloads.ownership import deployment_by_hash
 
-#: Controllers with a scale; a budget that needs the scale of any other one allows nothing.
+#: Controllers with a scale. A budget that needs the scale of another controller allows nothing.
 _SCALED: Final = ("Deployment", "ReplicaSet", "StatefulSet", "ReplicationController")
 _PERCENT: Final = re.compile(r"([0-9]+)%\Z", re.ASCII)
 
 
 @dataclass(frozen=True)
 class DisruptionBudget:
-    """A budget with what it allows at the start. ``name``: ``namespace/name``; ``pods``: indices into ``snapshot.pods`` of those that it
-    selects and that run; ``free``: those of them that may be evicted without asking it; ``allowed``: evictions at once of the others.
-    ``healthy``: how many pods are healthy; ``desired``: how many have to be, 0 where the controller cannot tell; ``never``: it allows
-    nothing even when all its pods are healthy."""
+    """A budget with its allowance at the start.
+
+    Attributes:
+        name: ``namespace/name``.
+        pods: Running pods that it selects, indices into ``snapshot.pods``.
+        free: Pods that may be evicted without its consent.
+        allowed: Number of other pods that may be evicted at once.
+        healthy: Number of healthy pods.
+        desired: Number of pods that must be healthy; 0 if the controller cannot tell.
+        never: True if it allows nothing even when all its pods are healthy.
+    """
 
     name: str
     pods: tuple[int, ...]
@@ -38,23 +45,27 @@ class DisruptionBudget:
 
 
 def ignores_budgets(pod: objects.Pod) -> bool:
-    """Return whether the Eviction API lets a pod go without looking at any budget (canIgnorePDB), be it one or several that select it."""
+    """Return True if the Eviction API evicts a pod without consulting budgets, even if several select it (canIgnorePDB)."""
     return objects.is_terminal(pod) or objects.is_terminating(pod) or (pod.status is not None and pod.status.phase == "Pending")
 
 
 def is_ready(pod: objects.Pod) -> bool:
-    """Return whether a running pod has the condition Ready. Objects without any conditions were never in a cluster: they count as ready."""
+    """Return True if a running pod has the condition Ready.
+
+    Pods without any conditions were never in a cluster and count as ready.
+    """
     conditions = (pod.status.conditions if pod.status is not None else None) or ()
     return not conditions or any(each.type == "Ready" and each.status == "True" for each in conditions)
 
 
 def budgets(snapshot: Snapshot) -> list[DisruptionBudget]:
-    """Return the budgets that select a running pod (bound, neither over nor being deleted), in input order.
+    """Return the budgets that select a running pod (bound, neither finished nor being deleted), in input order.
 
-    A budget selects pods of its own namespace; without a selector none, with an empty one all. What its status says counts; what that
-    lacks is computed as the disruption controller does, from the scale of the pods' controllers unless minAvailable is a number. Two
-    things differ, as a dump need not be whole: a controller is known by kind and name, and where its object is missing, its pods that are
-    not over stand for its scale (those being deleted included, so that too few evictions are allowed rather than too many).
+    A budget selects pods of its own namespace: none without a selector, all with an empty one. Its status
+    counts. Missing values are computed like the disruption controller does: from the scale of the pods'
+    controllers, unless minAvailable is a number. There are two differences, since a dump may be incomplete.
+    Controllers are identified by kind and name. If a controller's object is missing, its unfinished pods give
+    its scale. These include pods being deleted, so that the error is on the side of too few evictions.
     """
     selection, scales = _Selection(snapshot), _Scales(snapshot)
     found = []
@@ -77,15 +88,18 @@ def budgets(snapshot: Snapshot) -> list[DisruptionBudget]:
 
 
 def _never(status: workload_objects.PodDisruptionBudgetStatus | None, expected: tuple[int, int] | None) -> bool:
-    """Return whether a budget allows nothing even when all its pods are healthy. Where the snapshot does not tell (``expected`` None: a
-    controller that is not known may have a scale in the cluster), the status does, if the disruption controller could tell."""
+    """Return True if a budget allows nothing even when all its pods are healthy.
+
+    ``expected`` is None if an unknown controller may have a scale in the cluster. The budget's status then
+    decides, if the disruption controller could tell.
+    """
     if expected is None and status is not None and status.expectedPods and status.desiredHealthy is not None:
         expected = status.expectedPods, status.desiredHealthy
     return expected is not None and expected[1] >= expected[0]
 
 
 def is_healthy(pod: objects.Pod) -> bool:
-    """Return whether a budget counts a pod that it selects as healthy (countHealthyPods)."""
+    """Return True if a budget counts a selected pod as healthy (countHealthyPods)."""
     return bool(pod.spec.nodeName) and is_ready(pod) and not ignores_budgets(pod)
 
 
@@ -96,14 +110,14 @@ def _state(
     selected: list[int],
     scales: _Scales,
 ) -> tuple[int, int, int]:
-    """Return how many pods are healthy, how many have to be, and how many evictions are allowed."""
+    """Return the number of healthy pods, the number that must be healthy, and the number of allowed evictions."""
     status = budget.status or workload_objects.PodDisruptionBudgetStatus()
     healthy, desired, allowed = status.currentHealthy, status.desiredHealthy, status.disruptionsAllowed
     if healthy is None:
         healthy = sum(is_healthy(snapshot.pods[i]) for i in selected)
     if desired is None or allowed is None:
         wanted = _expected(snapshot, spec, selected, scales)
-        # The controller's fail-safe allows nothing and leaves the rest of the status as it is, which is zero at first.
+        # The controller's fail-safe allows nothing and keeps the remaining status, which is zero at first.
         expected, computed = wanted or (0, 0)
         desired = computed if desired is None else desired
         if allowed is None:
@@ -114,7 +128,7 @@ def _state(
 def _expected(
     snapshot: Snapshot, spec: workload_objects.PodDisruptionBudgetSpec, selected: list[int], scales: _Scales
 ) -> tuple[int, int] | None:
-    """Expected pods, and how many of them have to be healthy; None where the controller cannot tell."""
+    """Return the number of expected pods and of those that must be healthy; None if the controller cannot tell."""
     if spec.maxUnavailable is None and spec.minAvailable is None:
         return 0, 0
     if spec.maxUnavailable is None and isinstance(spec.minAvailable, int):
@@ -130,7 +144,7 @@ def _expected(
 
 
 def _share(given: int | str | None, of: int) -> int | None:
-    """A number, or a percentage rounded up (intstr.GetScaledValueFromIntOrPercent); None for other texts."""
+    """Return a number, or a percentage rounded up (intstr.GetScaledValueFromIntOrPercent); None for other texts."""
     if given is None or isinstance(given, int):
         return given
     percent = _PERCENT.match(given)
@@ -138,7 +152,7 @@ def _share(given: int | str | None, of: int) -> int | None:
 
 
 class _Scales:
-    """How many pods the controllers of a snapshot want."""
+    """The number of pods that each controller of a snapshot wants."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._objects: dict[tuple[str, str, str], Any] = {}
@@ -154,7 +168,7 @@ class _Scales:
                 self._pods[key] = self._pods.get(key, 0) + 1
 
     def total(self, pods: Iterable[objects.Pod]) -> int | None:
-        """Return the sum over the controllers of these pods; pods without one count nothing. None: one of them has no scale."""
+        """Return the total over the controllers of these pods; None if one has no scale. Bare pods count 0."""
         found: dict[tuple[str, str, str], int] = {}
         for pod in pods:
             owner = objects.controller_of(pod)
@@ -169,7 +183,7 @@ class _Scales:
         return sum(found.values())
 
     def _key(self, owner: objects.OwnerReference, pod: objects.Pod) -> tuple[str, str, str]:
-        """The controller whose scale counts: for a ReplicaSet its Deployment, where the snapshot has that."""
+        """Return the controller whose scale counts: for a ReplicaSet, its Deployment if the snapshot has it."""
         namespace = pod.metadata.namespace or "default"
         if owner.kind != "ReplicaSet":
             return owner.kind, namespace, owner.name
@@ -194,7 +208,7 @@ class _Labelled:
 
 
 class _Selection:
-    """Pods by namespace and label, so that a selector looks at few that it does not match."""
+    """Pods by namespace and label, so that a selector is checked against few pods."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._all: dict[str, list[_Labelled]] = {}
@@ -215,7 +229,7 @@ class _Selection:
             shared[key].pods.append(i)
 
     def of(self, namespace: str, selector: Selector | None) -> list[int]:
-        """Indices of the pods of a namespace that a selector matches, ascending."""
+        """Return the ascending indices of the pods of a namespace that a selector matches."""
         if selector is None:
             return []
         candidates = min(self._candidates(namespace, selector), key=len)

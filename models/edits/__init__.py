@@ -1,4 +1,5 @@
-"""What-if changes of a snapshot: replicas, nodes that come or go, pods bound by hand.
+"""What-if changes of a snapshot: replicas, added and removed nodes, manually bound pods.
 
-Enter at :mod:`kubestow.models.edits.edits` (``apply``). It may import everything of ``models`` but ``disruption``.
+The entry point is :mod:`kubestow.models.edits.edits` (``apply``). This package may import all of ``models``
+except ``disruption``.
 """

@@ -1,4 +1,4 @@
-"""A snapshot with pods bound elsewhere than they are."""
+"""Snapshots with pods bound to other nodes."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ from kubestow.models.snapshot.snapshot import Snapshot
 
 
 def bound_as(snapshot: Snapshot, nodes: Iterable[tuple[int, str]]) -> Snapshot:
-    """Return a snapshot in which pods, given by index, are bound to these nodes (to none: an empty name). Shared parts are left as they
-    are."""
+    """Return a snapshot in which pods, given by index, are bound to these nodes (empty name: unbound).
+
+    Shared parts stay unchanged.
+    """
     pods = list(snapshot.pods)
     for i, node in nodes:
         pods[i] = msgspec.structs.replace(pods[i], spec=msgspec.structs.replace(pods[i].spec, nodeName=node))
@@ -22,6 +24,6 @@ def bound_as(snapshot: Snapshot, nodes: Iterable[tuple[int, str]]) -> Snapshot:
 
 
 def placed_as(snapshot: Snapshot, placement: Placement) -> Snapshot:
-    """Return a snapshot in which all that a placement places runs where it is placed."""
+    """Return a snapshot in which all placed pods run on their nodes of the placement."""
     at = {entry.pod: entry.node for entry in placement.assignments}
     return bound_as(snapshot, [(i, at[key]) for i, pod in enumerate(snapshot.pods) if (key := pod_key(pod)) in at])

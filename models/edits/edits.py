@@ -1,7 +1,7 @@
-"""What-if edits: the snapshot as it would be with other nodes, manifests and numbers of replicas.
+"""What-if edits: the snapshot with other nodes, manifests and numbers of replicas.
 
-The result is a snapshot like any other. Order: requests, pods that wait are left out, nodes, then manifests, then
-replicas, then the chunks of CapacityBuffers.
+The result is an ordinary snapshot. The order is: requests, omission of waiting pods, nodes, manifests,
+replicas, chunks of CapacityBuffers.
 """
 
 from __future__ import annotations
@@ -25,17 +25,23 @@ from kubestow.models.workloads.expand import Expansion, expand, owned, top_up
 from kubestow.models.workloads.ownership import named
 from kubestow.models.workloads.view import find
 
-#: More nodes than this are a slip of the pen, ...
-_MOST: Final = 100_000
-#: ... and more pods than this.
-_MOST_PODS: Final = 1_000_000
+#: More nodes than this are most likely a typing error.
+_MAX_NODES: Final = 100_000
+#: More pods than this are most likely a typing error.
+_MAX_PODS: Final = 1_000_000
 Ref = tuple[str, str, str]
 
 
 @dataclass
 class _Request:
-    """The edits, read: what is to be cloned how often, which nodes go, what is bought in which zone,
-    how many pods each workload is to have (name as given)."""
+    """The parsed edits.
+
+    Attributes:
+        add: Number of clones, and the node to clone.
+        buy: Number of nodes, shape and zone.
+        remove: Names of removed nodes.
+        replicas: Number of pods of each workload, by name as given.
+    """
 
     add: list[tuple[int, objects.Node]] = field(default_factory=list)
     buy: list[tuple[int, Shape, str]] = field(default_factory=list)
@@ -44,15 +50,18 @@ class _Request:
 
 
 def apply(snapshot: Snapshot, manifests: Snapshot | None, edits: Edits) -> Expansion:
-    """Return the snapshot as edited, with the pods of ``manifests`` (loaded with ``manifests=True``); neither input is changed. ``sha256``
-    of the result is that of both inputs.
+    """Return the snapshot as edited, with the pods of ``manifests``; neither input is changed.
 
-    Clones of ``addNodes`` are of the snapshot's nodes, removed ones too, and stay whatever is removed, as do nodes of ``buy``. Pods of
-    removed nodes wait again where a controller would make them again, or vanish. Pods that ``replicas`` adds to a workload of the snapshot
-    are placed one by one; those of a manifest are part of its gang.
+    ``sha256`` of the result is that of both inputs. Clones of ``addNodes`` copy nodes of the snapshot, also
+    removed ones. Clones and bought nodes are never removed. Pods of removed nodes wait again if a controller
+    would recreate them, and vanish otherwise. Pods that ``replicas`` adds to a workload of the snapshot are
+    placed one by one; those of a manifest belong to its gang.
+
+    Args:
+        manifests: Loaded with ``manifests=True``.
 
     Raises:
-        InputError: one line per problem.
+        InputError: One line per problem.
     """
     problems: list[str] = []
     request = _read(snapshot, edits, problems)
@@ -89,7 +98,7 @@ def apply(snapshot: Snapshot, manifests: Snapshot | None, edits: Edits) -> Expan
 
 
 def describe(edits: Edits) -> list[str]:
-    """Return the edits in words, one sentence each, in the order in which they take effect."""
+    """Return the edits as sentences, in the order in which they take effect."""
     found = ["without the pods that wait"] if edits.withoutPending else []
     if edits.requests:
         workloads = len({each.workload for each in edits.requests})
@@ -98,7 +107,7 @@ def describe(edits: Edits) -> list[str]:
         found.append(f"without node{'s' if len(edits.removeNodes) > 1 else ''} {', '.join(edits.removeNodes)}")
     found += [f"without the nodes labelled {domain}" for domain in edits.removeDomains]
     if edits.rehouse:
-        found.append("pods of these nodes that no controller makes anew wait again, too")
+        found.append("pods of these nodes that no controller would replace wait again, too")
     for text in edits.addNodes:
         count, _, like = text.partition(":")
         found.append(f"with {count} more node{'' if count == '1' else 's'} like {like}")
@@ -122,7 +131,7 @@ def describe(edits: Edits) -> list[str]:
 
 
 def _resolved(inputs: Sequence[Snapshot], replicas: Mapping[str, int], problems: list[str]) -> dict[Ref, int]:
-    """Return how many pods each workload is to have."""
+    """Return the number of pods that each workload is to have."""
     counts: dict[Ref, int] = {}
     for text, count in replicas.items():
         try:
@@ -138,7 +147,7 @@ def _resolved(inputs: Sequence[Snapshot], replicas: Mapping[str, int], problems:
     return counts
 
 
-def _count(text: str, most: int = _MOST) -> int | None:
+def _count(text: str, most: int = _MAX_NODES) -> int | None:
     return int(text) if text.isascii() and text.isdigit() and len(text) < 9 and int(text) <= most else None
 
 
@@ -149,7 +158,7 @@ def _read(snapshot: Snapshot, edits: Edits, problems: list[str]) -> _Request:
         number, _, like = text.partition(":")
         count = _count(number)
         if not count or not like:
-            problems.append(f"--add-nodes {shorten(text)}: expected N:LIKE_NODE, N a whole number within 1..{_MOST}")
+            problems.append(f"--add-nodes {shorten(text)}: expected N:LIKE_NODE, N a whole number within 1..{_MAX_NODES}")
         elif like not in nodes:
             problems.append(f"--add-nodes {shorten(text)}: no node {shorten(like)} in the snapshot")
         else:
@@ -171,9 +180,9 @@ def _read(snapshot: Snapshot, edits: Edits, problems: list[str]) -> _Request:
         problems.append("--remove-node, --remove-domain: no node of the snapshot is left, expected at least one")
     for text in edits.replicas:
         name, equals, number = text.rpartition("=")
-        count = _count(number, _MOST_PODS)
+        count = _count(number, _MAX_PODS)
         if not equals or not name or count is None:
-            problems.append(f"--replicas {shorten(text)}: expected NAME=N, N a whole number within 0..{_MOST_PODS}")
+            problems.append(f"--replicas {shorten(text)}: expected NAME=N, N a whole number within 0..{_MAX_PODS}")
         elif name in request.replicas:
             problems.append(f"--replicas {shorten(text)}: {shorten(name)} is given twice, expected each workload once")
         else:
@@ -190,12 +199,12 @@ def _read_purchases(edits: Edits, request: _Request, problems: list[str]) -> Non
         name, _, zone = offer.rpartition("@")
         count = _count(number)
         if not count or not name or not zone:
-            problems.append(f"--buy {shorten(text)}: expected N:SHAPE@ZONE, N a whole number within 1..{_MOST}")
+            problems.append(f"--buy {shorten(text)}: expected N:SHAPE@ZONE, N a whole number within 1..{_MAX_NODES}")
         elif name not in shapes:
             problems.append(f"--buy {shorten(text)}: no shape {shorten(name)} in the catalogue{did_you_mean(name, shapes)}")
         elif zone not in shapes[name].zones:
             zones = ", ".join(shapes[name].zones)
-            problems.append(f"--buy {shorten(text)}: shape {shorten(name)} cannot be had in zone {shorten(zone)}, expected one of {zones}")
+            problems.append(f"--buy {shorten(text)}: shape {shorten(name)} is not offered in zone {shorten(zone)}, expected one of {zones}")
         else:
             request.buy.append((count, shapes[name], zone))
     bought = Counter(name for count, shape, _ in request.buy for name in [shape.name] * count)
@@ -209,7 +218,7 @@ def _read_purchases(edits: Edits, request: _Request, problems: list[str]) -> Non
 
 
 def shrink(snapshot: Snapshot, ref: Ref, count: int) -> None:
-    """Take a workload's surplus pods out of a snapshot (changed)."""
+    """Remove a workload's surplus pods from a snapshot (changed)."""
     indices = owned(snapshot, *ref)
     if len(indices) <= count:
         return
@@ -218,7 +227,7 @@ def shrink(snapshot: Snapshot, ref: Ref, count: int) -> None:
 
 
 def _stateful(snapshot: Snapshot, indices: Sequence[int], ref: Ref, count: int) -> list[int]:
-    """All but the lowest ordinals."""
+    """Return all pods except those with the lowest ordinals."""
 
     def ordinal(i: int) -> tuple[int, str]:
         name = snapshot.pods[i].metadata.name or ""
@@ -229,8 +238,12 @@ def _stateful(snapshot: Snapshot, indices: Sequence[int], ref: Ref, count: int) 
 
 
 def _ranked(snapshot: Snapshot, indices: Sequence[int]) -> list[int]:
-    """Pods, those that a ReplicaSet deletes first to the front: without a node, not running, not ready, with more of their kind on the
-    node, young; then by name, as upstream leaves the rest open (pkg/controller/controller_utils.go, ActivePodsWithRanks)."""
+    """Return pods in the order in which a ReplicaSet deletes them.
+
+    Pods without a node come first, then not running, not ready, with more of their kind on the node, and
+    younger ones. Upstream leaves other ties open; here the name decides (pkg/controller/controller_utils.go,
+    ActivePodsWithRanks).
+    """
     pods = snapshot.pods
     together = Counter(pods[i].spec.nodeName for i in indices)
 

@@ -1,4 +1,4 @@
-"""Nodes that come and go in a snapshot, with the pods that come and go with them."""
+"""Adding and removing nodes of a snapshot, with the pods that come and go with them."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from kubestow.models.workloads.daemon_sets import resident, settled, target
 from kubestow.models.workloads.template import Names
 
 HOSTNAME: Final = "kubernetes.io/hostname"
-#: Taints that the control plane or an autoscaler puts on a node for the state it is in, not for what it is.
-STATES: Final = frozenset(
+#: Taints by which the control plane or an autoscaler marks a node's current state.
+STATE_TAINTS: Final = frozenset(
     {
         *(
             f"node.kubernetes.io/{state}"
@@ -33,18 +33,23 @@ STATES: Final = frozenset(
         "DeletionCandidateOfClusterAutoscaler",
     }
 )  # fmt: skip
-PLACES: Final = frozenset(
+LOCATION_LABELS: Final = frozenset(
     f"{prefix}/{level}" for prefix in ("topology.kubernetes.io", "failure-domain.beta.kubernetes.io") for level in ("zone", "region")
 )
-#: Labels that say which node it is and where.
-PLACE: Final = PLACES | {HOSTNAME}
+#: Labels that identify a node and its location.
+IDENTITY_LABELS: Final = LOCATION_LABELS | {HOSTNAME}
 _change = msgspec.structs.replace
 
 
 def remove(snapshot: Snapshot, gone: Collection[str], *, rehouse: bool = False) -> None:
-    """Take nodes out of a snapshot (changed; a copy of one's own). Pods of replicating controllers wait again; the rest of their pods go
-    with them, with a warning where nothing would replace them. ``rehouse``: these wait again, too, but for those of DaemonSets, static
-    ones, and those that are being deleted."""
+    """Remove nodes from a snapshot (changed; pass a copy).
+
+    Pods of replicating controllers wait again. Their other pods vanish, with a warning if nothing would replace
+    them.
+
+    Args:
+        rehouse: Let these pods wait again, too, except DaemonSets' pods, static pods, and pods being deleted.
+    """
     snapshot.nodes = [node for node in snapshot.nodes if node.metadata.name not in gone]
     for listed in (snapshot.csi_nodes, snapshot.node_topologies):
         for name in gone:
@@ -54,7 +59,7 @@ def remove(snapshot: Snapshot, gone: Collection[str], *, rehouse: bool = False) 
     lost: list[str] = []
     stopped: list[objects.Pod] = []
     for pod in snapshot.pods:
-        if pod.spec.nodeName and pod.spec.nodeName not in gone:  # most of them
+        if pod.spec.nodeName and pod.spec.nodeName not in gone:  # most pods
             kept.append(_forgetting(pod, gone))
             continue
         owner = objects.controller_of(pod)
@@ -75,17 +80,17 @@ def remove(snapshot: Snapshot, gone: Collection[str], *, rehouse: bool = False) 
     snapshot.pods = kept
     _release(snapshot, stopped)
     if lost:
-        what = "pods that no controller makes anew go" if len(lost) > 1 else "pod that no controller makes anew goes"
+        what = "pods that no controller replaces go" if len(lost) > 1 else "pod that no controller replaces goes"
         snapshot.warnings.append(f"{len(lost)} {what} with the removed nodes: {some(lost)}")
     for key, claim in snapshot.persistent_volume_claims.items():
         annotations = claim.metadata.annotations or {}
-        if annotations.get(SELECTED_NODE) in gone:  # the provisioner gives it back to the scheduler
+        if annotations.get(SELECTED_NODE) in gone:  # the provisioner returns it to the scheduler
             left = {k: v for k, v in annotations.items() if k != SELECTED_NODE} or None
             snapshot.persistent_volume_claims[key] = _change(claim, metadata=_change(claim.metadata, annotations=left))
 
 
 def _release(snapshot: Snapshot, stopped: Collection[objects.Pod]) -> None:
-    """Give back the devices of claims that pods had of their own: their successors get claims like these."""
+    """Deallocate the pods' own claims for devices. Their successors get equal claims."""
     for key in device_objects.made_for(snapshot.resource_claims, (pod for pod in stopped if pod.spec.resourceClaims)):
         snapshot.resource_claims[key] = _change(snapshot.resource_claims[key], status=None)
 
@@ -97,8 +102,10 @@ def _forgetting(pod: objects.Pod, gone: Collection[str]) -> objects.Pod:
 
 
 def add(snapshot: Snapshot, original: Snapshot, like: objects.Node, count: int) -> list[str]:
-    """Put ``count`` clones of a node of ``original`` into a snapshot (changed; a copy of one's own): empty but for what runs on every such
-    node, DaemonSets' and static pods. Names of the clones."""
+    """Add ``count`` clones of a node of ``original`` to a snapshot (changed; pass a copy), and return their names.
+
+    They run only pods that every such node runs: those of DaemonSets, and static ones.
+    """
     old = like.metadata.name or ""
     taken = {node.metadata.name for node in snapshot.nodes} | {node.metadata.name for node in original.nodes}
     cloning = Cloning(snapshot, original, {old})
@@ -109,10 +116,10 @@ def add(snapshot: Snapshot, original: Snapshot, like: objects.Node, count: int) 
 
 
 class Cloning:
-    """Clones of nodes of ``original``, put into a snapshot (changed; a copy of one's own)."""
+    """Clones of nodes of ``original``, added to a snapshot (changed; pass a copy)."""
 
     def __init__(self, snapshot: Snapshot, original: Snapshot, likes: Collection[str]) -> None:
-        """``likes``: names of the nodes that may be cloned."""
+        """Index the pods and devices of the nodes that may be cloned, ``likes``."""
         self._snapshot, self._original = snapshot, original
         self._names = Names({objects.pod_key(pod) for pod in snapshot.pods})
         self._residents: dict[str, list[objects.Pod]] = {}
@@ -132,8 +139,12 @@ class Cloning:
         change: Callable[[objects.Node], objects.Node] = lambda node: node,
         runs: Callable[[objects.Pod, objects.Node], bool] = lambda pod, node: True,
     ) -> None:
-        """Add a clone of a node under a name that is free. ``change``: what is made of it; ``runs``: whether what a DaemonSet's or static
-        pod runs would run on that."""
+        """Add a clone of a node under an unused name.
+
+        Args:
+            change: Returns the changed clone.
+            runs: Returns True if a DaemonSet's or static pod would run on the changed clone.
+        """
         snapshot, original, old = self._snapshot, self._original, like.metadata.name or ""
         node = change(_clone(like, name))
         snapshot.nodes.append(node)
@@ -149,18 +160,21 @@ class Cloning:
 
 
 def _clone(like: objects.Node, name: str) -> objects.Node:
-    """A node as it would join: schedulable, in no trouble. Labels whose value is the node's own name (topologies of one node) follow, but
-    those of zone and region: a cluster may call a node like its zone. It has no images yet."""
+    """Return a node as it would join: schedulable, healthy, and without images.
+
+    Labels whose value is the node's own name (topologies of one node) get the new name. Labels of zone and
+    region keep their value, because a cluster may name a node like its zone.
+    """
     old = like.metadata.name
-    labels = {key: name if value == old and key not in PLACES else value for key, value in (like.metadata.labels or {}).items()}
+    labels = {key: name if value == old and key not in LOCATION_LABELS else value for key, value in (like.metadata.labels or {}).items()}
     metadata = objects.ObjectMeta(name, labels={**labels, HOSTNAME: name}, annotations=like.metadata.annotations)
-    taints = [taint for taint in (like.spec.taints if like.spec else None) or () if taint.key not in STATES]
+    taints = [taint for taint in (like.spec.taints if like.spec else None) or () if taint.key not in STATE_TAINTS]
     status = _change(like.status, images=None) if like.status is not None else None
     return objects.Node(metadata, objects.NodeSpec(taints=taints or None), status)
 
 
 def _topology(like: topology_objects.NodeResourceTopology, name: str) -> topology_objects.NodeResourceTopology:
-    """All of each zone is available: what ran on the other node does not run here."""
+    """Return the topology with all of each zone available: pods of the other node do not run here."""
     zones = [
         _change(zone, resources=[_change(r, available=r.allocatable or r.capacity) for r in zone.resources or ()] or None)
         for zone in like.zones or ()
@@ -173,7 +187,7 @@ def _renamed(text: str, old: str, name: str) -> str:
 
 
 def _slice(like: device_objects.ResourceSlice, old: str, name: str) -> device_objects.ResourceSlice:
-    """The same devices, in a pool of the clone's own."""
+    """Return the slice with equal devices, in a pool of the clone's own."""
     pool = _change(like.spec.pool, name=_renamed(like.spec.pool.name, old, name))
     metadata = objects.ObjectMeta(_renamed(like.metadata.name or "", old, name), labels=like.metadata.labels)
     return _change(like, metadata=metadata, spec=_change(like.spec, nodeName=name, pool=pool))

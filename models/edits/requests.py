@@ -1,4 +1,4 @@
-"""Other requests of containers, in running pods, in pods that wait and in the templates of workloads."""
+"""Changed container requests in running pods, waiting pods and templates of workloads."""
 
 from __future__ import annotations
 
@@ -19,14 +19,15 @@ _change = msgspec.structs.replace
 
 
 def resize(snapshots: Sequence[Snapshot], given: Sequence[ContainerRequests]) -> None:
-    """Give containers other requests.
+    """Change the requests of containers.
 
-    A pod stands for all pods of its workload; of several of them the largest amount counts, of several recommendations for a workload
-    the last. A limit that is below a request is raised to it. What pods were resized to while they ran counts no more. What names
-    nothing in the snapshots, or recommends nothing, is said in ``warnings`` of the first one.
+    A pod represents all pods of its workload. Among several pods of a workload the largest amount counts, among
+    several recommendations for a workload the last. A limit below a request is raised to it. In-place resizes
+    of running pods no longer count. ``warnings`` of the first snapshot list recommendations without a match,
+    and empty ones.
 
     Args:
-        snapshots: the cluster and the manifests beside it; changed.
+        snapshots: The cluster and, if given, the manifests; changed.
     """
     owners = [_Workloads(snapshot) for snapshot in snapshots]
     wanted, lost = _settled(owners, [each for each in given if each.requests])
@@ -38,19 +39,19 @@ def resize(snapshots: Sequence[Snapshot], given: Sequence[ContainerRequests]) ->
         snapshot.pods = [change.pod(pod, known.of(pod)) for pod in snapshot.pods]
         for kind, objs in snapshot.workloads.items():
             snapshot.workloads[kind] = [change.workload(obj, known.of_object(obj)) for obj in objs]
-    told = snapshots[0].warnings
-    told += _said("recommended requests are of what the snapshot does not have", lost)
-    told += _said("nothing is recommended, and requests stay as they are", unknown)
-    told += _said("limits were raised to recommended requests", [f"{owner}: {container}" for owner, container in sorted(raised)])
-    told += _said("pod-level requests stay as they are, whatever is recommended for containers", sorted(kept))
+    warnings = snapshots[0].warnings
+    warnings += _warning("recommended for containers that the snapshot lacks", lost)
+    warnings += _warning("without a recommendation, requests stay as they are", unknown)
+    warnings += _warning("limits were raised to recommended requests", [f"{owner}: {container}" for owner, container in sorted(raised)])
+    warnings += _warning("pod-level requests stay as they are, recommendations apply to containers only", sorted(kept))
 
 
-def _said(what: str, names: Sequence[str]) -> list[str]:
+def _warning(what: str, names: Sequence[str]) -> list[str]:
     return [f"--requests: {what}: {some(names)}"] if names else []
 
 
 class _Workloads:
-    """Who owns what, as texts: ``Kind namespace/name``; a CronJob owns the pods of its Jobs, a Deployment those of its ReplicaSets."""
+    """Owners as text, ``Kind namespace/name``. Pods of Jobs belong to the CronJob, pods of ReplicaSets to the Deployment."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self.owners = Owners(snapshot)
@@ -63,14 +64,14 @@ class _Workloads:
         self.containers: dict[str, set[str]] = {}
         self.by_pod: dict[str, str] = {}
         for pod in snapshot.pods:
-            owner_of_it = self.by_pod[objects.pod_key(pod)] = self.of(pod)
-            self._note(owner_of_it, pod.spec)
+            workload = self.by_pod[objects.pod_key(pod)] = self.of(pod)
+            self._add(workload, pod.spec)
         for obj in listed(snapshot):
             found = kinds.pod_template(obj)
             if found is not None and found[1].spec is not None:
-                self._note(self.of_object(obj), found[1].spec)
+                self._add(self.of_object(obj), found[1].spec)
 
-    def _note(self, owner: str, spec: objects.PodSpec) -> None:
+    def _add(self, owner: str, spec: objects.PodSpec) -> None:
         names = self.containers.setdefault(owner, set())
         names.update(container.name or "" for container in [*(spec.initContainers or ()), *(spec.containers or ())])
 
@@ -80,7 +81,7 @@ class _Workloads:
         return self._jobs.get(owner, owner)
 
     def of_object(self, obj: Any) -> str:
-        """Return the workload that an object belongs to, or is."""
+        """Return the workload that an object is or belongs to."""
         namespace, owner = obj.metadata.namespace or "default", objects.controller_of(obj)
         kind = type(obj).__name__
         if owner is not None and (kind, owner.kind) in (("ReplicaSet", "Deployment"), ("Job", "CronJob")):
@@ -89,7 +90,7 @@ class _Workloads:
 
 
 def _settled(owners: Sequence[_Workloads], given: Iterable[ContainerRequests]) -> tuple[_Wanted, list[str]]:
-    """Return the requests by workload and container, and what is nobody's."""
+    """Return the requests by workload and container, and the recommendations without a match."""
     wanted: _Wanted = {}
     by_pods: dict[tuple[str, str, str], bool] = {}
     lost: dict[str, None] = {}
@@ -113,7 +114,7 @@ def _settled(owners: Sequence[_Workloads], given: Iterable[ContainerRequests]) -
 
 
 class _Resizing:
-    """Changes pods and templates; equal parts that pods share are changed once, and shared again."""
+    """Changes pods and templates. Equal parts that pods share are changed once, and shared again."""
 
     def __init__(self, wanted: Mapping[tuple[str, str], dict[str, str]], raised: set[tuple[str, str]], kept: set[str]) -> None:
         self._wanted, self._raised, self._kept = wanted, raised, kept
@@ -122,13 +123,13 @@ class _Resizing:
         self._statuses: dict[tuple[int, str], tuple[objects.PodStatus, objects.PodStatus]] = {}
 
     def pod(self, pod: objects.Pod, owner: str) -> objects.Pod:
-        """Return a pod with the requests that its workload is to have."""
+        """Return a pod with its workload's new requests."""
         if owner not in self._owners:
             return pod
         return _change(pod, spec=self._spec(pod.spec, owner), status=self._status(pod, owner))
 
     def workload(self, obj: Any, owner: str) -> Any:
-        """Return a workload whose template has the requests that it is to have."""
+        """Return a workload whose template has its new requests."""
         found = kinds.pod_template(obj)
         if owner not in self._owners or found is None or found[1].spec is None:
             return obj
@@ -147,7 +148,7 @@ class _Resizing:
                 if spec.initContainers
                 else spec.initContainers,
             )
-            known = self._specs[id(spec), owner] = (spec, changed)  # with the old one, whose id stays its own that way
+            known = self._specs[id(spec), owner] = (spec, changed)  # keeps the old spec alive, so that its id stays unique
         return known[1]
 
     def _container(self, container: objects.Container, owner: str) -> objects.Container:
@@ -163,7 +164,7 @@ class _Resizing:
         return _change(container, resources=_change(resources, requests={**(resources.requests or {}), **asked}, limits=limits or None))
 
     def _status(self, pod: objects.Pod, owner: str) -> objects.PodStatus | None:
-        """Without what the kubelet has allocated to containers that are asked for otherwise."""
+        """Return the status without the kubelet's allocations to containers with new requests."""
         status = pod.status
         if status is None:
             return None
@@ -172,7 +173,7 @@ class _Resizing:
             fields: dict[str, Any] = {
                 name: self._cleared(getattr(status, name), owner) for name in ("containerStatuses", "initContainerStatuses")
             }
-            if pod.spec.resources is None:  # else it is allocated to the pod
+            if pod.spec.resources is None:  # otherwise it is allocated to the pod
                 fields |= {"resources": None, "allocatedResources": None}
             known = self._statuses[id(status), owner] = (status, _change(status, **fields))
         return known[1]

@@ -1,7 +1,8 @@
-"""A snapshot on its way through a node-pool upgrade: new nodes join, pods move, drained nodes go.
+"""A snapshot during a node-pool upgrade: new nodes join, pods move, drained nodes leave.
 
-``to`` says what is changed in a Node to make the new one: a patch of the fields of :class:`NodeChange` (maps are merged, where null takes a
-key away; the taints are replaced), or a Node, whose shape the new ones have.
+``to`` describes the change from an old Node to a new one. It is either a patch of the fields of
+:class:`NodeChange`, or a Node whose shape the new nodes have. A patch merges maps, in which null removes a key,
+and replaces the taints.
 """
 
 from __future__ import annotations
@@ -27,17 +28,18 @@ from kubestow.models.snapshot.scope import is_mirror
 from kubestow.models.snapshot.snapshot import InputError, Snapshot
 from kubestow.models.workloads.daemon_sets import is_daemon
 
-#: What rebalancing leaves alone and drains do not: `kubectl drain --delete-emptydir-data`, as node pools are upgraded.
+#: Exclusions that rebalancing respects and drains lift: upgrades use `kubectl drain --delete-emptydir-data`.
 LIFTED: Final = ("local-storage",)
 _V = TypeVar("_V")
 _change = msgspec.structs.replace
 
 
-# --- what is changed --------------------------------------------------------------------------------------------------
+# --- changes --------------------------------------------------------------------------------------------------
+# --------------
 
 
 class MetadataChange(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
-    """Labels and annotations; null takes one away."""
+    """Labels and annotations; null removes one."""
 
     labels: dict[str, str | None] | None = None
     annotations: dict[str, str | None] | None = None
@@ -56,7 +58,7 @@ class InfoChange(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True)
 
 
 class StatusChange(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
-    """Resources; null takes one away."""
+    """Resources; null removes one."""
 
     allocatable: dict[str, objects.RawQuantity | None] | None = None
     capacity: dict[str, objects.RawQuantity | None] | None = None
@@ -64,7 +66,7 @@ class StatusChange(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=Tru
 
 
 class NodeChange(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
-    """A change of a Node. ``kind``: with Node it is the whole of one, but for what says which one it is and where."""
+    """A change of a Node. ``kind``: with Node, it is a complete Node except for its identity and location."""
 
     apiVersion: str | None = None
     kind: str | None = None
@@ -74,10 +76,11 @@ class NodeChange(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True)
 
 
 def read(path: str) -> dict[str, Any]:
-    """Return ``to`` from a YAML or JSON file: a patch, or a Node, of which only the fields of :class:`NodeChange` count.
+    """Return ``to`` from a YAML or JSON file: a patch, or a Node, of which only the fields of :class:`NodeChange`
+    count.
 
     Raises:
-        InputError: it cannot be read, has another field, or a value that no Node can have; a line for each problem.
+        InputError: The file is unreadable, or has an unknown field or invalid value; one line per problem.
     """
     name = NodeChange.__name__
     plain = settings_file.document(path, name)
@@ -90,7 +93,7 @@ def read(path: str) -> dict[str, Any]:
     if not whole and edits_nodes.HOSTNAME in (labels or {}):
         problems.append(f"metadata.labels[{edits_nodes.HOSTNAME}]: every node has a value of its own")
     if change.spec is not None and change.spec.taints is not None:
-        change.spec.taints = [taint for taint in change.spec.taints if not (whole and taint.key in edits_nodes.STATES)]
+        change.spec.taints = [taint for taint in change.spec.taints if not (whole and taint.key in edits_nodes.STATE_TAINTS)]
         for i, taint in enumerate(change.spec.taints):
             check_choice(taint.effect, EFFECTS, f"spec.taints[{i}].effect", problems)
     if change.status is not None:
@@ -101,12 +104,12 @@ def read(path: str) -> dict[str, Any]:
         raise InputError([f"{path}: {name}: {problem}" for problem in problems])
     found: dict[str, Any] = msgspec.to_builtins(change)
     if not found:
-        raise InputError([f"{path}: {name}: empty, expected what is changed in a Node: metadata, spec or status"])
+        raise InputError([f"{path}: {name}: empty, expected changes of a Node: metadata, spec or status"])
     return found
 
 
 def _known(plain: object, kind: Any) -> object:
-    """Leave out of plain values, as far as they are mappings, what the struct does not have."""
+    """Return plain values without the fields that the struct lacks, recursively."""
     if not isinstance(plain, dict) or not (isinstance(kind, type) and issubclass(kind, msgspec.Struct)):
         return plain
     fields = {field.name: field.type for field in msgspec.structs.fields(kind)}
@@ -119,10 +122,10 @@ def _inner(kind: Any) -> Any:
 
 
 def changed(node: objects.Node, to: Mapping[str, Any] | None) -> objects.Node:
-    """Return a new node as ``to`` has it (valid, see the module).
+    """Return the new node that ``to`` describes (valid, see the module).
 
     Raises:
-        msgspec.ValidationError: ``to`` is not of the form of :class:`NodeChange`.
+        msgspec.ValidationError: ``to`` does not have the form of :class:`NodeChange`.
     """
     if to is None:
         return node
@@ -130,8 +133,8 @@ def changed(node: objects.Node, to: Mapping[str, Any] | None) -> objects.Node:
     meta, spec, status = change.metadata or MetadataChange(), change.spec or SpecChange(), change.status or StatusChange()
     whole = change.kind == "Node"
     labels, old = node.metadata.labels or {}, node.status or objects.NodeStatus()
-    start = {key: value for key, value in labels.items() if key in edits_nodes.PLACE} if whole else labels
-    wanted = {key: value for key, value in (meta.labels or {}).items() if not (whole and key in edits_nodes.PLACE)}
+    start = {key: value for key, value in labels.items() if key in edits_nodes.IDENTITY_LABELS} if whole else labels
+    wanted = {key: value for key, value in (meta.labels or {}).items() if not (whole and key in edits_nodes.IDENTITY_LABELS)}
     info = old.nodeInfo
     if status.nodeInfo is not None and status.nodeInfo.kubeletVersion is not None:
         info = _change(info or objects.NodeSystemInfo(), kubeletVersion=status.nodeInfo.kubeletVersion)
@@ -156,18 +159,22 @@ def _merged(old: Mapping[str, _V], new: Mapping[str, _V | None]) -> dict[str, _V
     return {key: value for key, value in found.items() if value is not None}
 
 
-# --- on the way -------------------------------------------------------------------------------------------------------
+# --- during the upgrade
+# -------------------------------------------------------------------------------------------------
 
 
 def new_name(taken: set[str], old: str) -> str:
-    """Return a name for the node that stands in for another one, and take it."""
+    """Return an unused name for the replacement of a node, and reserve it."""
     name = next(name for number in itertools.count(1) if (name := f"{old}-new{f'-{number}' * (number > 1)}") not in taken)
     taken.add(name)
     return name
 
 
 def with_new(snapshot: Snapshot, new: Iterable[NewNode], to: Mapping[str, Any] | None) -> Snapshot:
-    """Return a snapshot with new nodes, empty but for what DaemonSets and static pods run there. What each is like has to be in it."""
+    """Return a snapshot with new nodes, which run only pods of DaemonSets and static pods.
+
+    The nodes that they resemble must be in the snapshot.
+    """
     new = list(new)
     if not new:
         return snapshot
@@ -185,20 +192,23 @@ def with_new(snapshot: Snapshot, new: Iterable[NewNode], to: Mapping[str, Any] |
 
 
 def before(snapshot: Snapshot, wave: UpgradeWave, to: Mapping[str, Any] | None) -> Snapshot:
-    """Return the snapshot on which a wave drains, from that which the wave before left: its surge nodes have joined."""
+    """Return the snapshot on which a wave drains: the previous wave's result, with the surge nodes added."""
     return with_new(snapshot, wave.surge, to)
 
 
 def left_by(snapshot: Snapshot, wave: UpgradeWave, to: Mapping[str, Any] | None) -> Snapshot:
-    """Return the snapshot that a wave leaves, from that :func:`before` it: moves made, drained nodes gone, new ones there. Whoever moved is
-    Ready again."""
+    """Return the snapshot after a wave, from that :func:`before` it: moves made, drained nodes gone, new nodes
+    added.
+
+    Moved pods are Ready again.
+    """
     found = with_new(moved(snapshot, wave), wave.joined, to).copy()
     edits_nodes.remove(found, set(wave.drain))
     return found
 
 
 def moved(snapshot: Snapshot, wave: UpgradeWave) -> Snapshot:
-    """Return a snapshot with the moves of a wave made."""
+    """Return a snapshot with the moves of a wave applied."""
     to, left = {move.pod: move.to for move in wave.moves}, {move.source for move in wave.moves}
     pods = list(snapshot.pods)
     for i, pod in enumerate(pods):
@@ -208,8 +218,10 @@ def moved(snapshot: Snapshot, wave: UpgradeWave) -> Snapshot:
 
 
 def as_plan(wave: UpgradeWave, ref: SnapshotRef, policy: Policy | None = None) -> RebalancePlan:
-    """Return the drain of a wave as a plan on the snapshot :func:`before` it, for what replays the steps of plans. Its tiers and summaries
-    say nothing."""
+    """Return the drain of a wave as a plan on the snapshot :func:`before` it, for the replay of plans.
+
+    Its tiers and summaries are empty.
+    """
     nothing = Summary(0, 0)
     return RebalancePlan(
         snapshot=ref,
@@ -228,7 +240,10 @@ def as_plan(wave: UpgradeWave, ref: SnapshotRef, policy: Policy | None = None) -
 
 
 def stays(pods: Sequence[objects.Pod], drained: Iterable[str]) -> list[objects.Pod]:
-    """Return the pods on drained nodes that a drain has to move: none of a DaemonSet, static, over or being deleted."""
+    """Return the pods on drained nodes that a drain has to move.
+
+    Pods of DaemonSets, static, finished and terminating pods are left out.
+    """
     gone = set(drained)
     over = (objects.is_terminal, objects.is_terminating)
     return [pod for pod in pods if pod.spec.nodeName in gone and not is_daemon(pod) and not any(each(pod) for each in over)]

@@ -1,1 +1,1 @@
-"""What carrying a document out has to know of pods: which of them only the scheduler can bind, and which nodes those of a template get."""
+"""Pod data for carrying out documents: the pods that only the scheduler can bind, and the nodes of a template's pods."""

@@ -1,7 +1,7 @@
-"""How long a rule that holds during execution may be broken before it counts: forgiveness, as its design document calls it.
+"""The grace period for which a broken rule that holds during execution does not count yet ("forgiveness").
 
-A pod states its own grace in an annotation. Others have that of the command line, else that of the policy
-(docs/rules.md#requiredduringexecution).
+A pod may state its own grace in an annotation. Other pods have that of the command line, or else that of the
+policy (docs/rules.md#requiredduringexecution).
 """
 
 from __future__ import annotations
@@ -24,16 +24,17 @@ MAX_SECONDS: Final = 10**9
 #: The parts of an affinity whose rules can hold during execution.
 FIELDS: Final = ("nodeAffinity", "podAffinity", "podAntiAffinity")
 
-#: A rule of a pod: one of FIELDS, and the place among its terms (0 but for anti-affinity, whose terms hold one by one).
+#: A rule of a pod: one of FIELDS, and the index among its terms (0 except for anti-affinity, which holds term by
+#: term).
 Rule = tuple[str, int]
 
 
 @dataclass(frozen=True)
 class History:
-    """What is known of the time before a snapshot.
+    """Information on the time before a snapshot.
 
     Attributes:
-        grace: Seconds that a broken rule is forgiven, where its pod states no grace of its own.
+        grace: Seconds for which a broken rule is forgiven if its pod states no grace.
         earlier: Earlier snapshots of the same cluster, in any order. Each has a capture time.
     """
 
@@ -41,7 +42,7 @@ class History:
     earlier: tuple[Snapshot, ...] = ()
 
     def within(self, time: datetime, seconds: int) -> list[Snapshot]:
-        """Return the earlier snapshots that are at most so many seconds older than a time, the latest first."""
+        """Return the earlier snapshots within ``seconds`` before a time, the latest first."""
         since = time - timedelta(seconds=seconds)
         found = [(taken, snapshot) for snapshot in self.earlier if since <= (taken := time_of(snapshot)) <= time]
         return [snapshot for _, snapshot in sorted(found, key=lambda each: each[0], reverse=True)]
@@ -51,10 +52,10 @@ NO_HISTORY: Final = History()
 
 
 def time_of(snapshot: Snapshot, name: str = "a snapshot") -> datetime:
-    """Return when a snapshot was captured.
+    """Return the capture time of a snapshot.
 
     Raises:
-        InputError: it does not tell.
+        InputError: The snapshot has no capture time.
     """
     found = instant(snapshot.capture.time) if snapshot.capture is not None else None
     if found is None:
@@ -63,7 +64,7 @@ def time_of(snapshot: Snapshot, name: str = "a snapshot") -> datetime:
 
 
 def stated(pod: Pod) -> int | None:
-    """Return the grace in seconds that a pod states itself; None if it states none, or none that can be read."""
+    """Return the grace in seconds that a pod states; None if it states none or an unreadable one."""
     raw = (pod.metadata.annotations or {}).get(ANNOTATION)
     return int(raw) if raw is not None and _is_readable(raw) else None
 
@@ -73,7 +74,7 @@ def _is_readable(raw: str) -> bool:
 
 
 def unreadable(pod: Pod) -> str | None:
-    """Return what is wrong with the grace that a pod states, None if nothing is."""
+    """Return the problem of a pod's stated grace, or None."""
     raw = (pod.metadata.annotations or {}).get(ANNOTATION)
     if raw is None or _is_readable(raw):
         return None
@@ -81,15 +82,19 @@ def unreadable(pod: Pod) -> str | None:
 
 
 def warnings(pods: Iterable[Pod]) -> Iterator[str]:
-    """Yield a sentence for each pod whose stated grace cannot be read."""
+    """Yield a sentence for each pod with an unreadable grace."""
     for pod in pods:
         if (why := unreadable(pod)) is not None:
-            yield f"Pod {pod_key(pod)}: {why}: it has the grace of others"
+            yield f"Pod {pod_key(pod)}: {why}: the default grace applies"
 
 
 def without(snapshot: Snapshot, rules: Iterable[tuple[int, Rule]], *, fields: Iterable[str] = FIELDS) -> Snapshot:
-    """Return a snapshot without some rules that hold during execution. ``rules``: each with the index of its pod; ``fields``: only rules of
-    these fields."""
+    """Return a snapshot without some rules that hold during execution.
+
+    Args:
+        rules: Each with the index of its pod.
+        fields: Remove only rules of these fields.
+    """
     chosen: dict[int, set[Rule]] = {}
     for i, rule in rules:
         if rule[0] in fields:

@@ -1,4 +1,4 @@
-"""Which pods a Binding would strand, because only the scheduler sees to what they claim."""
+"""The pods that a Binding would block, because only the scheduler handles their claims."""
 
 from __future__ import annotations
 
@@ -7,15 +7,16 @@ from typing import Final
 from kubestow.models.kube.objects import Pod
 from kubestow.models.snapshot.snapshot import Snapshot
 
-#: The name of every DeviceClass as an extended resource begins so (KEP-5004).
-IMPLICIT: Final = "deviceclass.resource.kubernetes.io/"
+#: Prefix of every DeviceClass's name as an extended resource (KEP-5004).
+IMPLICIT_PREFIX: Final = "deviceclass.resource.kubernetes.io/"
 
 
 def scheduler_needed(pod: Pod, snapshot: Snapshot) -> str | None:
-    """Return why a pending pod must be bound by the scheduler itself, None if a Binding does.
+    """Return the reason why only the scheduler can bind a pending pod; None if a Binding suffices.
 
-    A Binding leaves out that the scheduler names the node to the claims of volumes that wait for their first consumer, and has devices
-    allocated: such a pod would wait on its node for ever. An ephemeral volume is a claim, too, called POD-VOLUME.
+    A Binding neither announces the node to claims of volumes that wait for their first consumer, nor allocates
+    devices. Such a pod would wait on its node indefinitely. An ephemeral volume is also a claim, with the name
+    POD-VOLUME.
     """
     namespace = pod.metadata.namespace or "default"
     for volume in pod.spec.volumes or ():
@@ -34,8 +35,10 @@ def scheduler_needed(pod: Pod, snapshot: Snapshot) -> str | None:
 
 
 def devices_wanted(pod: Pod, snapshot: Snapshot) -> str | None:
-    """Return why a pod may need devices that only the scheduler allocates, None if it needs none: it has claims of them, or requests
-    extended resources that a DeviceClass backs, on whatever nodes."""
+    """Return the reason why a pod may need devices, which only the scheduler allocates; None if it needs none.
+
+    It has claims for devices, or requests extended resources that a DeviceClass backs on some node.
+    """
     if pod.spec.resourceClaims:
         return "it has resource claims"
     if not snapshot.gates.enabled("DRAExtendedResource"):
@@ -44,6 +47,6 @@ def devices_wanted(pod: Pod, snapshot: Snapshot) -> str | None:
     for container in (*(pod.spec.initContainers or ()), *(pod.spec.containers or ())):
         for part in (container.resources.requests, container.resources.limits) if container.resources is not None else ():
             for name in sorted(part or ()):
-                if name in backed or name.startswith(IMPLICIT):
+                if name in backed or name.startswith(IMPLICIT_PREFIX):
                     return f"it requests {name}, which devices may provide"
     return None

@@ -1,4 +1,4 @@
-"""The nodes that a placement has for the pods of each workload of the manifests."""
+"""The nodes that a placement assigns to the pods of each workload of the manifests."""
 
 from __future__ import annotations
 
@@ -18,31 +18,37 @@ from kubestow.models.workloads.view import selector
 #: Kinds whose pods keep their names.
 _KEEP_NAMES: Final = ("StatefulSet", "Pod")
 _RANDOM: Final = "[a-z0-9]{5}"
-#: What controllers add to the name of a workload.
+#: Suffixes that controllers append to the name of a workload.
 _ENDINGS: Final = {
     "Deployment": f"[a-z0-9]{{1,10}}-{_RANDOM}",
     "StatefulSet": "[0-9]+",
     "Job": f"(?:[0-9]+-)?{_RANDOM}",
     "CronJob": f"[0-9]+-(?:[0-9]+-)?{_RANDOM}",
 }
-#: Holds pods until ``kubestow apply`` gives each the node that a placement has for it.
+#: Scheduling gate that holds pods until ``kubestow apply`` gives each its node of a placement.
 GATE: Final = "kubestow.dev/placement"
 
 
 def by_name(node: str) -> dict[str, Any]:
-    """Return the requirement on fields of nodes, in the API's words, that is met by this node alone."""
+    """Return the node field requirement, in the API's form, that only this node meets."""
     return {"key": "metadata.name", "operator": "In", "values": [node]}
 
 
 @dataclass(frozen=True)
 class TemplateNodes:
-    """``kind``, ``namespace`` and ``name`` of a workload, or of a Pod by itself.
+    """The nodes of a workload, or of a bare Pod.
 
-    ``nodes``: how many of its pods each node has, those that run there already included. ``by_name``: the node of each placed pod, where
-    pods keep their names (StatefulSet, Pod). ``assignments``: what the placement has of it, in bind order. ``unplaced``: how many of its
-    pods have no node. ``ran``: the nodes of those that were bound before, by namespace/name. ``exists``: whether the cluster has its object
-    already. ``one_by_one``: a StatefulSet that waits for each pod to be ready before it creates the next. ``gang``: that of its pods, and
-    how many members are ``needed``.
+    Attributes:
+        kind, namespace, name: Identity of the workload or Pod.
+        nodes: Number of its pods per node, including running ones.
+        by_name: Node of each placed pod, if pods keep their names (StatefulSet, Pod).
+        assignments: Its assignments in the placement, in bind order.
+        unplaced: Number of its pods without a node.
+        ran: Nodes of its pods that were bound before, by namespace/name.
+        exists: True if the cluster already has its object.
+        one_by_one: True for a StatefulSet that waits for each pod to be ready before it creates the next.
+        gang: The gang of its pods.
+        needed: Number of members that the gang needs.
     """
 
     kind: str
@@ -65,20 +71,25 @@ class TemplateNodes:
 
     @property
     def running(self) -> int:
-        """Return how many of its pods were bound before."""
+        """Number of its pods that were bound before."""
         return len(self.ran)
 
     @property
     def placed(self) -> int:
-        """Return how many pods the placement has a node for."""
+        """Number of its pods with a node in the placement."""
         return len(self.assignments)
 
 
 def template_nodes(before: Snapshot, expanded: Snapshot, refs: Sequence[str], placement: Placement) -> list[TemplateNodes]:
-    """Return the nodes of each workload of the manifests but for DaemonSets, whose pods have theirs anyway, in the order of ``refs``.
+    """Return the nodes of each workload of the manifests, in the order of ``refs``.
 
-    ``before``: the snapshot of the cluster. ``expanded``: with the manifests' pods, of which ``refs`` names the workloads
-    (:class:`kubestow.models.workloads.expand.Expansion`). Both are those that ``placement`` was made of.
+    DaemonSets are left out, because their pods have fixed nodes.
+
+    Args:
+        before: The snapshot of the cluster.
+        expanded: The snapshot with the manifests' pods (:class:`kubestow.models.workloads.expand.Expansion`).
+        refs: Workloads of the manifests.
+        placement: A placement of ``expanded``.
     """
     assigned = {assignment.pod: assignment for assignment in placement.assignments}
     index = {pod_key(pod): i for i, pod in enumerate(expanded.pods)}
@@ -106,8 +117,11 @@ def template_nodes(before: Snapshot, expanded: Snapshot, refs: Sequence[str], pl
 
 
 def from_placement(placement: Placement) -> list[TemplateNodes]:
-    """Return the same of the document alone, in which the names of pods tell their workloads; of several that fit the longest counts. What
-    ran before is not known, so all workloads count as ``exists``, and all StatefulSets as ``one_by_one``."""
+    """Return the nodes of each workload from the document alone, by the names of pods.
+
+    If several workloads match, the longest name wins. Earlier pods are unknown, so all workloads count as
+    ``exists``, and all StatefulSets as ``one_by_one``.
+    """
     templates = _templates(placement.snapshot.workloads)
     own: dict[str, list[Assignment]] = {template.ref: [] for template in templates}
     for assignment in placement.assignments:

@@ -1,4 +1,5 @@
-"""Gangs, pods that are placed whole or not at all: which labels, annotations and objects declare them.
+"""Gangs, pods that are placed whole or not at all: the labels, annotations and objects that declare them.
 
-Enter at :mod:`kubestow.models.gangs.gangs` (``find``). It may import ``kubestow.models.kube`` and ``kubestow.models.snapshot``.
+The entry point is :mod:`kubestow.models.gangs.gangs` (``find``). This package may import
+``kubestow.models.kube`` and ``kubestow.models.snapshot``.
 """

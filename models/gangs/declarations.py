@@ -1,8 +1,9 @@
-"""What is declared of a group of pods: by the object that they name, or by annotations of their own.
+"""The declaration of a group of pods, by the object that they name or by their own annotations.
 
-Sources: Kubernetes 1.35 scheduling.k8s.io/v1alpha1 (Workload), 1.36 and later (PodGroup, topology-aware workload scheduling);
-kubernetes-sigs/scheduler-plugins apis/scheduling; volcano-sh/apis pkg/apis/scheduling/v1beta1/types.go and
-pkg/apis/topology/v1alpha1/labels.go; Kueue apis/kueue/v1beta2/topology_types.go and pkg/controller/jobs/pod/constants.
+Sources: Kubernetes 1.35 scheduling.k8s.io/v1alpha1 (Workload), 1.36 and later (PodGroup, topology-aware
+workload scheduling); kubernetes-sigs/scheduler-plugins apis/scheduling; volcano-sh/apis
+pkg/apis/scheduling/v1beta1/types.go and pkg/apis/topology/v1alpha1/labels.go; Kueue
+apis/kueue/v1beta2/topology_types.go and pkg/controller/jobs/pod/constants.
 """
 
 from __future__ import annotations
@@ -37,13 +38,13 @@ REQUIRED_TOPOLOGY: Final = "kubestow.dev/required-topology"
 PREFERRED_TOPOLOGY: Final = "kubestow.dev/preferred-topology"
 _KUEUE_COUNT: Final = "kueue.x-k8s.io/pod-group-total-count"
 _KUEUE_ROLE: Final = "kueue.x-k8s.io/role-hash"
-#: Of these Volcano makes a PodGroup for pods without one.
+#: Annotations from which Volcano makes a PodGroup for pods without one.
 _VOLCANO_MODE: Final = "volcano.sh/network-topology-mode"
 _VOLCANO_TIER: Final = "volcano.sh/network-topology-highest-tier"
-#: Annotations that say something about a gang, and nothing without one.
+#: Annotations that have a meaning only for members of a gang.
 OF_GANGS: Final = (MIN_MEMBER, REQUIRED_TOPOLOGY, PREFERRED_TOPOLOGY, KUEUE_REQUIRED, KUEUE_PREFERRED, _VOLCANO_MODE, _VOLCANO_TIER)
 
-#: API groups of the PodGroup objects that a source names.
+#: API groups of the PodGroup objects of each source.
 _APIS: Final = {
     SCHEDULING_GROUP: ("scheduling.k8s.io",),
     COSCHEDULING[0]: ("scheduling.x-k8s.io", "scheduling.sigs.k8s.io"),
@@ -53,12 +54,12 @@ _PART: Final = r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,251}[A-Za-z0-9])?"
 _NAME: Final = re.compile(rf"{_PART}/{_PART}\Z")
 _COUNT: Final = re.compile(r"0*[1-9][0-9]{0,8}\Z")
 
-#: A node label of which all members share one value, and whether they must.
+#: A node label that all members share, and whether they must.
 Topology = tuple[str, bool]
 
 
 class Note(NamedTuple):
-    """What is not honoured: the field, what becomes of it, and the annotation that asks for it, where it is one."""
+    """A declaration that is not honoured: the field, the effect, and the annotation that declares it, if any."""
 
     field: str
     effect: str
@@ -67,9 +68,16 @@ class Note(NamedTuple):
 
 @dataclass
 class Declared:
-    """What is declared of a group. ``minimum``: members, running ones included, without which none is to be placed (None: all).
-    ``counts_finished``: members that succeeded count towards it. ``together``: whether there is anything to it; else its members are
-    placed one by one. ``notes``: what of it is not honoured. ``problems``: annotations that cannot be read, or contradict each other."""
+    """The declaration of a group.
+
+    Attributes:
+        minimum: Members, running ones included, without which none is to be placed; None: all.
+        topology: Node label that members share; None if there is none.
+        counts_finished: True if succeeded members count towards ``minimum``.
+        together: False if members can be placed one by one.
+        notes: Declarations that are not honoured.
+        problems: Annotations that are unreadable or contradict each other.
+    """
 
     minimum: int | None = None
     topology: Topology | None = None
@@ -80,8 +88,11 @@ class Declared:
 
 
 class Groups:
-    """The objects of a snapshot that say what a group asks for. ``tiers``: the node labels that stand for the tiers of Volcano's
-    HyperNodes, tier 1 first."""
+    """The objects of a snapshot that declare groups.
+
+    Args:
+        tiers: Node labels for the tiers of Volcano's HyperNodes, tier 1 first.
+    """
 
     def __init__(self, snapshot: Snapshot, tiers: Sequence[str] = ()) -> None:
         self._tiers = tiers
@@ -89,8 +100,11 @@ class Groups:
         self._groups = {(g.group, g.metadata.namespace or "default", g.metadata.name or ""): g for g in snapshot.pod_groups}
 
     def declared(self, named: Marker, pods: Sequence[Pod]) -> Declared:
-        """Return what is declared of a group, given those of its pods that are to be placed; this project's annotations on them override
-        the rest, and a topology that the group's object asks for one that foreign annotations do."""
+        """Return the declaration of a group, given its pods to be placed.
+
+        This project's annotations on the pods override all others. A topology of the group's object overrides
+        foreign annotations.
+        """
         found = Declared()
         if named.source == GANG and not _NAME.match("/".join(named.path)):
             expected = "a name such as train, or namespace/name"
@@ -98,7 +112,7 @@ class Groups:
             found.problems.append(f"Pod {pod_key(pods[0])}: metadata.annotations[{GANG}]: got {got}, expected {expected}")
         own_minimum, own_topology = _own_minimum(pods, found), _own_topology(named, pods, found)
         asked: workload_objects.NetworkTopology | None = None
-        volcano = named.source == GANG  # pods that have a PodGroup go by it
+        volcano = named.source == GANG  # pods with a PodGroup follow it
         where = ""
         if named.source == WORKLOAD_REF:
             self._workload(named, found)
@@ -123,7 +137,7 @@ class Groups:
             found.topology = _kueue_topology(named, pods, found)
             if found.topology is None and volcano:
                 found.topology = self._volcano_topology(pods, found)
-        # At least one of them is placed, or none is: so it is one by one, too.
+        # A minimum of one pod also holds when pods are placed one by one.
         trivial = found.minimum is not None and found.minimum <= 1 and found.topology is None
         found.together = not trivial or named.source == GANG
         return found
@@ -141,14 +155,14 @@ class Groups:
 
     def _group(self, named: Marker) -> workload_objects.PodGroup | None:
         namespace, name = named.path
-        for api in (*_APIS[named.source], ""):  # an object that states no API group may be anybody's
+        for api in (*_APIS[named.source], ""):  # an object without API group matches any
             group = self._groups.get((api, namespace, name))
             if group is not None:
                 return group
         return None
 
     def _network(self, asked: workload_objects.NetworkTopology, where: str, annotation: str | None, found: Declared) -> Topology | None:
-        """Volcano: hard keeps a gang below one HyperNode of the highest tier allowed (1 by default), soft prefers the lowest tier."""
+        """Return Volcano's topology: hard keeps a gang in one HyperNode of the highest allowed tier (1), soft prefers tier 1."""
         hard = asked.mode != "soft"
         tier = (1 if asked.highestTierAllowed is None else asked.highestTierAllowed) if hard else 1
         if hard and asked.highestTierName:
@@ -165,14 +179,14 @@ class Groups:
             return None
         mode, tier = asked
         if tier is not None and not _COUNT.match(tier):
-            tier = None  # as Volcano reads it
+            tier = None  # as in Volcano
         wanted = workload_objects.NetworkTopology("soft" if (mode or "").lower() == "soft" else "hard", None if tier is None else int(tier))
         key = _VOLCANO_TIER if mode is None else _VOLCANO_MODE
         return self._network(wanted, f"metadata.annotations[{key}]", key, found)
 
 
 def _pod_group(named: Marker, spec: workload_objects.PodGroupSpec, where: str, found: Declared) -> workload_objects.NetworkTopology | None:
-    """Read a PodGroup: its minimum, and its topology unless that is in tiers, which is returned."""
+    """Read the minimum and topology of a PodGroup; return its topology instead if it is given in tiers."""
     for name in ("minResources", "minTaskMember", "subGroupPolicy", "parentCompositePodGroupName"):
         if getattr(spec, name):
             found.notes.append(Note(f"{where}.{name}", "ignored"))
@@ -184,18 +198,18 @@ def _pod_group(named: Marker, spec: workload_objects.PodGroupSpec, where: str, f
     keys = [each.key for each in listed if each.key]
     if keys:
         found.topology = keys[0], True
-    if len(keys) > 1:  # the API has room for more, and allows one
-        found.notes.append(Note(f"{where}.schedulingConstraints.topology", "ignored but for the first"))
+    if len(keys) > 1:  # the API allows only one, although its type is a list
+        found.notes.append(Note(f"{where}.schedulingConstraints.topology", "ignored except for the first"))
     return None
 
 
 def _minimum(policy: workload_objects.SchedulingPolicy | None) -> int | None:
-    """Under the basic policy pods are placed one by one."""
+    """Return the minimum of a policy; 0 for the basic policy, which places pods one by one."""
     return 0 if policy is None or policy.gang is None else policy.gang.minCount
 
 
 def _field(source: str, pods: Sequence[Pod]) -> str:
-    """Return where the first pod names its PodGroup."""
+    """Return the field in which the first pod names its PodGroup."""
     if source == SCHEDULING_GROUP:
         return source
     keys, part = (COSCHEDULING, "labels") if source == COSCHEDULING[0] else (VOLCANO, "annotations")
@@ -207,7 +221,7 @@ def _field(source: str, pods: Sequence[Pod]) -> str:
 
 
 def _values(pods: Sequence[Pod], key: str) -> dict[str, Pod]:
-    """The values that pods have of an annotation, each with the first pod that has it."""
+    """Return the values of an annotation, each with the first pod that has it."""
     found: dict[str, Pod] = {}
     for pod in pods:
         value = (pod.metadata.annotations or {}).get(key)
@@ -217,23 +231,27 @@ def _values(pods: Sequence[Pod], key: str) -> dict[str, Pod]:
 
 
 def _common(pods: Sequence[Pod], keys: tuple[str, str], found: Declared, *, apart: bool = False) -> tuple[str | None, str | None] | None:
-    """The values of two annotations that all pods have alike; ``apart``: what one asks for is meant for parts of the gang anyhow."""
+    """Return the values of two annotations if all pods have the same.
+
+    Args:
+        apart: The annotations apply to parts of the gang.
+    """
     asked = {(annotations.get(keys[0]), annotations.get(keys[1])) for pod in pods for annotations in (pod.metadata.annotations or {},)}
     if asked == {(None, None)}:
         return None
     if len(asked) == 1 and not apart:
         return next(iter(asked))
-    effect = "ignored: asked for parts of the gang, and only one topology of all of it is honoured"
+    effect = "ignored: it applies to parts of the gang, and only a topology of the whole gang is honoured"
     found.notes += [Note(f"metadata.annotations[{key}]", effect, key) for key in keys if _values(pods, key)]
     return None
 
 
 def _kueue_topology(named: Marker, pods: Sequence[Pod], found: Declared) -> Topology | None:
-    """Kueue's topology, where it is that of all of the gang: it is meant for each pod set, and several share a domain if grouped."""
+    """Return Kueue's topology if it applies to the whole gang. It applies to each pod set; grouped sets share a domain."""
     sets = {((pod.metadata.labels or {}).get(POD_SET), (pod.metadata.annotations or {}).get(_KUEUE_ROLE)) for pod in pods}
     grouped = {(pod.metadata.annotations or {}).get(SET_GROUP) for pod in pods}
     if named.source == GANG and grouped != {None}:
-        found.notes.append(Note(f"metadata.annotations[{SET_GROUP}]", f"ignored: {GANG} says what belongs together", SET_GROUP))
+        found.notes.append(Note(f"metadata.annotations[{SET_GROUP}]", f"ignored: {GANG} defines the gang", SET_GROUP))
     apart = named.source != GANG and len(sets) > 1 and (len(grouped) > 1 or None in grouped)
     asked = _common(pods, (KUEUE_REQUIRED, KUEUE_PREFERRED), found, apart=apart)
     if asked is None:
@@ -253,7 +271,7 @@ def _kueue_count(pods: Sequence[Pod], found: Declared) -> int | None:
 
 
 def _own_minimum(pods: Sequence[Pod], found: Declared) -> int | None:
-    """The largest that a member asks for."""
+    """Return the largest minimum that a member states."""
     values = _values(pods, MIN_MEMBER)
     for value, pod in values.items():
         if not _COUNT.match(value):
@@ -263,7 +281,7 @@ def _own_minimum(pods: Sequence[Pod], found: Declared) -> int | None:
 
 
 def _own_topology(named: Marker, pods: Sequence[Pod], found: Declared) -> Topology | None:
-    """The one topology that members ask for; required where any of them requires it."""
+    """Return the single topology that members state; it is required if any member requires it."""
     wanted: tuple[str, str, Pod] | None = None
     for annotation in (REQUIRED_TOPOLOGY, PREFERRED_TOPOLOGY):
         for value, pod in _values(pods, annotation).items():

@@ -1,4 +1,4 @@
-"""Gangs: pods that are placed whole or not at all, as the objects of a snapshot declare them."""
+"""Gangs: pods that are placed whole or not at all, as declared by the objects of a snapshot."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from kubestow.models.gangs.markers import members, names
 from kubestow.models.kube import objects
 from kubestow.models.snapshot.snapshot import InputError, Snapshot
 
-#: Points of each ordered pair of members in one domain of a preferred topology: the most that preferred pod affinity can give.
+#: Points per ordered pair of members in one domain of a preferred topology: the maximum of preferred pod
+#: affinity.
 TOGETHER: Final = 100
 
 
@@ -23,15 +24,21 @@ TOGETHER: Final = 100
 class Gang:
     """Pods that are placed whole or not at all.
 
-    ``name`` (``namespace/name``) is unique. ``pods``: members to be placed, ``bound``: members that run on a node of the snapshot, both
-    indices into ``snapshot.pods``, ascending. ``minimum``: members, running ones included, without which none of ``pods`` is placed
-    (None: all of ``pods``). ``key``: a node label of which all members, running ones included, share one value; only preferred, as by
-    pairs of members, unless ``required``. ``source``: what declares it, for messages.
+    ``minimum`` is the number that the gang has to reach in this snapshot. Members on nodes that the snapshot
+    lacks are subtracted from the declared minimum. So are succeeded members if Kueue's total count includes
+    them. Members that wait for their scheduling gates belong to the gang and cannot be placed. If all members
+    are needed, these count too. So ``needed`` may exceed the number of ``pods``, and then none can be placed.
+    Terminating members do not count.
 
-    ``minimum`` is what the rest of the gang has to reach in this snapshot. Members that run on nodes that the snapshot lacks are taken off
-    what is declared, as are those that succeeded off Kueue's total count, which counts them. Members that wait for their scheduling gates
-    belong to the gang and cannot be placed: where all members are needed, they count too. So ``needed`` may be more than there are
-    ``pods``, and then none of them can be placed. Terminating members count nowhere.
+    Attributes:
+        name: ``namespace/name``, unique.
+        pods: Members to be placed, ascending indices into ``snapshot.pods``.
+        bound: Members on nodes of the snapshot, ascending indices into ``snapshot.pods``.
+        minimum: Members, running ones included, without which none of ``pods`` is placed; None: all of
+            ``pods``.
+        key: Node label that all members share, running ones included.
+        required: False if ``key`` is only preferred, per pair of members.
+        source: The declaration, for messages.
     """
 
     name: str
@@ -44,13 +51,16 @@ class Gang:
 
     @property
     def needed(self) -> int:
-        """Return how many of ``pods`` have to be placed if any is."""
+        """Number of ``pods`` that have to be placed if any is."""
         return len(self.pods) if self.minimum is None else max(0, self.minimum - len(self.bound))
 
 
 class Scope(Protocol):
-    """Indices into ``snapshot.pods``: those to be placed, those that run, those that wait for their scheduling gates, and those on nodes
-    that the snapshot lacks (:class:`kubestow.models.snapshot.scope.Scope` and the checker's own reading have them)."""
+    """The pods of a snapshot by state, as indices into ``snapshot.pods``.
+
+    These are pods to be placed, running pods, gated pods, and pods on nodes that the snapshot lacks.
+    :class:`kubestow.models.snapshot.scope.Scope` and the checker's own reading implement it.
+    """
 
     @property
     def pending(self) -> Sequence[int]: ...
@@ -63,13 +73,17 @@ class Scope(Protocol):
 
 
 def find(snapshot: Snapshot, scope: Scope, *, tiers: Sequence[str] = ()) -> list[Gang]:
-    """Return the gangs that have members to be placed, by name. ``tiers``: the policy's ``networkTiers``.
+    """Return the gangs with members to be placed, sorted by name.
 
-    The pods to be placed say what is declared; those that run only belong. Groups that ask for nothing that placing pods one by one would
-    not give (the basic policy, a minimum of one, no topology) are no gangs. A group whose object the snapshot lacks needs all its pods.
+    The pods to be placed determine the declaration; running pods only belong to the gang. Groups without
+    requirements beyond placing pods one by one are no gangs: the basic policy, or a minimum of one without
+    topology. A group whose object the snapshot lacks needs all its pods.
+
+    Args:
+        tiers: The policy's ``networkTiers``.
 
     Raises:
-        InputError: an annotation of this project that cannot be read, or members that contradict each other.
+        InputError: An annotation of this project is unreadable, or members contradict each other.
     """
     pods = snapshot.pods
     pending = members(pods, scope.pending)

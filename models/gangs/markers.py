@@ -1,8 +1,8 @@
-"""Which pods belong together: the annotations, labels and fields by which a pod names its group, in five dialects.
+"""The annotations, labels and fields by which a pod names its group, in five dialects.
 
-Sources: Kubernetes 1.35 core/v1 (workloadRef) and 1.36 (schedulingGroup), KEP-4671; kubernetes-sigs/scheduler-plugins
-apis/scheduling; volcano-sh/apis pkg/apis/scheduling/v1beta1/labels.go; Kueue apis/kueue/v1beta2/topology_types.go and
-pkg/controller/jobs/pod/constants.
+Sources: Kubernetes 1.35 core/v1 (workloadRef) and 1.36 (schedulingGroup), KEP-4671;
+kubernetes-sigs/scheduler-plugins apis/scheduling; volcano-sh/apis pkg/apis/scheduling/v1beta1/labels.go; Kueue
+apis/kueue/v1beta2/topology_types.go and pkg/controller/jobs/pod/constants.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ WORKLOAD_REF: Final = "spec.workloadRef"
 SCHEDULING_GROUP: Final = "spec.schedulingGroup"
 #: Labels of scheduler-plugins, the current one first.
 COSCHEDULING: Final = ("scheduling.x-k8s.io/pod-group", "pod-group.scheduling.sigs.k8s.io")
-#: Annotations of Volcano, as its scheduler looks for them.
+#: Annotations of Volcano, in the order in which its scheduler reads them.
 VOLCANO: Final = ("scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name")
-#: A label of Kueue, for pods that no controller owns.
+#: A label of Kueue for pods without a controller.
 KUEUE: Final = "kueue.x-k8s.io/pod-group-name"
 KUEUE_REQUIRED: Final = "kueue.x-k8s.io/podset-required-topology"
 KUEUE_PREFERRED: Final = "kueue.x-k8s.io/podset-preferred-topology"
-#: A label: the pod set of a pod. Annotation: pod sets that share a domain.
+#: Label with the pod set of a pod, and annotation of pod sets that share a domain.
 POD_SET: Final = "kueue.x-k8s.io/podset"
 SET_GROUP: Final = "kueue.x-k8s.io/podset-group-name"
-#: An annotation that Kueue writes on the pods of a Job and the like once it admits it.
+#: An annotation that Kueue writes on the pods of Jobs and similar workloads on admission.
 _ADMITTED: Final = "kueue.x-k8s.io/workload"
 
 _KEYS: Final = frozenset((GANG, *COSCHEDULING, *VOLCANO, KUEUE, _ADMITTED))
-#: Sources, those that win first, and what tells groups of theirs from groups of the same name.
+#: Sources by precedence, with suffixes that distinguish their groups from others of the same name.
 _SUFFIXES: Final = {
     GANG: "kubestow.dev",
     WORKLOAD_REF: "scheduling.k8s.io",
@@ -45,7 +45,7 @@ _ORDER: Final = tuple(_SUFFIXES)
 
 
 class Marker(NamedTuple):
-    """Which group a pod names: by what it does (of several names for one thing the first), and the group's own path there."""
+    """The group that a pod names: the kind of source (the first of several synonyms), and the group's path there."""
 
     source: str
     path: tuple[str, ...]
@@ -57,12 +57,15 @@ class Marker(NamedTuple):
 
 
 def marker(pod: Pod) -> Marker | None:
-    """Return the group that a pod names; of several the first of: own annotation, scheduling.k8s.io, scheduler-plugins, Volcano, Kueue."""
+    """Return the group that a pod names; None if it names none.
+
+    Precedence: own annotation, scheduling.k8s.io, scheduler-plugins, Volcano, Kueue.
+    """
     namespace = pod.metadata.namespace or "default"
     annotations, labels = pod.metadata.annotations or {}, pod.metadata.labels or {}
     own = annotations.get(GANG)
     if own == "":
-        return None  # takes the pod out of whatever else it names
+        return None  # excludes the pod from all other groups
     if own:
         return Marker(GANG, tuple(own.split("/", 1)) if "/" in own else (namespace, own))
     workload, group = pod.spec.workloadRef, pod.spec.schedulingGroup
@@ -75,7 +78,7 @@ def marker(pod: Pod) -> Marker | None:
             value = found.get(name)
             if value:
                 return Marker(names[0], (namespace, value))
-    # The pods of a Job and the like are one group where Kueue was to place them by topology.
+    # The pods of a Job or similar workload are one group if Kueue was to place them by topology.
     admitted = annotations.get(_ADMITTED)
     if admitted and (KUEUE_REQUIRED in annotations or KUEUE_PREFERRED in annotations):
         return Marker(KUEUE_REQUIRED, (namespace, admitted, annotations.get(SET_GROUP) or labels.get(POD_SET, "")))
@@ -83,8 +86,7 @@ def marker(pod: Pod) -> Marker | None:
 
 
 def members(pods: Sequence[Pod], indices: Iterable[int]) -> dict[Marker, list[int]]:
-    """Return the pods of each group, in their order. Most name none and are told at little cost: equal labels are shared, and annotations
-    few."""
+    """Return the pods of each group, in their order. Pods without a group are skipped quickly, since equal labels are shared."""
     found: dict[Marker, list[int]] = {}
     plain = {id(None)}  # labels that name no group
     unnamed = _KEYS.isdisjoint
@@ -108,8 +110,10 @@ def members(pods: Sequence[Pod], indices: Iterable[int]) -> dict[Marker, list[in
 
 
 def names(markers: Iterable[Marker]) -> dict[Marker, str]:
-    """Return a name for each group that no other one has: ``namespace/name``; of groups that share it, those of later sources say whose
-    they are (``team/train@kueue.x-k8s.io``)."""
+    """Return a unique name for each group: ``namespace/name``.
+
+    If groups share it, those of later sources get a suffix (``team/train@kueue.x-k8s.io``).
+    """
     found: dict[Marker, str] = {}
     taken: set[str] = set()
     for each in sorted(markers, key=lambda m: (_ORDER.index(m.source), m.path)):

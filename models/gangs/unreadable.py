@@ -1,4 +1,4 @@
-"""Pending pods of a cluster whose gang annotations cannot be read: they lose their gang, so that one tenant's mistake stops nobody."""
+"""Pending pods with unreadable gang annotations. They lose their gang, so one tenant's mistake blocks nobody."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _OWN = (GANG, MIN_MEMBER, REQUIRED_TOPOLOGY, PREFERRED_TOPOLOGY)
 
 
 def set_aside(snapshot: Snapshot) -> list[str]:
-    """Take this project's annotations from the pending pods of gangs whose declarations cannot be read or contradict each other.
+    """Remove this project's annotations from pending pods of gangs with unreadable or contradictory declarations.
 
     Returns:
-        A sentence a mistake: which pod, what is wrong, and what becomes of the gang.
+        One sentence per mistake: the pod, the problem, and the effect on the gang.
     """
     pods, groups = snapshot.pods, Groups(snapshot)
     waiting = (i for i, pod in enumerate(pods) if is_waiting(pod))

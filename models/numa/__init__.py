@@ -1,5 +1,6 @@
-"""Containers and NUMA zones: annotations of container affinity, node topologies, what the kubelet aligns.
+"""Containers and NUMA zones: annotations of container affinity, node topologies, and alignment by the kubelet.
 
-Enter at :mod:`kubestow.models.numa.container_affinity` (``parse``) and :mod:`kubestow.models.numa.node_topology` (``tree``). It may import
-``kubestow.models.kube``, ``snapshot`` and ``documents``.
+Entry points are :mod:`kubestow.models.numa.container_affinity` (``parse``) and
+:mod:`kubestow.models.numa.node_topology` (``tree``). This package may import ``kubestow.models.kube``,
+``snapshot`` and ``documents``.
 """

@@ -1,8 +1,8 @@
-"""What a pod asks of the NUMA zones of a node whose Topology Manager rejects pods that it cannot align.
+"""The amounts that a pod requests from NUMA zones, for nodes whose Topology Manager rejects unalignable pods.
 
-Source: docs/sources.md#container-affinity; the kubelet's hint providers, which alone decide what is aligned (pkg/kubelet/cm:
-cpumanager/policy_static.go, memorymanager/policy_static.go, devicemanager/topology_hints.go, as of v1.34); scheduler-plugins
-pkg/noderesourcetopology/filter.go for resources that no zone lists.
+Source: docs/sources.md#container-affinity; the kubelet's hint providers, which alone decide what is aligned
+(pkg/kubelet/cm: cpumanager/policy_static.go, memorymanager/policy_static.go, devicemanager/topology_hints.go,
+as of v1.34); scheduler-plugins pkg/noderesourcetopology/filter.go for resources that no zone lists.
 """
 
 from __future__ import annotations
@@ -23,10 +23,13 @@ Amounts = tuple[tuple[str, int], ...]
 
 @dataclass(frozen=True)
 class Ask:
-    """What must come from one set of zones at once.
+    """Amounts that must come from one set of zones at once.
 
-    ``name``: the container, "" for a whole pod. ``amounts``: (resource, amount), sorted by resource, nothing of 0; mCPU for cpu, else whole
-    units. ``kind``: what an ``init`` container has is reused by later containers of the pod, and given back at the end; the others keep it.
+    Attributes:
+        name: The container; "" for a whole pod.
+        amounts: (resource, amount), sorted by resource, without zeros; mCPU for cpu, otherwise whole units.
+        kind: Later containers of the pod reuse the resources of an ``init`` container, which are returned at
+            the end. Other kinds keep theirs.
     """
 
     name: str
@@ -35,15 +38,20 @@ class Ask:
 
 
 def asks(pod: objects.Pod, scope: str) -> tuple[Ask, ...]:
-    """Return what a pod asks, in the order in which the kubelet admits it. Containers that ask for nothing are left out.
+    """Return the requests of a pod in the order of admission by the kubelet, without containers that request
+    nothing.
 
-    Scope ``container``: init containers and sidecars in the order of the spec, then the app containers. Scope ``pod``: at most one, per
-    resource max(Σ app + Σ sidecars, max over init containers of its own + Σ sidecars before it). Only what is to be aligned: of a
-    Guaranteed pod whole CPUs (a container with a fraction of one takes no CPUs of its own), memory and huge pages; of any pod all other
-    resources. Overhead belongs to no container and is not aligned; with pod-level resources the kubelet aligns neither cpu nor memory.
+    Scope ``container``: init containers and sidecars in the order of the spec, then the app containers. Scope
+    ``pod``: at most one entry. Per resource it is max(Σ app + Σ sidecars, max over init containers of its own + Σ
+    sidecars before it).
+
+    Only aligned resources count. For Guaranteed pods these are whole CPUs, memory and huge pages; a container
+    with a fraction of a CPU gets no exclusive CPUs. For all pods these are all other resources. Overhead
+    belongs to no container and is not aligned. With pod-level resources the kubelet aligns neither cpu nor
+    memory.
 
     Raises:
-        QuantityError: a malformed request, or one beyond 64 bits.
+        QuantityError: A request is malformed or exceeds 64 bits.
     """
     pinned = qos_class(pod) == "Guaranteed" and not _has_pod_level(pod)
     found: list[Ask] = []
@@ -68,7 +76,7 @@ def _amounts(container: objects.Container, pinned: bool) -> Amounts:
     for name, raw in requested.items():
         if not counts_as_resource(name) or (pod_level_resource(name) and not pinned):
             continue
-        # The API server stores whole thousandths, and both readings round up.
+        # The API server stores whole thousandths, and both formats are rounded up.
         amount = quantity.milli(raw) if name == "cpu" else quantity.ceil(quantity.milli_round(quantity.parse(raw)))
         if amount > 0 and not (name == "cpu" and amount % 1000):
             amounts[name] = amount
@@ -76,14 +84,15 @@ def _amounts(container: objects.Container, pinned: bool) -> Amounts:
 
 
 def aligned(tree: NumaTree, amounts: Iterable[tuple[str, int]]) -> Amounts:
-    """Those of the amounts that must fit in zones: the resources that some zone lists."""
+    """Return the amounts that must fit in zones: those of resources that some zone lists."""
     return tuple((name, amount) for name, amount in amounts if _listed(tree, name))
 
 
 def missing(tree: NumaTree, amounts: Iterable[tuple[str, int]], allocatable: Mapping[str, int]) -> list[str]:
-    """Resources that keep the pod off the node because no zone lists them.
+    """Return the resources that keep a pod off the node because no zone lists them.
 
-    What the node's ``allocatable`` has need not be listed by zone if it is ephemeral-storage, storage or an extended resource.
+    Resources in the node's ``allocatable`` need not be listed by zone if they are ephemeral-storage, storage or
+    extended.
     """
     return [
         name
@@ -97,5 +106,5 @@ def _listed(tree: NumaTree, name: str) -> bool:
 
 
 def _is_extended(name: str) -> bool:
-    """IsExtendedResourceName of pkg/apis/core/v1/helper: a domain of its own, not kubernetes.io."""
+    """Return True for extended resources (IsExtendedResourceName of pkg/apis/core/v1/helper): not of kubernetes.io."""
     return "/" in name and "kubernetes.io/" not in name and not name.startswith("requests.")

@@ -1,6 +1,6 @@
-"""YAML with all scalars as raw text, read from events: a container may be called ``on``, ``010`` or ``1e3``.
+"""YAML with all scalars as raw text, read from events: a container may be named ``on``, ``010`` or ``1e3``.
 
-YAML merge keys (``<<``) are not known: they are keys like any other.
+YAML merge keys (``<<``) are ordinary keys.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from kubestow.models.snapshot.yaml_reader import problem_of
 
 
 class AnnotationProblem(ValueError):
-    """What is wrong with an annotation, without saying whose it is."""
+    """A problem of an annotation; the message does not name the object."""
 
 
 class YamlScalar(NamedTuple):
     text: str
-    plain: bool  # written without quotes or tag
+    plain: bool  # written without quotes and tag
 
 
 @dataclass(slots=True, eq=False)
@@ -31,13 +31,13 @@ class YamlMap:
 YamlNode = YamlScalar | YamlMap | list[Any] | None
 KINDS: Final[dict[type, str]] = {YamlScalar: "a text", YamlMap: "a mapping", list: "a list", type(None): "nothing"}
 _NULLS: Final = ("", "~", "null", "Null", "NULL")
-#: The C parser where PyYAML was built with it.
+#: The C parser if PyYAML was built with it.
 _LOADER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _TAG: Final = "tag:yaml.org,2002:"
-#: Lists and mappings inside each other; a valid annotation needs five.
+#: Nesting depth; a valid annotation needs five levels.
 _MAX_DEPTH: Final = 16
 #: Nodes that aliases may add to one annotation.
-_MAX_ALIASED: Final = 100_000
+_MAX_ALIASED_NODES: Final = 100_000
 
 
 def is_null(node: YamlNode) -> bool:
@@ -49,10 +49,10 @@ def kind_of(node: YamlNode) -> str:
 
 
 def load(text: str) -> YamlNode:
-    """Return the one document of a YAML text; None for an empty one.
+    """Return the single document of a YAML text; None if it is empty.
 
     Raises:
-        AnnotationProblem: not YAML, several documents, unknown tags, nesting or aliases without measure.
+        AnnotationProblem: Not YAML, several documents, unknown tags, or excessive nesting or aliases.
     """
     try:
         loader = _LOADER(text)
@@ -66,16 +66,16 @@ def load(text: str) -> YamlNode:
     except yaml.YAMLError as error:
         raise AnnotationProblem(plain(" ".join(str(error).split())[:200])) from None
     except UnicodeError:
-        raise AnnotationProblem("has characters that are no text, expected YAML") from None
+        raise AnnotationProblem("has invalid characters, expected YAML") from None
 
 
 class _Builder:
-    """Nodes from events. An alias shares the node it stands for; sizes count what it would be written out."""
+    """Builds nodes from events. An alias shares its node; sizes count the expanded text."""
 
     def __init__(self) -> None:
         self._anchors: dict[str, tuple[YamlNode, int]] = {}
         self._aliased = 0
-        #: Open collections: their items (keys and values alternate in a mapping), their start events, their sizes.
+        #: Open collections: their items (keys and values alternate in a mapping), start events and sizes.
         self._open: list[tuple[list[YamlNode], Any]] = []
         self._sizes = [0]
         self._root: list[YamlNode] = []
@@ -118,11 +118,11 @@ class _Builder:
 
     def _alias(self, event: Any) -> None:
         if event.anchor not in self._anchors:
-            self._fail(event, f"alias {shorten(event.anchor)} stands for nothing")
+            self._fail(event, f"alias {shorten(event.anchor)} is not defined")
         node, size = self._anchors[event.anchor]
         self._aliased += size
-        if self._aliased > _MAX_ALIASED:
-            self._fail(event, f"aliases expand to more than {_MAX_ALIASED} nodes")
+        if self._aliased > _MAX_ALIASED_NODES:
+            self._fail(event, f"aliases expand to more than {_MAX_ALIASED_NODES} nodes")
         self._add(node, size)
 
     def _anchor(self, event: Any, node: YamlNode, size: int) -> None:

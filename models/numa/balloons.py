@@ -1,11 +1,13 @@
-"""Which nodes create the containers of a pod, by the BalloonsPolicy that governs them.
+"""The nodes that create the containers of a pod under their BalloonsPolicy.
 
-A node takes the policy ``node.NAME``, else that of its group, else ``default``. A container gets the type of balloon that its annotation
-names, else the first type whose namespaces fit. Its creation fails where there is no such type, or where no balloon of the type can have
-as many CPUs as it asks for, by the policy or by what the node's NodeResourceTopology says of balloons without containers. Types that are
-chosen by expressions and the room that is left in balloons are not judged.
+A node uses the policy ``node.NAME``, or else that of its group, or else ``default``. A container gets the
+balloon type that its annotation names, or else the first type whose namespaces match. Creation fails without
+such a type. It also fails if no balloon of the type can have as many CPUs as requested. The limits are those of
+the policy and those that the NodeResourceTopology states for balloons without containers. Types chosen by
+expressions, and the free capacity of balloons, are not checked.
 
-Source: nri-plugins cmd/plugins/balloons/policy/balloons-policy.go (chooseBalloonDef, fillableBalloonInstances), pkg/agent/agent.go.
+Source: nri-plugins cmd/plugins/balloons/policy/balloons-policy.go (chooseBalloonDef, fillableBalloonInstances),
+pkg/agent/agent.go.
 """
 
 from __future__ import annotations
@@ -32,7 +34,12 @@ _RESERVED, _DEFAULT, _SYSTEM = "reserved", "default", "kube-system"
 
 @dataclass(frozen=True)
 class _Policy:
-    """A policy on nodes that are alike. ``preserves``: it leaves some containers alone. ``largest``: see :func:`_largest`."""
+    """A policy on equal nodes.
+
+    Attributes:
+        preserves: True if it leaves some containers alone.
+        largest: See :func:`_largest`.
+    """
 
     types: list[BalloonType]
     preserves: bool
@@ -40,7 +47,7 @@ class _Policy:
 
 
 class Balloons:
-    """The policies of nodes, and the verdict on a pod under each. ``governed``: the numbers of the nodes that have one."""
+    """The policies of nodes, and their verdicts on pods. ``governed``: numbers of the nodes with a policy."""
 
     def __init__(
         self, nodes: Sequence[Node], policies: Mapping[str, BalloonsPolicy], topologies: Mapping[str, NodeResourceTopology]
@@ -48,7 +55,7 @@ class Balloons:
         found = governed(nodes, policies, topologies, BALLOONS)
         self.governed = np.flatnonzero(found.of >= 0).tolist()
         types = [_types(each) for each in found.policies]
-        kinds: dict[tuple[int, tuple[tuple[str, int], ...]], int] = {}  # policy, largest requests by type -> number
+        kinds: dict[tuple[int, tuple[tuple[str, int], ...]], int] = {}  # (policy, largest requests by type) -> number
         self._policies: list[_Policy] = []
         self._of = np.full(len(nodes), -1, dtype=np.int64)
         for n in self.governed:
@@ -59,7 +66,7 @@ class Balloons:
             self._of[n] = kinds[kind]
 
     def key(self, pod: Pod) -> list[object]:
-        """Return all that a policy reads of a pod, but for its namespace."""
+        """Return all data of a pod that a policy reads, except for its namespace."""
         found: list[object] = []
         for each in (*(pod.spec.initContainers or ()), *(pod.spec.containers or ())):
             name = each.name or ""
@@ -67,17 +74,17 @@ class Balloons:
         return found
 
     def allowed(self, pod: Pod) -> Bools | None:
-        """Return the nodes whose policy creates all containers of a pod (bool[N]); None for all nodes."""
+        """Return the nodes whose policy creates all containers of a pod (bool[N]); None: all nodes."""
         refused = [i for i in range(len(self._policies)) if self.refusal(pod, i) is not None]
         return None if not refused else ~np.isin(self._of, refused)
 
     def reasons(self, pod: Pod, rejected: Bools) -> list[str]:
-        """Return why the policies of some nodes refuse a pod, each reason once."""
+        """Return the distinct reasons why the policies of some nodes refuse a pod."""
         found = (self.refusal(pod, int(i)) for i in np.unique(self._of[rejected]) if i >= 0)
         return list(dict.fromkeys(reason for reason in found if reason is not None))
 
     def refusal(self, pod: Pod, policy: int) -> str | None:
-        """Return why a policy creates no container of a pod, or None."""
+        """Return the reason why a policy refuses a container of a pod, or None."""
         governing = self._policies[policy]
         if governing.preserves:
             return None
@@ -89,7 +96,7 @@ class Balloons:
 
 
 def _largest(topology: NodeResourceTopology | None) -> dict[str, int]:
-    """Return by type of balloon the largest request, in mCPU, that a balloon without containers can have on a node: zones ``TYPE[0]``."""
+    """Return by balloon type the largest request that an empty balloon can have on a node, in mCPU: zones ``TYPE[0]``."""
     found: dict[str, int] = {}
     for zone in (topology.zones if topology is not None else None) or ():
         name, bracket, _ = zone.name.rpartition("[")
@@ -101,7 +108,7 @@ def _largest(topology: NodeResourceTopology | None) -> dict[str, int]:
 
 
 def _types(policy: BalloonsPolicy) -> tuple[list[BalloonType], bool]:
-    """Return the types in the order in which containers are matched, and whether some containers are left alone, in an unknown way."""
+    """Return the types in matching order, and True if an unknown set of containers is left alone."""
     spec = policy.spec
     listed = list((spec.balloonTypes if spec is not None else None) or ())
     names = {each.name for each in listed}
@@ -117,11 +124,11 @@ def _refusal(pod: Pod, container: Container, policy: _Policy) -> str | None:
     types = policy.types
     if effective(pod, PRESERVE, container.name or "") == "true":
         return None
-    asked = effective(pod, BALLOON, container.name or "")
-    if asked is not None:
-        chosen = next((each for each in types if each.name == asked), None)
+    named_type = effective(pod, BALLOON, container.name or "")
+    if named_type is not None:
+        chosen = next((each for each in types if each.name == named_type), None)
         if chosen is None:
-            return f"the node's BalloonsPolicy has no type {shorten(asked)} for container {container.name}"
+            return f"the node's BalloonsPolicy has no type {shorten(named_type)} for container {container.name}"
     else:
         space = pod.metadata.namespace or "default"
         chosen = next((each for each in types if each.matchExpressions or _fits(space, each.namespaces)), None)

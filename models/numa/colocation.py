@@ -1,7 +1,8 @@
-"""Whether containers of a pod, or of a namespace, want to be near each other: switches of the policy file and of the nodes' policies.
+"""Switches that attract containers of a pod, or of a namespace, to each other.
 
-The topology-aware policy of nri-plugins has the switches in its policy object. They count where all nodes of the snapshot have an object
-that says so. Where only some nodes have, only the policy file decides.
+They come from the policy file and from the policy objects of nri-plugins' topology-aware policy. The latter
+count only if all nodes of the snapshot have an object with the switch. If only some nodes have, the policy file
+decides.
 """
 
 from __future__ import annotations
@@ -16,13 +17,13 @@ _SWITCHES = ("colocatePods", "colocateNamespaces")
 
 
 def switched(policy: Policy, snapshot: Snapshot) -> Policy:
-    """Return the policy with the switches as they count in a snapshot."""
+    """Return the policy with the switches that count in a snapshot."""
     found = {name: True for name, nodes in saying(snapshot).items() if snapshot.nodes and nodes == len(snapshot.nodes)}
     return replace(policy, **found) if found else policy
 
 
 def saying(snapshot: Snapshot) -> dict[str, int]:
-    """Return how many nodes have a policy object that turns each switch on."""
+    """Return, for each switch, the number of nodes whose policy object turns it on."""
     if not snapshot.topology_aware_policies:
         return {}
     found = governed(snapshot.nodes, snapshot.topology_aware_policies, snapshot.node_topologies, TOPOLOGY_AWARE)

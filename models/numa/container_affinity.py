@@ -1,7 +1,7 @@
-"""Container affinity annotations, and the affinity A(C1, C2) between containers that they amount to.
+"""Container affinity annotations, and the resulting affinity A(C1, C2) between containers.
 
-Source: docs/sources.md#container-affinity; the reference implementations cri-resource-manager and nri-plugins. An annotation is read
-with all scalars as raw text (:mod:`kubestow.models.numa.annotation_yaml`).
+Source: docs/sources.md#container-affinity; the reference implementations cri-resource-manager and nri-plugins.
+All scalars of an annotation are read as raw text (:mod:`kubestow.models.numa.annotation_yaml`).
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from kubestow.models.numa.annotation_yaml import KINDS, AnnotationProblem, YamlM
 from kubestow.models.numa.annotations import AFFINITY, ANTI_AFFINITY, PREFIXES, TAGS
 from kubestow.models.numa.container_expressions import ContainerView, Expression, ExpressionError, clean
 
+#: Largest absolute weight; larger ones are clamped.
 MAX_WEIGHT: Final = 1000
 #: Points of the policy switches colocate-pods and colocate-namespaces.
 COLOCATE: Final = 10
@@ -27,13 +28,16 @@ _INT32: Final = (-(2**31), 2**31 - 1)
 
 
 class AnnotationError(ValueError):
-    """An annotation that cannot be read. One line: pod, annotation, container and entry where there is one, what was expected."""
+    """An annotation that cannot be read. One line: pod, annotation, container, entry if any, and the expectation."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One wish of ``container``: ``weight`` (negative: away) towards every container in ``scope`` that ``match`` holds of. Without a
-    scope, the containers of its own pod."""
+    """An affinity of ``container`` of ``weight`` (negative: repulsion) to every container in ``scope`` that
+    ``match`` holds for.
+
+    Without a scope, these are the containers of its own pod.
+    """
 
     container: str
     scope: Expression | None
@@ -43,33 +47,37 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Hints:
-    """The entries of a pod's containers, and what is odd about how they were written (one line each)."""
+    """The entries of a pod's containers, and warnings about their form (one line each)."""
 
     entries: tuple[Entry, ...]
     warnings: tuple[str, ...]
 
 
-# --- reading a pod ----------------------------------------------------------------------------------------------------
-
-
 def parse(pod: objects.Pod, *, symmetric: bool = False) -> Hints:
-    """Return the hints in a pod's annotations. ``symmetric``: the shorthand ``c3: [c1]`` also gives c1 an entry to c3.
+    """Return the hints in a pod's annotations.
 
-    A pod with annotations of both names is read by the current name alone, with a warning. Entries of containers that do not run beside
-    the others (ordinary init containers, unknown names) have no effect and are left out, with a warning.
+    If a pod has annotations of both prefixes, only the current one is read, with a warning. Entries of ordinary
+    init containers and unknown containers have no effect; they are left out with a warning.
+
+    Args:
+        symmetric: The shorthand ``c3: [c1]`` also gives c1 an entry for c3.
 
     Raises:
-        AnnotationError: an annotation that is read is malformed.
+        AnnotationError: An annotation that is read is malformed.
     """
     running = [container.name or "" for container in _running(pod)]
     return parse_annotations(pod.metadata.annotations, where=_name(pod), containers=running, symmetric=symmetric)
 
 
 def parse_annotations(annotations: Mapping[str, str] | None, *, where: str, containers: Collection[str], symmetric: bool = False) -> Hints:
-    """As :func:`parse`, for any object's annotations: ``where`` names it in messages, ``containers`` are its app containers and sidecars.
+    """Return the hints in any object's annotations, see :func:`parse`.
+
+    Args:
+        where: Name of the object in messages.
+        containers: Its app containers and sidecars.
 
     Raises:
-        AnnotationError: an annotation that is read is malformed.
+        AnnotationError: An annotation that is read is malformed.
     """
     given = annotations or {}
     present = [prefix for prefix in PREFIXES if any(prefix + kind in given for kind in (AFFINITY, ANTI_AFFINITY))]
@@ -94,11 +102,11 @@ def parse_annotations(annotations: Mapping[str, str] | None, *, where: str, cont
 
 
 def views(pod: objects.Pod) -> list[ContainerView]:
-    """Return what expressions read of the containers that run side by side: the app containers, then the sidecars.
+    """Return the data that expressions read of concurrent containers: app containers, then sidecars.
 
     Raises:
-        AnnotationError: a malformed tag annotation.
-        QuantityError: a malformed cpu or memory quantity.
+        AnnotationError: A tag annotation is malformed.
+        QuantityError: A cpu or memory quantity is malformed.
     """
     metadata = pod.metadata
     quality = qos_class(pod)
@@ -143,15 +151,12 @@ def _tags(pod: objects.Pod, annotation: str) -> Mapping[str, str]:
     return tags
 
 
-# --- affinity ---------------------------------------------------------------------------------------------------------
-
-
 def _same_pod(a: ContainerView, b: ContainerView) -> bool:
     return a.pod == b.pod and a.namespace == b.namespace
 
 
 def reaches(entry: Entry, own: ContainerView, other: ContainerView) -> bool:
-    """Return whether an entry of ``own`` counts towards ``other``, both on one node: never towards the same container."""
+    """Return True if an entry of ``own`` counts towards ``other`` on the same node; never towards itself."""
     if _same_pod(own, other):
         if own.container == other.container:
             return False
@@ -163,10 +168,13 @@ def reaches(entry: Entry, own: ContainerView, other: ContainerView) -> bool:
 def affinity(
     hints: Hints, own: ContainerView, other: ContainerView, *, colocate_pods: bool = False, colocate_namespaces: bool = False
 ) -> int:
-    """A(own, other): the sum of the weights of own's entries that reach other, both on one node. ``hints``: those of own's pod.
+    """Return A(own, other): the sum of the weights of own's entries that reach other, both on one node.
 
-    The switches add :data:`COLOCATE` within the pod and within the namespace (both do within the pod), for a container without any
-    entry of its own.
+    For a container without entries, each switch adds :data:`COLOCATE`: within the pod, and within the
+    namespace. Within the pod both apply.
+
+    Args:
+        hints: Those of own's pod.
     """
     entries = [entry for entry in hints.entries if entry.container == own.container]
     if entries:
@@ -178,12 +186,9 @@ def affinity(
     return total + (COLOCATE if colocate_namespaces and own.namespace == other.namespace else 0)
 
 
-# --- reading an annotation --------------------------------------------------------------------------------------------
-
-
 @dataclass
 class _Outcome:
-    """One annotation's text, read without regard to whose it is. ``named``: (place, container name) for all names that it mentions."""
+    """One annotation's text, read independently of its object. ``named``: (position, name) of all container names in it."""
 
     entries: list[Entry] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
@@ -193,7 +198,7 @@ class _Outcome:
 
 @lru_cache(maxsize=512)
 def _read(text: str, anti: bool, symmetric: bool) -> _Outcome:
-    """Replicas share their annotations: each text is read once. The outcome must not be changed."""
+    """Return the content of an annotation. Replicas share annotations, so it is cached and must not be changed."""
     outcome = _Outcome()
     try:
         lists = list(_lists(load(text)))
@@ -214,7 +219,7 @@ def _at(container: str, index: int | None = None) -> str:
 
 
 def _lists(root: YamlNode) -> Iterator[tuple[str, list[YamlNode]]]:
-    """The lists by container name."""
+    """Yield the lists by container name."""
     if is_null(root):
         return
     if not isinstance(root, YamlMap):
@@ -232,7 +237,7 @@ def _lists(root: YamlNode) -> Iterator[tuple[str, list[YamlNode]]]:
 
 
 def _is_shorthand(lists: list[tuple[str, list[YamlNode]]]) -> bool:
-    """Return whether the lists hold container names; else they hold entries."""
+    """Return True if the lists hold container names, False if they hold entries."""
     form: type | None = None
     for container, items in lists:
         for index, item in enumerate(items):
@@ -245,7 +250,7 @@ def _is_shorthand(lists: list[tuple[str, list[YamlNode]]]) -> bool:
 
 
 def _shorthand(lists: list[tuple[str, list[YamlNode]]], anti: bool, symmetric: bool, outcome: _Outcome) -> None:
-    targets: dict[str, dict[str, None]] = {}  # insertion-ordered sets: a pair given twice counts once
+    targets: dict[str, dict[str, None]] = {}  # insertion-ordered sets: a repeated pair counts once
     for container, items in lists:
         for index, item in enumerate(items):
             assert isinstance(item, YamlScalar)
@@ -270,7 +275,7 @@ def _entry(container: str, item: YamlNode, anti: bool, at: str, outcome: _Outcom
 
 
 def _names(match: Expression) -> tuple[str, ...]:
-    """The containers of its own pod that an expression asks for by name."""
+    """Return the containers of its own pod that an expression names."""
     by_name = clean(match.key) in ("name", "labels/io.kubernetes.container.name")
     return match.values if by_name and match.operator in ("Equals", "In") and "*" not in match.values else ()
 
@@ -300,7 +305,7 @@ def _expression(node: YamlNode, at: str, outcome: _Outcome) -> Expression:
 
 
 def _fields(node: YamlNode, known: tuple[str, ...], at: str) -> dict[str, YamlNode]:
-    """The fields of a mapping by their lower-case names, those that are null left out."""
+    """Return the non-null fields of a mapping by their lower-case names."""
     if not isinstance(node, YamlMap):
         raise AnnotationProblem(f"{at}: got {kind_of(node)}, expected a mapping with {', '.join(known)}")
     found: dict[str, YamlNode] = {}
@@ -328,7 +333,7 @@ _NUMBER: Final = re.compile(r"[-+]?(?:0|[1-9][0-9]{0,40})(?:\.[0-9]{0,40})?(?:[e
 
 
 def _weight(node: YamlNode, anti: bool, at: str, outcome: _Outcome) -> int:
-    """The signed weight: of an anti-affinity negated, then clamped."""
+    """Return the signed weight: negated for an anti-affinity, then clamped."""
     if node is None:
         return -1 if anti else 1
     number = Fraction(node.text) if isinstance(node, YamlScalar) and node.plain and _NUMBER.match(node.text) else None

@@ -1,4 +1,4 @@
-"""Container classes of the pods of a snapshot: their hints read, matched against all containers, and merged."""
+"""Container classes of a snapshot's pods: their hints, matched against all containers and merged."""
 
 from __future__ import annotations
 
@@ -17,32 +17,31 @@ from kubestow.models.numa.containers import INIT, WHOLE, ContainerClass, FixedCo
 from kubestow.models.snapshot.scope import Scope
 from kubestow.models.snapshot.snapshot import Snapshot
 
-#: Pods named in one sentence.
-_LISTED = 5
+#: Number of pods that one sentence names.
+_MAX_NAMED_PODS = 5
 _ALWAYS = Expression("", "AlwaysTrue", ())
 
 
 def warnings(snapshot: Snapshot, policy: Policy) -> list[str]:
-    """Return what the container hints of a snapshot leave a reader to wonder about; pods that wait and whose hints cannot be read are not
-    among it (:func:`omissions`)."""
+    """Return the warnings about container hints, except for waiting pods with unreadable hints (:func:`omissions`)."""
     found: list[str] = []
     _hints(snapshot, [i for i, pod in enumerate(snapshot.pods) if not is_waiting(pod) or _unreadable(pod) is None], policy, found)
     return list(dict.fromkeys(found))
 
 
 def omissions(snapshot: Snapshot, policy: Policy) -> list[str]:
-    """Return which pods that wait are judged as if they had no hints, or no tags, since these cannot be read: one sentence a reason."""
+    """Return the waiting pods judged without their unreadable hints or tags, one sentence per reason."""
     found: dict[str, list[str]] = {}
     for pod in snapshot.pods if policy.multipliers.containerAffinity else ():
         why = _unreadable(pod) if is_waiting(pod) else None
         if why is not None:
             name = f"Pod {pod_key(pod)}"
             found.setdefault(why.removeprefix(f"{name}: "), []).append(name)
-    return [f"{some(names, _LISTED)}: {why}; judged without it" for why, names in found.items()]
+    return [f"{some(names, _MAX_NAMED_PODS)}: {why}; judged without it" for why, names in found.items()]
 
 
 def _unreadable(pod: Pod) -> str | None:
-    """Why the hints or the tags of a pod cannot be read."""
+    """Return the reason why the hints or tags of a pod cannot be read."""
     try:
         if has_hints(pod):
             parse(pod)
@@ -63,15 +62,18 @@ def _hints(snapshot: Snapshot, indices: Iterable[int], policy: Policy, warned: l
             try:
                 found[i] = parse(pod, symmetric=policy.shorthand == "symmetric")
                 warned.extend(found[i].warnings)
-            except AnnotationError as error:  # one tenant's mistake: the pod only loses its say
+            except AnnotationError as error:  # a tenant's mistake only disables the pod's own hints
                 warned.append(f"{error}; its hints are ignored")
     return found
 
 
 class ContainerTable(NoContainers):
-    """The container class of each pod in scope; None for pods that no hint concerns and that ask nothing of zones.
+    """The container class of each pod in scope; None for pods without hints and zone requests.
 
-    ``rejecting``: some node has a Topology Manager policy that rejects pods. Annotations that cannot be read count as none.
+    Unreadable annotations count as absent.
+
+    Args:
+        rejecting: True if the Topology Manager policy of some node rejects pods.
     """
 
     def __init__(self, snapshot: Snapshot, scope: Scope, policy: Policy, *, rejecting: bool) -> None:
@@ -106,10 +108,10 @@ class ContainerTable(NoContainers):
             return views(pod)
         except AnnotationError:
             metadata = ObjectMeta(pod.metadata.name, pod.metadata.namespace, pod.metadata.labels, uid=pod.metadata.uid)
-            return views(Pod(metadata, pod.spec, pod.status, pod.containerIds))  # a pod with tags that cannot be read has none
+            return views(Pod(metadata, pod.spec, pod.status, pod.containerIds))  # unreadable tags count as absent
 
     def key(self, index: int) -> int:
-        """Return an id that tells apart pods of different container classes; -1 for none."""
+        """Return an id that distinguishes pods of different container classes; -1: no class."""
         return self._of.get(index, -1)
 
     def of(self, index: int) -> ContainerClass | None:
@@ -117,7 +119,7 @@ class ContainerTable(NoContainers):
         return None if found is None else self._classes[found]
 
     def _entries(self, hints: Hints | None, seen: list[ContainerView]) -> list[list[Entry]]:
-        """The entries of each container, those of the policy's switches included."""
+        """Return the entries of each container, including those of the policy's switches."""
         policy = self._policy
         found = []
         for view in seen:
@@ -160,7 +162,12 @@ class ContainerTable(NoContainers):
         )
 
     def fixed(self, placed: Iterable[tuple[ContainerClass | None, Ints]], size: int) -> FixedContainers:
-        """Sums over fixed pods; ``placed``: a class and the nodes (int64) of its pods; ``size``: the number of nodes."""
+        """Return sums over fixed pods.
+
+        Args:
+            placed: Pairs of a class and the nodes of its pods, int64.
+            size: Number of nodes.
+        """
         found = FixedContainers()
         for cls, nodes in placed:
             if cls is None:

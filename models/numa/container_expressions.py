@@ -16,12 +16,12 @@ from kubestow.models.kube.lenient_decode import shorten
 
 
 class ExpressionError(ValueError):
-    """An expression that has no meaning: an unknown key or operator, or a wrong number of values. The message is one line."""
+    """An invalid expression: an unknown key or operator, or a wrong number of values. The message is one line."""
 
 
 @dataclass(frozen=True, slots=True)
 class ContainerView:
-    """What an expression can read of a container. ``id`` and ``pod_uid`` are empty where they are not known yet."""
+    """The data of a container that expressions can read. ``id`` and ``pod_uid`` are empty if unknown."""
 
     namespace: str
     pod: str
@@ -36,39 +36,39 @@ class ContainerView:
         """Return the value of a key, single or joint; None if it does not exist (an empty value does).
 
         Raises:
-            ExpressionError: there is no such key.
+            ExpressionError: The key is unknown.
         """
         return _resolver(key)(self)
 
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """``key operator values``, true or false of a container. Equal expressions are equal values, fit as dictionary keys."""
+    """``key operator values``, true or false for a container. Equal expressions are equal, hashable values."""
 
     key: str
     operator: str
     values: tuple[str, ...]
 
     def holds(self, view: ContainerView) -> bool:
-        """Return whether it is true of this container.
+        """Return True if the expression is true for a container.
 
         Raises:
-            ExpressionError: as :meth:`check`.
+            ExpressionError: See :meth:`check`.
         """
         return _predicate(self)(view)
 
     def check(self) -> None:
-        """Refuse an expression that has no meaning.
+        """Reject an invalid expression.
 
         Raises:
-            ExpressionError: unknown operator or key, missing key, wrong number of values.
+            ExpressionError: Unknown operator or key, missing key, or wrong number of values.
         """
         _predicate(self)
 
     def remark(self) -> str | None:
-        """Return what is odd about a meaningful expression, or None."""
+        """Return a warning about a valid but odd expression, or None."""
         if self.operator == "AlwaysTrue" and self.values:
-            return "AlwaysTrue looks at no values, those given have no effect"
+            return "AlwaysTrue takes no values, those given have no effect"
         if self.operator in ("In", "MatchesAny") and not self.values:
             return f"{self.operator} without values is never true"
         if self.operator in ("NotIn", "MatchesNone") and not self.values:
@@ -96,14 +96,15 @@ _CONTAINER_KEYS: Final[dict[str, _Resolver]] = {
     "qosclass": lambda view: view.qosclass,
     "id": lambda view: view.id or None,
 }
-#: The labels that the kubelet sets on containers; they do not carry their pod's.
+#: The labels that the kubelet sets on containers; they do not include their pod's.
 _CONTAINER_LABELS: Final[dict[str, _Resolver]] = {
     "io.kubernetes.container.name": _CONTAINER_KEYS["name"],
     "io.kubernetes.pod.name": _POD_KEYS["name"],
     "io.kubernetes.pod.namespace": _POD_KEYS["namespace"],
     "io.kubernetes.pod.uid": _POD_KEYS["uid"],
 }
-_SHORTEST_JOINT: Final = 4
+#: Characters of the shortest joint key.
+_MIN_JOINT_CHARACTERS: Final = 4
 _NO_SEPARATOR: Final = re.compile(r"[A-Za-z0-9/.]")
 
 
@@ -112,21 +113,21 @@ def _absent(view: ContainerView) -> str | None:
 
 
 def clean(key: str) -> str:
-    """Return a single key in its shortest spelling, as Go's path.Clean gives it (up to keys that are unknown in any spelling)."""
+    """Return a single key in its shortest spelling, like Go's path.Clean (except for keys unknown in any spelling)."""
     return posixpath.normpath(key) if key else ""
 
 
 @lru_cache(maxsize=4096)
 def _resolver(key: str) -> _Resolver:
-    """Return what reads a key, single or joint."""
-    if not key.startswith(":") or len(key) < _SHORTEST_JOINT:
+    """Return the function that reads a key, single or joint."""
+    if not key.startswith(":") or len(key) < _MIN_JOINT_CHARACTERS:
         return _single(key)
     rest = key[1:]
     if _NO_SEPARATOR.match(rest[0]) or _NO_SEPARATOR.match(rest[1]):
         splitter, joiner = ":", ":"
     else:
         splitter, joiner, rest = rest[0], rest[1], rest[2:]
-    # The empty subkey is no name at all: like a missing one it stands for "".
+    # An empty subkey, like a missing one, yields "".
     parts = [_single(subkey) if subkey else _absent for subkey in rest.split(splitter)]
 
     def joined(view: ContainerView) -> str | None:
@@ -160,7 +161,7 @@ def _single(key: str) -> _Resolver:
 
 _Test = Callable[[str], bool]
 
-#: How many values an operator takes: 0, 1, or any number (None).
+#: Number of values that an operator takes: 0, 1, or any number (None).
 _ARITY: Final[dict[str, int | None]] = {
     "Equals": 1,
     "NotEqual": 1,
@@ -182,7 +183,7 @@ _ANY_VALUE: Final = "*"
 
 @lru_cache(maxsize=8192)
 def _predicate(expression: Expression) -> Callable[[ContainerView], bool]:
-    """Return what an expression says, ready to be asked. Raises ExpressionError if it says nothing."""
+    """Return the predicate of an expression. Raises ExpressionError if it is invalid."""
     operator, values = expression.operator, expression.values
     if operator not in _ARITY:
         raise ExpressionError(f"unknown operator {shorten(operator)}, expected {', '.join(OPERATORS[:-1])} or {OPERATORS[-1]}")
@@ -205,10 +206,10 @@ def _predicate(expression: Expression) -> Callable[[ContainerView], bool]:
 
 
 def _test(operator: str, values: tuple[str, ...]) -> _Test:
-    """Return what an operator asks of a value that exists, before any negation."""
+    """Return the test of an operator on an existing value, before any negation."""
     if operator in ("Exists", "NotExists", "NotExist"):
         return lambda value: True
-    if operator == "NotEqual":  # the only comparison to which * is an ordinary text
+    if operator == "NotEqual":  # the only comparison in which * is ordinary text
         return lambda value: value == values[0]
     if operator in ("Equals", "In", "NotIn"):
         if _ANY_VALUE in values:
@@ -222,7 +223,7 @@ def _test(operator: str, values: tuple[str, ...]) -> _Test:
 
 
 def _malformed(pattern: str) -> str | None:
-    """What is wrong with a pattern; None if nothing is."""
+    """Return the error in a pattern, or None."""
     try:
         for _ in _tokens(pattern):
             pass
@@ -233,13 +234,12 @@ def _malformed(pattern: str) -> str | None:
 
 @lru_cache(maxsize=8192)
 def glob(pattern: str) -> re.Pattern[str] | None:
-    """The pattern of Go's filepath.Match as a regular expression; None if it is malformed.
+    """Return a pattern of Go's filepath.Match as a regular expression; None if it is malformed.
 
-    ``*`` and ``?`` do not match ``/``; a class does. Works on characters, where Go skips by bytes: no difference on ASCII, and names
-    and labels are ASCII.
-
-    Go takes the text between two stars where it first fits and never comes back. An atomic group does the same: this keeps matching
-    quadratic at worst, and the answer Go's even where a class matches ``/``.
+    ``*`` and ``?`` do not match ``/``; a class does. It works on characters, where Go works on bytes. The
+    results are equal for ASCII, and names and labels are ASCII. Go matches the text between two stars at its
+    first occurrence and never backtracks. An atomic group does the same. This keeps matching quadratic at
+    worst, and equals Go's result even if a class matches ``/``.
     """
     chunks: list[list[str]] = [[]]
     try:
@@ -258,7 +258,10 @@ def glob(pattern: str) -> re.Pattern[str] | None:
 
 
 def _tokens(pattern: str) -> Iterator[str | None]:
-    """The pattern's parts as regular expressions for one character each, None for a star. Raises ExpressionError if it is malformed."""
+    """Yield a regular expression for each character of the pattern, None for a star.
+
+    Raises ExpressionError if the pattern is malformed.
+    """
     i = 0
     while i < len(pattern):
         char = pattern[i]
@@ -281,7 +284,7 @@ def _tokens(pattern: str) -> Iterator[str | None]:
 
 
 def _class(pattern: str, i: int) -> tuple[str, int]:
-    """A class whose ``[`` is behind ``i``: its regular expression, and where the pattern goes on."""
+    """Return the regular expression of the class whose ``[`` precedes ``i``, and the position after the class."""
     negated = pattern[i : i + 1] == "^"
     i += negated
     start = i
@@ -293,13 +296,13 @@ def _class(pattern: str, i: int) -> tuple[str, int]:
             high, i = _bound(pattern, i + 1)
         if low <= high:
             ranges.append(f"{re.escape(low)}-{re.escape(high)}")
-    if not ranges:  # only ranges such as z-a, which hold nothing
+    if not ranges:  # only ranges such as z-a, which are empty
         return ("." if negated else "(?!)"), i + 1
     return f"[{'^' if negated else ''}{''.join(ranges)}]", i + 1
 
 
 def _bound(pattern: str, i: int) -> tuple[str, int]:
-    """One end of a range inside a class, and the position behind it, which is still inside the pattern."""
+    """Return one end of a range in a class, and the position after it, which is still inside the pattern."""
     char = pattern[i : i + 1]
     if char in ("", "-", "]"):
         raise ExpressionError("malformed pattern: expected a character in a class")

@@ -1,8 +1,8 @@
-"""What containers add to pod classes: hints between containers, and what a pod asks of the NUMA zones of its node.
+"""The container data of pod classes: hints between containers, and requests from the NUMA zones of a node.
 
-A hint with a scope of its own is a predicate over the other container alone; hints of the default scope stay inside the pod. So a
-class carries, per container, weighted predicates, the predicates it satisfies, and a matrix of what its own containers want of each
-other (docs/sources.md#container-affinity).
+A hint with a scope is a predicate on the other container alone; hints of the default scope stay inside the pod.
+So a class has three things: weighted predicates per container, the predicates that each satisfies, and a matrix
+of affinities between its own containers (docs/sources.md#container-affinity).
 """
 
 from __future__ import annotations
@@ -23,8 +23,12 @@ Amounts = tuple[tuple[str, int], ...]  # (resource, mCPU or units), sorted
 
 @dataclass(frozen=True, slots=True)
 class ZoneAsk:
-    """One admission of the kubelet's Topology Manager: ``container`` is the index among the class's containers, -1 for an ordinary
-    init container, -2 for the whole pod (pod scope)."""
+    """One admission by the kubelet's Topology Manager.
+
+    Attributes:
+        container: Index of the class's container; -1: an ordinary init container; -2: the whole pod (pod
+            scope).
+    """
 
     container: int
     amounts: Amounts
@@ -35,8 +39,13 @@ INIT, WHOLE = -1, -2
 
 @dataclass(frozen=True, slots=True)
 class ContainerClass:
-    """The containers that run (app containers, then sidecars) of equal pods. ``entries``: per container (predicate, weight);
-    ``hits``: per container the predicates it satisfies; ``inner``: (i, j, A(i, j)) from hints of the default scope."""
+    """The concurrent containers (app containers, then sidecars) of equal pods.
+
+    Attributes:
+        entries: Per container, (predicate, weight).
+        hits: Per container, the predicates that it satisfies.
+        inner: (i, j, A(i, j)) from hints of the default scope.
+    """
 
     requests: tuple[Amounts, ...]
     entries: tuple[tuple[tuple[int, int], ...], ...]
@@ -53,20 +62,24 @@ class ContainerClass:
 
 @dataclass
 class FixedContainers:
-    """Containers of fixed pods, whose zones are unknown. Per predicate, int64[N]: how many on each node satisfy it, and the weights of
-    those that own it."""
+    """Containers of fixed pods, whose zones are unknown.
+
+    Attributes:
+        satisfying: Per predicate, the number of containers on each node that satisfy it, int64[N].
+        owning: Per predicate, the total weight of the containers on each node that own it, int64[N].
+    """
 
     satisfying: dict[int, Ints] = field(default_factory=dict)
     owning: dict[int, Ints] = field(default_factory=dict)
 
 
 def running(pod: Pod) -> list[Container]:
-    """App containers, then sidecars: those that run side by side."""
+    """Return the concurrent containers: app containers, then sidecars."""
     return [*(pod.spec.containers or ()), *(c for c in pod.spec.initContainers or () if c.restartPolicy == "Always")]
 
 
 def request(container: Container) -> Amounts:
-    """Return what one container requests, zero amounts left out."""
+    """Return the requests of one container, without zero amounts."""
     found = {}
     for name, raw in ((container.resources.requests if container.resources else None) or {}).items():
         amount = quantity.milli(raw) if name == "cpu" else quantity.units(raw)
@@ -76,15 +89,20 @@ def request(container: Container) -> Amounts:
 
 
 class NoContainers:
-    """The container classes of pods that no hint concerns and that ask nothing of zones: none."""
+    """The table of an instance without hints and zone requests: no pod has a container class."""
 
     def key(self, index: int) -> int:
-        """Return an id that tells apart pods of different container classes; -1 for none."""
+        """Return an id that distinguishes pods of different container classes; -1: no class."""
         return -1
 
     def of(self, index: int) -> ContainerClass | None:
         return None
 
     def fixed(self, placed: Iterable[tuple[ContainerClass | None, Ints]], size: int) -> FixedContainers:
-        """Sums over fixed pods; ``placed``: a class and the nodes (int64) of its pods; ``size``: the number of nodes."""
+        """Return sums over fixed pods.
+
+        Args:
+            placed: Pairs of a class and the nodes of its pods, int64.
+            size: Number of nodes.
+        """
         return FixedContainers()

@@ -1,11 +1,12 @@
-"""Which nodes have the isolated CPUs that the containers of a pod require, under the TopologyAwarePolicy that governs them.
+"""The nodes with the isolated CPUs that a pod's containers require under their TopologyAwarePolicy.
 
-A container of a Guaranteed pod with whole CPUs of its own may require isolated ones. The plugin fails its creation where no pool of the
-node has as many. The isolated CPUs of a node are those that its NodeResourceTopology lists. The plugin lists them only while one of them
-is free, so a node without any has none free. CPUs that other containers have taken are not listed, and not counted here.
+A container of a Guaranteed pod with whole exclusive CPUs may require isolated ones. Its creation fails if no
+pool of the node has enough. A node's isolated CPUs are those that its NodeResourceTopology lists. The plugin
+lists them only while at least one is free. So a node without a list has none free. CPUs taken by other
+containers are not listed and not counted here.
 
-Source: nri-plugins cmd/plugins/topology-aware/policy: pod-preferences.go (cpuAllocationPreferences, isolatedCPUsPreference), resources.go
-(verifyStrictCPUPreferences), topology-aware-policy.go (GetTopologyZones).
+Source: nri-plugins cmd/plugins/topology-aware/policy: pod-preferences.go (cpuAllocationPreferences,
+isolatedCPUsPreference), resources.go (verifyStrictCPUPreferences), topology-aware-policy.go (GetTopologyZones).
 """
 
 from __future__ import annotations
@@ -35,17 +36,17 @@ _RESERVED: Final = f"prefer-reserved-cpus.{POLICY}"
 _SYSTEM: Final = "kube-system"
 #: The attribute of a zone with its isolated CPUs.
 _ATTRIBUTE: Final = "isolated cpuset"
-#: A part of a list of CPUs: ``3``, ``0-7``.
+#: An item of a CPU list: ``3``, ``0-7``.
 _RANGE: Final = re.compile(r"(\d{1,6})(?:-(\d{1,6}))?", re.ASCII)
 _NOTHING: Final = TopologyAwarePolicySpec()
 
 
 class IsolatedCPUs:
-    """The TopologyAwarePolicies of nodes, and the isolated CPUs that each node has.
+    """The TopologyAwarePolicies of nodes, and the isolated CPUs of each node.
 
     Attributes:
-        governed: The numbers of the nodes that have a policy.
-        known: bool[N], the nodes with a policy whose isolated CPUs are known.
+        governed: Numbers of the nodes with a policy.
+        known: Nodes with a policy whose isolated CPUs are known, bool[N].
     """
 
     def __init__(
@@ -55,7 +56,7 @@ class IsolatedCPUs:
         topologies: Mapping[str, NodeResourceTopology],
         pods: Sequence[Pod] = (),
     ) -> None:
-        """``pods``: those of the cluster; the ones that run may hold isolated CPUs."""
+        """Read policies and topologies. ``pods``: pods of the cluster; running ones may hold isolated CPUs."""
         found = governed(nodes, policies, topologies, TOPOLOGY_AWARE)
         self._specs = [each.spec or _NOTHING for each in found.policies]
         self._of = found.of
@@ -73,11 +74,11 @@ class IsolatedCPUs:
         return not is_terminal(pod) and any(self.preferred(pod, each, int(self._of[n])) for each in _all(pod))
 
     def key(self, pod: Pod) -> list[int]:
-        """Return all that the policies read of a pod."""
+        """Return all data of a pod that the policies read."""
         return [self.required(pod, i) for i in range(len(self._specs))]
 
     def allowed(self, pod: Pod) -> Bools | None:
-        """Return the nodes that may have the isolated CPUs that a pod requires (bool[N]); None for all nodes."""
+        """Return the nodes that may have the isolated CPUs that a pod requires (bool[N]); None: all nodes."""
         wanted = np.array([*self.key(pod), 0], dtype=np.int64)
         if not wanted.any():
             return None
@@ -85,7 +86,7 @@ class IsolatedCPUs:
         return mask
 
     def reasons(self, pod: Pod, rejected: Bools) -> list[str]:
-        """Return why some nodes have too few isolated CPUs for a pod, each reason once."""
+        """Return the distinct reasons why some nodes have too few isolated CPUs for a pod."""
         rows = np.flatnonzero(rejected & self.known).tolist()
         pairs = sorted({(self.required(pod, int(self._of[n])), int(self._cpus[n])) for n in rows})
         return [f"{wanted} isolated CPUs required, {f'{has} there' if has else 'none free'}" for wanted, has in pairs]
@@ -104,7 +105,7 @@ class IsolatedCPUs:
         return self.preferred(pod, container, policy) if strict else 0
 
     def preferred(self, pod: Pod, container: Container, policy: int) -> int:
-        """Return the isolated CPUs that a container gets where there are enough of them."""
+        """Return the isolated CPUs that a container gets if enough are available."""
         spec, name = self._specs[policy], container.name or ""
         cores, rest = divmod(millis(container), 1000)
         if not cores or qos_class(pod) != GUARANTEED or effective(pod, PRESERVE, name) == "true" or _is_reserved(pod, name, spec):
@@ -120,19 +121,21 @@ class IsolatedCPUs:
 
     @staticmethod
     def _isolation(pod: Pod, name: str, spec: TopologyAwarePolicySpec) -> tuple[bool, bool]:
-        """Return whether a container prefers isolated CPUs, and whether an annotation says so; a value that is none leaves it to the
-        policy."""
+        """Return whether a container prefers isolated CPUs, and whether an annotation says so.
+
+        The policy decides if the annotation's value is invalid.
+        """
         default = True if spec.preferIsolatedCPUs is None else spec.preferIsolatedCPUs
         required, preferred = scope(pod, REQUIRE, name), scope(pod, _PREFER, name)
         if required is None and preferred in (None, UNSCOPED):
-            return default, False  # the plugin looks for the other key where only the one without a scope is given
+            return default, False  # the plugin reads the other key only if the key without a scope is alone
         first = required is not None and (preferred is None or required <= preferred)
         value = _truth(effective(pod, REQUIRE if first else _PREFER, name))
         return (default, False) if value is None else (value, True)
 
 
 def isolated(topology: NodeResourceTopology | None) -> int | None:
-    """Return how many isolated CPUs a node has, 0 if none is free; None where its NodeResourceTopology does not say."""
+    """Return the number of isolated CPUs of a node, 0 if none is free; None if its NodeResourceTopology does not say."""
     if topology is None:
         return None
     listed = [a.value for zone in topology.zones or () for a in zone.attributes or () if a.name == _ATTRIBUTE]
@@ -148,7 +151,7 @@ def isolated(topology: NodeResourceTopology | None) -> int | None:
 
 
 def millis(container: Container) -> int:
-    """Return the CPU that a container requests, in mCPU."""
+    """Return the CPU request of a container, in mCPU."""
     resources = container.resources
     asked = {**((resources.limits if resources else None) or {}), **((resources.requests if resources else None) or {})}
     return quantity.ceil(1000 * quantity.parse(asked["cpu"])) if "cpu" in asked else 0
@@ -163,7 +166,7 @@ def _truth(value: str | None) -> bool | None:
 
 
 def _is_reserved(pod: Pod, name: str, spec: TopologyAwarePolicySpec) -> bool:
-    """Return whether a container gets reserved CPUs, which are never isolated."""
+    """Return True if a container gets reserved CPUs, which are never isolated."""
     asked = _truth(effective(pod, _RESERVED, name))
     if asked is not None:
         return asked
@@ -173,7 +176,7 @@ def _is_reserved(pod: Pod, name: str, spec: TopologyAwarePolicySpec) -> bool:
     for text in spec.reservedPoolNamespaces or ():
         pattern = glob(text)
         if pattern is None:
-            return False  # the plugin reads no further
+            return False  # the plugin stops reading here
         if pattern.fullmatch(space):
             return True
     return False

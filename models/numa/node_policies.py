@@ -1,7 +1,8 @@
-"""Which policy object of nri-plugins governs a node.
+"""The policy object of nri-plugins that governs a node.
 
-A node takes the object ``node.NAME``, else that of its group, ``group.GROUP``, else ``default``. The plugin that runs on the node writes
-its name into the NodeResourceTopology: objects of the other plugin do not govern the node.
+A node uses the object ``node.NAME``, or else that of its group, ``group.GROUP``, or else ``default``. The
+plugin on the node writes its name into the NodeResourceTopology. Objects of the other plugin do not govern the
+node.
 
 Source: nri-plugins pkg/agent/agent.go, pkg/agent/node-resource-topology.go.
 """
@@ -21,11 +22,11 @@ from kubestow.models.numa.nri_annotations import POLICY
 
 T = TypeVar("T")
 
-#: Names of the plugins, as they write them into NodeResourceTopologies.
+#: Names of the plugins in NodeResourceTopologies.
 BALLOONS, TOPOLOGY_AWARE = "balloons", "topology-aware"
 #: Labels with the group of a node; the current one first.
 _GROUPS: Final = ("config.nri/group", "group.config.nri", f"{POLICY}/group")
-#: Where the policies of a cluster are by default.
+#: Default namespace of a cluster's policies.
 _HOME: Final = "kube-system"
 #: The attribute of a NodeResourceTopology with the name of the plugin that wrote it.
 _ATTRIBUTE: Final = "TopologyPolicy"
@@ -36,8 +37,8 @@ class Governed(Generic[T]):
     """The policy objects of one plugin, and the nodes that they govern.
 
     Attributes:
-        policies: The objects, one a name.
-        of: int64[N], the number of the object that governs each node, -1 for none.
+        policies: The objects, one per name.
+        of: Number of the object that governs each node, -1 for none; int64[N].
     """
 
     policies: list[T]
@@ -45,7 +46,11 @@ class Governed(Generic[T]):
 
 
 def governed(nodes: Sequence[Node], policies: Mapping[str, T], topologies: Mapping[str, NodeResourceTopology], plugin: str) -> Governed[T]:
-    """Return the nodes that the policy objects of a plugin govern. ``policies``: by ``namespace/name``."""
+    """Return the nodes that the policy objects of a plugin govern.
+
+    Args:
+        policies: By ``namespace/name``.
+    """
     listed: list[T] = []
     named: dict[str, int] = {}
     for key in sorted(policies, key=lambda key: (not key.startswith(f"{_HOME}/"), key)):

@@ -1,12 +1,12 @@
-"""The NUMA zones of a node and their sockets, and what the node's Topology Manager does about them.
+"""The NUMA zones of a node, their sockets, and the node's Topology Manager.
 
-One ``NodeResourceTopology`` object to one :class:`NumaTree`. Two dialects are read alike: NUMA zones of type ``Node`` called
-``node-<n>``, with
-costs (NFD, scheduler-plugins); and pools of type ``socket``, ``die``, ``numa node`` with parents (nri-plugins), where a level with a single
-child is left out, so that a socket or die without anything below it stands for its only NUMA zone.
+One ``NodeResourceTopology`` object becomes one :class:`NumaTree`. Two dialects are read. NFD and
+scheduler-plugins list NUMA zones of type ``Node`` with names ``node-<n>`` and costs. nri-plugins lists pools of
+type ``socket``, ``die`` and ``numa node`` with parents. It omits a level with a single child, so a socket or
+die without children is its own only NUMA zone.
 
-Source: docs/sources.md#container-affinity; scheduler-plugins pkg/noderesourcetopology/nodeconfig/topologymanager.go;
-nri-plugins cmd/plugins/topology-aware/policy/pools.go.
+Source: docs/sources.md#container-affinity; scheduler-plugins
+pkg/noderesourcetopology/nodeconfig/topologymanager.go; nri-plugins cmd/plugins/topology-aware/policy/pools.go.
 """
 
 from __future__ import annotations
@@ -35,15 +35,20 @@ _NFD_NAME: Final = re.compile(r"node-\d+", re.ASCII)
 
 
 class TopologyError(ValueError):
-    """A NodeResourceTopology contradicts itself or names what is unknown; one line, without the object's name."""
+    """A NodeResourceTopology contradicts itself or has unknown values; one line, without the object's name."""
 
 
 @dataclass(frozen=True)
 class NumaTree:
-    """The NUMA zones of one node, in the kubelet's order (by id); a zone set is a bitmask over that order, bit 0 the first zone.
+    """The NUMA zones of one node, in the kubelet's order (by id).
 
-    ``socket``: the socket of each zone, numbered from 0 by first zone; a die counts as part of its socket. ``available``, ``capacity``: per
-    zone, resource -> what is left and what there is in all (mCPU for cpu, else whole units, rounded down, never negative).
+    A zone set is a bitmask over that order; bit 0 is the first zone.
+
+    Attributes:
+        socket: The socket of each zone, numbered from 0 by first zone; a die counts as part of its socket.
+        available: Per zone, the free amount of each resource (mCPU for cpu, otherwise whole units, rounded
+            down, ≥ 0).
+        capacity: Per zone, the total amount of each resource, in the same units.
     """
 
     zones: tuple[str, ...]
@@ -52,22 +57,22 @@ class NumaTree:
     capacity: tuple[Mapping[str, int], ...]
     policy: str
     scope: str
-    #: The NUMA zone of each zone; the zones are L3 caches where several of them share one. Empty: each is a NUMA zone of its own.
+    #: The NUMA zone of each zone, if the zones are L3 caches that share NUMA zones. Empty: each is a NUMA zone.
     numa: tuple[int, ...] = ()
     #: Memo of :func:`kubestow.solver.numa.zone_pools.width`, by amounts.
     widths: dict[tuple[tuple[str, int], ...], int] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def rejects(self) -> bool:
-        """Return whether the kubelet turns away pods that it cannot align."""
+        """True if the kubelet rejects pods that it cannot align."""
         return self.policy in ("restricted", "single-numa-node")
 
     def lowest(self, zones_a: int, zones_b: int) -> int:
-        """Return the level of the lowest pool that holds both zone sets: 3 one L3 cache, 2 one NUMA zone, 1 one socket, 0 the node.
+        """Return the level of the lowest pool that holds both zone sets: 3 one L3 cache, 2 one NUMA zone, 1 one
+        socket, 0 node.
 
-        The pool of a zone set is the smallest subtree that covers it; an empty set is not confined and has the whole node.
-
-        Source: docs/sources.md#container-affinity.
+        The pool of a zone set is the smallest subtree that covers it. An empty set is not confined and has the
+        whole node. Source: docs/sources.md#container-affinity.
         """
         both = zones_a | zones_b
         if not zones_a or not zones_b:
@@ -83,8 +88,8 @@ def tree(found: topology_objects.NodeResourceTopology) -> NumaTree | None:
     """Return the tree of a node; None if no NUMA zones are listed.
 
     Raises:
-        TopologyError: a zone or a resource of a zone listed twice, a cycle of parents, an unknown Topology Manager policy or scope in the
-            attributes, a malformed quantity.
+        TopologyError: A zone, or a resource of a zone, is listed twice; parents form a cycle; the attributes
+            have an unknown Topology Manager policy or scope; or a quantity is malformed.
     """
     policy, scope = _manager(found)
     listed = _Zones(found.zones or ())
@@ -110,7 +115,7 @@ def tree(found: topology_objects.NodeResourceTopology) -> NumaTree | None:
 def _of_caches(
     caches: Sequence[topology_objects.TopologyZone], amounts: tuple[dict[str, int], dict[str, int]]
 ) -> list[tuple[dict[str, int], dict[str, int]]]:
-    """Return what the L3 caches of a NUMA zone have: CPUs of their own, and all else of the zone, which they share."""
+    """Return the amounts of the L3 caches of a NUMA zone: their own CPUs, and the zone's other resources, which they share."""
     if not caches:
         return [amounts]
     own = [_amounts(cache) for cache in caches]
@@ -118,7 +123,7 @@ def _of_caches(
 
 
 def _manager(found: topology_objects.NodeResourceTopology) -> tuple[str, str]:
-    """Policy and scope: the defaults, overridden by the deprecated field, overridden by the attributes (the last of a name counts)."""
+    """Return policy and scope: the defaults, overridden by the deprecated field, then by the attributes (the last one wins)."""
     policy, scope = _LEGACY.get(next(iter(found.topologyPolicies or ()), ""), ("none", "container"))
     for attribute in found.attributes or ():
         if attribute.name == "topologyManagerPolicy":
@@ -135,7 +140,7 @@ def _one_of(attribute: topology_objects.TopologyAttribute, known: Sequence[str])
 
 
 class _Zones:
-    """All listed zones, inner ones included, and how they hang together."""
+    """All listed zones, inner ones included, and their relations."""
 
     def __init__(self, zones: Iterable[topology_objects.TopologyZone]) -> None:
         self._zones: dict[str, topology_objects.TopologyZone] = {}
@@ -146,7 +151,7 @@ class _Zones:
         self._ancestors = {name: self._chain(zone) for name, zone in self._zones.items()}
 
     def _chain(self, zone: topology_objects.TopologyZone) -> tuple[str, ...]:
-        """Names from the parent upwards; the last one may be a zone that is not listed."""
+        """Return the names from the parent upwards; the last one may be an unlisted zone."""
         chain: list[str] = []
         above: topology_objects.TopologyZone | None = zone
         while above is not None and above.parent:
@@ -162,7 +167,7 @@ class _Zones:
         kinds = {_kind(zone) for zone in self._zones.values()}
         leaves = [zone for zone in self._zones.values() if _kind(zone) == "numa" or (zone.name not in inner and self._is_nfd(zone, kinds))]
         taken = {name for leaf in leaves for name in self._ancestors[leaf.name]}
-        # Dies first: a socket above a die that stands for its NUMA zone is no leaf.
+        # Dies first: a socket above a die that counts as its NUMA zone is no leaf.
         for kind in ("die", "socket"):
             lone = [zone for zone in self._zones.values() if _kind(zone) == kind and zone.name not in taken]
             taken.update(name for zone in lone for name in self._ancestors[zone.name])
@@ -180,26 +185,26 @@ class _Zones:
         return list(found.values())
 
     def _is_nfd(self, zone: topology_objects.TopologyZone, kinds: set[str]) -> bool:
-        """Return whether a childless zone of type ``Node`` is a NUMA zone: beside pools it may also be the root of the machine."""
+        """Return True if a childless zone of type ``Node`` is a NUMA zone; with pools it may also be the machine's root."""
         if _kind(zone) != "node" or "numa" in kinds:
             return False
         pools = "socket" in kinds or "die" in kinds
         return not pools or bool(zone.parent) or _NFD_NAME.fullmatch(zone.name) is not None
 
     def socket_of(self, leaf: topology_objects.TopologyZone) -> str | None:
-        """Return what tells the socket of a leaf from the others', or None where the parents do not say."""
+        """Return a key that identifies the socket of a leaf; None if the parents do not say."""
         above = None
         for name in (leaf.name, *self._ancestors[leaf.name]):
             zone = self._zones.get(name)
             if zone is None or _kind(zone) == "socket":
                 return name
             if _kind(zone) == "die":
-                above = name  # until something above the die is found
+                above = name  # unless something above the die is found
         return above
 
 
 def _kind(zone: topology_objects.TopologyZone) -> str:
-    """numa, die, socket, node (a NUMA zone or the root, by dialect), or "" for anything else such as the virtual root."""
+    """Return numa, die, socket, node (a NUMA zone or the root, by dialect), or "" for others such as the virtual root."""
     kind = " ".join(zone.type.lower().replace("-", " ").replace("_", " ").split())
     if kind in ("numa node", "numanode", "numa"):
         return "numa"
@@ -211,14 +216,14 @@ def _is_cache(zone: topology_objects.TopologyZone) -> bool:
 
 
 def _kubelet_order(zone: topology_objects.TopologyZone) -> tuple[bool, tuple[tuple[int, str], ...]]:
-    """By id; zones without one come last, in input order (sorting is stable)."""
+    """Sort by id. Zones without one come last, in input order (sorting is stable)."""
     match = _ID.search(zone.name)
     digits = [number.lstrip("0") for number in match[1].split("/")] if match else []
-    return (match is None, tuple((len(number), number) for number in digits))  # as numbers compare, of any length
+    return (match is None, tuple((len(number), number) for number in digits))  # compares like numbers of any length
 
 
 def _sockets(listed: _Zones, leaves: Sequence[topology_objects.TopologyZone]) -> tuple[int, ...]:
-    """By parent; else by cost; else one for all."""
+    """Return the sockets by parent, or else by cost, or else one for all."""
     keys = [listed.socket_of(leaf) for leaf in leaves]
     if any(key is not None for key in keys):
         numbers = {key: number for number, key in enumerate(dict.fromkeys(keys))}
@@ -227,7 +232,7 @@ def _sockets(listed: _Zones, leaves: Sequence[topology_objects.TopologyZone]) ->
 
 
 def _by_cost(leaves: Sequence[topology_objects.TopologyZone]) -> tuple[int, ...]:
-    """Zones at the smallest cost between two zones share a socket, and so do those that they lead to."""
+    """Return sockets by cost: zones connected by links of the smallest cost share a socket."""
     place = {zone.name: index for index, zone in enumerate(leaves)}
     pairs = [
         (cost.value, index, place[cost.name])
@@ -247,7 +252,7 @@ def _by_cost(leaves: Sequence[topology_objects.TopologyZone]) -> tuple[int, ...]
 
 
 def _amounts(zone: topology_objects.TopologyZone) -> tuple[dict[str, int], dict[str, int]]:
-    """Return what a zone has left, and what it has in all; a resource without any amount is not listed."""
+    """Return the free and total amounts of a zone. A resource without any amount is not listed."""
     available: dict[str, int] = {}
     capacity: dict[str, int] = {}
     for resource in zone.resources or ():
@@ -266,7 +271,7 @@ def _amounts(zone: topology_objects.TopologyZone) -> tuple[dict[str, int], dict[
 
 
 def is_memory(name: str) -> bool:
-    """Return whether the kubelet's Memory Manager gives out a resource."""
+    """Return True if the kubelet's Memory Manager allocates a resource."""
     return name == "memory" or name.startswith("hugepages-")
 
 
@@ -275,7 +280,7 @@ def _first(*raw: objects.RawQuantity | None) -> objects.RawQuantity | None:
 
 
 def _floor(name: str, raw: objects.RawQuantity) -> int:
-    """Rounded down, as requests are whole: a request fits what is left exactly if it fits the whole part. Negative: nothing is left."""
+    """Return an amount rounded down, at least 0. Whole requests fit an amount exactly if they fit its whole part."""
     value = quantity.parse(raw) * (1000 if name == "cpu" else 1)
     quantity.ceil(value)  # must fit 64 bits
     return max(0, value.numerator // value.denominator)

@@ -1,7 +1,8 @@
-"""Annotations of nri-plugins and its predecessor: which there are, and what not honouring each of them means.
+"""Annotations of nri-plugins and its predecessor, and the effect of not honouring each.
 
-A key is ``NAME.DOMAIN``, with a scope behind it: ``/pod``, ``/container.C`` or none. Container affinity is read elsewhere
-(:mod:`kubestow.models.numa.container_affinity`), and so is the type of balloon where the policy is in the snapshot.
+A key is ``NAME.DOMAIN`` with an optional scope: ``/pod`` or ``/container.C``. Container affinity is read
+elsewhere (:mod:`kubestow.models.numa.container_affinity`), as is the balloon type if the snapshot has the
+policy.
 
 Source: nri-plugins pkg/resmgr/cache/cache.go, cmd/plugins/*/ (docs/sources.md#container-affinity).
 """
@@ -20,12 +21,12 @@ from kubestow.models.snapshot.interning import is_of_node_policy
 
 POLICY: Final = "resource-policy.nri.io"
 _OLD_POLICY: Final = "cri-resource-manager.intel.com"
-#: Type of balloon of a pod or container.
+#: Balloon type of a pod or container.
 BALLOON: Final = f"balloon.balloons.{POLICY}"
-#: Keeps a policy's hands off a container's CPUs.
+#: Excludes a container's CPUs from a policy.
 PRESERVE: Final = f"cpu.preserve.{POLICY}"
 
-#: Of annotations for all containers that have no scope in their key.
+#: Rank of an annotation for all containers, without a scope in its key.
 UNSCOPED: Final = 2
 
 _CHOICE: Final = "ignored: the CPUs and memory zones on the node are chosen without it"
@@ -40,16 +41,16 @@ _PARTLY: Final = "checked only where the isolated CPUs of a node are known: the 
 _BALLOON: Final = "not checked: the container is not created where the node's policy has no such type of balloon, or no room in it"
 _ROOM: Final = "not checked: the container is not created where its balloon has no room; its type is checked where the policy is given"
 _VALUE: Final = "not checked: the container is not created where the plugin refuses the value"
-#: Nothing that depends on it decides where a pod can run.
+#: The annotation has no effect on where a pod can run.
 _NOTHING: Final = ""
 
-#: Effects of requirements, which a value of false takes back.
+#: Effects of requirements, which the value false disables.
 _IF_TRUE: Final = (_HINTS, _ISOLATED)
 #: The words for truth values of Go's strconv.ParseBool.
 FALSE: Final = ("0", "f", "F", "false", "False", "FALSE")
 TRUE: Final = ("1", "t", "T", "true", "True", "TRUE")
 
-#: Annotations for strict hints, and for which hints a container has; a value that turns them off.
+#: Annotations for strict hints and for a container's hints, and a value that disables the hints.
 _STRICT_KEY: Final = f"strict.topologyhints.{POLICY}"
 _HINTS_KEY: Final = f"topologyhints.{POLICY}"
 NO_HINTS: Final = "none"
@@ -81,7 +82,7 @@ _NAMES: Final = {
     "toptierlimit": _NOTHING,
     "unlimited-burstable": _CHOICE,
 }
-#: Plugins of their own: domain -> names, and whether a container is written ``/container.C`` or ``/C``.
+#: Separate plugins: domain -> names, and whether a container's scope is ``/container.C`` or ``/C``.
 _PLUGINS: Final[dict[str, tuple[dict[str, str], bool]]] = {
     POLICY: (_NAMES, True),
     _OLD_POLICY: (_NAMES, True),
@@ -100,27 +101,27 @@ _KNOWN: Final = (*_AFFINITIES, *(f"{name}.{domain}" for domain, (names, _) in _P
 
 
 class Plugins(Protocol):
-    """What a snapshot tells of the plugins on its nodes."""
+    """The knowledge of a snapshot about the plugins on its nodes."""
 
     @property
     def balloons(self) -> bool:
-        """Return True if some node may run the balloons policy."""
+        """True if some node may run the balloons policy."""
 
     @property
     def balloons_given(self) -> bool:
-        """Return True if BalloonsPolicies are in the snapshot."""
+        """True if BalloonsPolicies are in the snapshot."""
 
     @property
     def aware(self) -> bool:
-        """Return True if some node may run the topology-aware policy."""
+        """True if some node may run the topology-aware policy."""
 
     @property
     def isolated_known(self) -> bool:
-        """Return True if the isolated CPUs of all nodes that may run the topology-aware policy are known."""
+        """True if the isolated CPUs of all nodes that may run the topology-aware policy are known."""
 
     @property
     def isolated_partly(self) -> bool:
-        """Return True if the isolated CPUs of some nodes are known."""
+        """True if the isolated CPUs of some nodes are known."""
 
 
 def not_honoured(pod: Pod, plugins: Plugins) -> Iterator[tuple[str, str]]:
@@ -137,7 +138,7 @@ def not_honoured(pod: Pod, plugins: Plugins) -> Iterator[tuple[str, str]]:
 
 
 def _given(pod: Pod, effect: str, plugins: Plugins) -> str:
-    """Return an effect as it is under the policies of the nodes."""
+    """Return an effect, given the policies of the nodes."""
     if effect == _BALLOON:
         return _OF_BALLOONS if not plugins.balloons else _ROOM if plugins.balloons_given else effect
     if effect not in _IF_TRUE:
@@ -156,27 +157,27 @@ def _containers(pod: Pod) -> list[Container]:
 
 
 def _whole_cpus(container: Container) -> bool:
-    """Return True if a container may get CPUs of its own."""
+    """Return True if a container may get exclusive CPUs."""
     given = container.resources
     asked = {**((given.limits if given else None) or {}), **((given.requests if given else None) or {})}
     return "cpu" in asked and quantity.parse(asked["cpu"]) * 1000 > 999
 
 
 def _is_strict(pod: Pod, container: str) -> bool:
-    """Return True if hints are strict for a container, and it may have some."""
+    """Return True if hints are strict for a container and it may have some."""
     hints = effective(pod, _HINTS_KEY, container)
     none = hints is not None and (hints in FALSE or NO_HINTS in hints.split(","))
     return not none and effective(pod, _STRICT_KEY, container) in TRUE
 
 
 def effective(pod: Pod, key: str, container: str) -> str | None:
-    """Return the value of an annotation for a container: its own, else the pod's, else the one without a scope."""
+    """Return the value of an annotation for a container: its own, or else the pod's, or else the one without a scope."""
     given = pod.metadata.annotations or {}
     return next((given[each] for each in (f"{key}/container.{container}", f"{key}/pod", key) if each in given), None)
 
 
 def scope(pod: Pod, key: str, container: str) -> int | None:
-    """Return how near the annotation for a container is: 0 its own, 1 the pod's, :data:`UNSCOPED`; None if there is none."""
+    """Return the scope of the annotation for a container: 0 its own, 1 the pod's, :data:`UNSCOPED`; None: not set."""
     given = pod.metadata.annotations or {}
     return next((i for i, each in enumerate((f"{key}/container.{container}", f"{key}/pod", key)) if each in given), None)
 

@@ -1,5 +1,5 @@
-"""Where fields are in the files that hold them: lines and columns of YAML and JSON, template files of rendered charts.
+"""Positions of fields in their files: lines and columns of YAML and JSON, and template files of rendered charts.
 
-Enter at :mod:`kubestow.models.positions.find`. May import :mod:`kubestow.models.kube`, :mod:`kubestow.models.snapshot` and
-:mod:`kubestow.models.documents`.
+The entry point is :mod:`kubestow.models.positions.find`. This package may import :mod:`kubestow.models.kube`,
+:mod:`kubestow.models.snapshot` and :mod:`kubestow.models.documents`.
 """

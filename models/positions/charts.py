@@ -1,4 +1,4 @@
-"""The folders of charts, by the names that what Helm renders gives them."""
+"""The folders of charts, by the names that Helm's output uses."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def folders(charts: Sequence[str]) -> dict[str, str]:
     """Return the folders of charts by the names in their Chart.yaml.
 
     Raises:
-        InputError: a folder without one, or one without a name; two of one name.
+        InputError: A folder has no Chart.yaml, or one without a name; or two charts share a name.
     """
     found: dict[str, str] = {}
     problems = []

@@ -1,4 +1,4 @@
-"""Paths of fields, as findings write them: ``spec.containers[0].resources.requests``, ``metadata.labels[example.com/zone]``."""
+"""Paths of fields as in findings: ``spec.containers[0].resources.requests``, ``metadata.labels[example.com/zone]``."""
 
 from __future__ import annotations
 
@@ -13,13 +13,12 @@ _STEP: Final = re.compile(r"\[([^\]]*)\]|([^.\[]+)")
 
 
 def steps(path: str) -> list[str]:
-    """Return the keys, indices and selectors of a path, those in brackets with their ``[``."""
+    """Return the keys, indices and selectors of a path; those in brackets keep their ``[``."""
     return [f"[{found[1]}" if found[2] is None else found[2] for found in _STEP.finditer(path)]
 
 
 def place(root: Node, path: str) -> int:
-    """Return where a field below a node is written: a key, or an element of a list; of a field that is not there its nearest ancestor that
-    is."""
+    """Return the position of a field below a node: a key, or a list element; for a missing field its nearest ancestor."""
     at, node, rest = root.start, root, steps(path)
     while rest:
         found = _step(node, rest)
@@ -31,7 +30,7 @@ def place(root: Node, path: str) -> int:
 
 
 def _step(node: Node, rest: Sequence[str]) -> tuple[int, Node, int] | None:
-    """Return where the next part of a path is, its node, and how many steps it took: keys with dots are several."""
+    """Return the position and node of the next part of a path, and its number of steps: keys with dots take several."""
     first = rest[0]
     if not first.startswith("["):
         for count in range(1, len(rest) + 1):

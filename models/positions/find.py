@@ -16,15 +16,15 @@ from kubestow.models.snapshot import sources
 from kubestow.models.snapshot.bundles import reads_as_json
 from kubestow.models.snapshot.decode import MAX_LIST_DEPTH, is_list
 
-#: What Helm writes above each object that it renders.
+#: Helm's comment above each rendered object.
 _TEMPLATE: Final = re.compile(r"^# Source: (\S.*?)[ \t\r]*$", re.MULTILINE)
-#: kind, namespace, name.
+#: kind, namespace, name
 _Key = tuple[str, str | None, str]
 
 
 @dataclass
 class _File:
-    """A file that is read when something of it is asked for the first time."""
+    """A file that is parsed on first use."""
 
     name: str
     data: bytes
@@ -32,7 +32,7 @@ class _File:
 
 
 class _Placed(NamedTuple):
-    """An object, and the file that it is in. ``template``: of a chart, from which it was rendered."""
+    """An object and its file. ``template``: chart template from which it was rendered."""
 
     node: Node
     file: _File
@@ -40,8 +40,12 @@ class _Placed(NamedTuple):
 
 
 class Positions:
-    """Where the objects of some files are, and the fields of each. ``namespace``: that of objects which name none; ``charts``: folders of
-    charts by their names."""
+    """The positions of objects in some files, and of their fields.
+
+    Args:
+        namespace: Namespace of objects that state none.
+        charts: Folders of charts by name.
+    """
 
     def __init__(self, files: Sequence[tuple[str, bytes]], namespace: str = "default", charts: Mapping[str, str] | None = None) -> None:
         self._files = [_File(name, data) for name, data in files]
@@ -50,14 +54,15 @@ class Positions:
         self._objects: dict[_Key, _Placed] | None = None
 
     def of(self, kind: str, namespace: str | None, name: str, field: str | None = None) -> Position | None:
-        """Return where the key of a field, or its element of a list, is written, through anchors and ``<<``; of a field that is not there,
-        its nearest ancestor that is. None: no file has the object.
+        """Return the position of a field's key, or of its list element, through anchors and ``<<``.
 
-        What Helm renders to standard input has the name of its template, without a line.
+        A missing field has the position of its nearest ancestor. None: no file has the object. Helm output on
+        standard input has the name of its template, without a line.
 
         Args:
-            namespace: None for what is in none.
-            field: the field's path, such as ``spec.template.spec.topologySpreadConstraints[0].maxSkew``; None: the object itself.
+            namespace: None for objects without a namespace.
+            field: Path such as ``spec.template.spec.topologySpreadConstraints[0].maxSkew``; None: the object
+                itself.
         """
         if self._objects is None:
             self._objects = {}
@@ -65,7 +70,7 @@ class Positions:
                 for key, placed in _objects_of(file, self._namespace):
                     self._objects.setdefault(key, placed)
         found = self._objects.get((kind, namespace, name))
-        if found is None and namespace == self._namespace:  # of a kind of which it is not known whether it has namespaces
+        if found is None and namespace == self._namespace:  # the kind may or may not be namespaced
             found = self._objects.get((kind, None, name))
         if found is None:
             return None
@@ -86,15 +91,15 @@ def read(
     namespace: str = "default",
     charts: Mapping[str, str] | None = None,
 ) -> Positions:
-    """Return where everything is in manifests that are given as on the command line: files, folders, ``-``.
+    """Return the positions in manifests given as on the command line: files, folders, ``-``.
 
-    What cannot be read has no positions: the reader says what is wrong.
+    Unreadable files have no positions; the reader reports their errors.
 
     Args:
-        kept: what was read before, by path, as :func:`kubestow.models.snapshot.sources.keeping` has it: standard input can be read but
-            once.
-        namespace: that of objects which name none.
-        charts: folders of charts by their names, in which the templates are that what Helm rendered names.
+        kept: Content read before, by path, see :func:`kubestow.models.snapshot.sources.keeping`. Standard input
+            can be read only once.
+        namespace: Namespace of objects that state none.
+        charts: Folders of charts by name, which hold the templates that Helm's output names.
     """
     files = []
     for path, _ in sources.files(paths, lambda path, message: None):
@@ -124,7 +129,7 @@ def _objects_of(file: _File, namespace: str) -> Iterator[tuple[_Key, _Placed]]:
 
 
 def _roots(file: _File, text: str) -> Iterator[tuple[Node, str | None]]:
-    """Yield the documents of a file, and the template that each was rendered from."""
+    """Yield the documents of a file, and the template from which each was rendered."""
     if reads_as_json(file.data, file.name):
         for node in json_nodes.documents(text):
             yield node, None
@@ -135,7 +140,7 @@ def _roots(file: _File, text: str) -> Iterator[tuple[Node, str | None]]:
 
 
 def _unfold(node: Node, inherited: str | None, depth: int) -> Iterator[tuple[str, Node]]:
-    """Yield the objects of a document with their kinds, those of lists one by one, as :mod:`kubestow.models.snapshot.decode` reads them."""
+    """Yield the objects of a document with their kinds, lists unfolded as in :mod:`kubestow.models.snapshot.decode`."""
     kind = _text(node, "kind") or inherited
     items = node.member("items")
     if kind is None or is_list(kind, items is not None):

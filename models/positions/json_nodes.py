@@ -1,4 +1,4 @@
-"""JSON as nodes with positions. A value is looked at when it is asked for, so that large files take no more memory than their text."""
+"""JSON as nodes with positions. Values are parsed on demand, so large files need no more memory than their text."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Final, NamedTuple
 
 from kubestow.models.positions.nodes import Node
 
-#: Numbers are passed over, however long they are.
+#: Numbers of any length are skipped.
 _DECODER: Final = json.JSONDecoder(parse_int=len, parse_float=len, strict=False)
 _SPACE: Final = re.compile(r"[ \t\r\n]*")
 
 
 class JsonNode(NamedTuple):
-    """A value of JSON that begins at a place of a text."""
+    """A JSON value that begins at a position of a text."""
 
     source: str
     start: int
@@ -24,10 +24,10 @@ class JsonNode(NamedTuple):
         return next(((place, value) for name, place, value in self._members() if name == key), None)
 
     def _members(self) -> Iterator[tuple[str, int, JsonNode]]:
-        """Yield the keys of an object, where they are written, and their values.
+        """Yield the keys of an object, their positions, and their values.
 
         Raises:
-            ValueError: no JSON (RecursionError: nested without measure).
+            ValueError: Not JSON (RecursionError: excessive nesting).
         """
         text = self.source
         if text[self.start : self.start + 1] != "{":
@@ -62,14 +62,14 @@ def _past_space(text: str, at: int) -> int:
 
 
 def _past_value(text: str, at: int) -> int:
-    """Return where what follows a value and its comma begins."""
+    """Return the position after a value and its comma."""
     _, end = _DECODER.raw_decode(text, at)
     end = _past_space(text, end)
     return _past_space(text, end + 1) if text[end : end + 1] == "," else end
 
 
 def documents(text: str) -> Iterator[JsonNode]:
-    """Yield the documents of a text, one after the other. The first error ends them: the reader says what is wrong."""
+    """Yield the documents of a text. The first error ends them; the reader reports it."""
     at = _past_space(text, 0)
     while at < len(text):
         yield JsonNode(text, at)

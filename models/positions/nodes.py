@@ -1,4 +1,4 @@
-"""What positions are found in: a text as a tree of mappings and lists that know where they begin."""
+"""The interface of parsed texts: trees of mappings and lists with positions."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from typing import Final, Protocol
 
-#: Where editors and version control begin a new line. YAML also knows others, which they do not.
+#: Line breaks of editors and version control. YAML has more, which these ignore.
 _BREAK: Final = re.compile(r"\r\n|\r|\n")
 
 
@@ -16,16 +16,16 @@ class Node(Protocol):
 
     @property
     def start(self) -> int:
-        """Return the place in the text where it begins, in characters from 0."""
+        """The position in the text where it begins, in characters from 0."""
 
     def member(self, key: str) -> tuple[int, Node] | None:
-        """Return where a key of a mapping is written, and what its value is; None without it, or if this is no mapping."""
+        """Return the position and value of a mapping's key; None if it is missing or the node is no mapping."""
 
     def elements(self) -> Iterator[Node]:
-        """Yield what is in a list; nothing if this is none."""
+        """Yield the elements of a list; none if the node is no list."""
 
     def text(self) -> str | None:
-        """Return what a scalar says; None if this is none, or no text."""
+        """Return the text of a scalar; None if the node is no text."""
 
 
 class Lines:
@@ -35,6 +35,6 @@ class Lines:
         self._starts = [0, *(found.end() for found in _BREAK.finditer(text))]
 
     def at(self, place: int) -> tuple[int, int]:
-        """Return line and column, both from 1, of a place in characters from 0."""
+        """Return line and column, both from 1, of a position in characters from 0."""
         line = bisect_right(self._starts, place)
         return line, place - self._starts[line - 1] + 1

@@ -1,4 +1,4 @@
-"""YAML as nodes with positions, from the events that :mod:`kubestow.models.snapshot.yaml_reader` reads, too."""
+"""YAML as nodes with positions, from the same events as :mod:`kubestow.models.snapshot.yaml_reader`."""
 
 from __future__ import annotations
 
@@ -11,13 +11,19 @@ from kubestow.models.positions.nodes import Node
 from kubestow.models.snapshot.yaml_reader import LOADER
 
 _MERGE: Final = "<<"
-#: Longer scalars name nothing that is looked for, and only their place is kept.
-_LONGEST: Final = 253
+#: Characters beyond which only the position of a scalar is kept; names are shorter.
+_MAX_SCALAR_CHARACTERS: Final = 253
 
 
 class YamlNode:
-    """A node of YAML. ``entries``: of a mapping, where each key is written, and its value. ``merged``: what its ``<<`` name, the first
-    first. ``items``: of a list. ``value``: of a scalar, as it is written but for quotes."""
+    """A node of YAML.
+
+    Attributes:
+        entries: Of a mapping: position of each key, and its value.
+        merged: Of a mapping: the values of its ``<<`` keys, in order.
+        items: Of a list: its elements.
+        value: Of a scalar: its text without quotes.
+    """
 
     __slots__ = ("entries", "items", "merged", "start", "value")
 
@@ -47,14 +53,14 @@ class YamlNode:
 
 
 class Document(NamedTuple):
-    """A document of a stream. ``start``: where it begins, with its ``---`` and the comments above its root."""
+    """A document of a stream. ``start``: its position, including its ``---`` and the comments above its root."""
 
     start: int
     root: YamlNode
 
 
 class _Frame:
-    """A mapping or list that is being read. ``key``: the key that was read last, and where it is."""
+    """A mapping or list under construction. ``key``: the last key and its position."""
 
     __slots__ = ("key", "node")
 
@@ -64,14 +70,15 @@ class _Frame:
 
 
 def documents(text: str) -> Iterator[Document]:
-    """Yield the documents of a stream that are not empty. The first error ends them: the reader says what is wrong."""
+    """Yield the non-empty documents of a stream. The first error ends them; the reader reports it."""
     loader = LOADER(text)
     try:
         while loader.check_event():
             event = loader.get_event()
             if isinstance(event, yaml.DocumentStartEvent):
                 mark = event.start_mark
-                start = mark.index if event.explicit and mark is not None else 0  # only the first needs no ---; what is above is its own
+                # only the first document needs no ---; comments above it belong to it
+                start = mark.index if event.explicit and mark is not None else 0
                 builder = _Builder()
                 while not isinstance(below := loader.get_event(), yaml.DocumentEndEvent):
                     builder.take(below)
@@ -84,11 +91,11 @@ def documents(text: str) -> Iterator[Document]:
 
 
 class _Odd(ValueError):
-    """Something that the reader refuses."""
+    """Input that the reader rejects."""
 
 
 class _Builder:
-    """One document."""
+    """Builds one document."""
 
     def __init__(self) -> None:
         self.root: YamlNode | None = None
@@ -124,13 +131,13 @@ class _Builder:
             node.entries = {}
         elif isinstance(event, yaml.SequenceStartEvent):
             node.items = []
-        elif len(event.value) <= _LONGEST:
+        elif len(event.value) <= _MAX_SCALAR_CHARACTERS:
             node.value = event.value
         return node
 
     @staticmethod
     def _key(node: YamlNode, event: Any) -> str:
-        """Return a key's text, that of a ``<<`` which merges with a NUL, as no YAML text holds it."""
+        """Return a key's text. A merging ``<<`` gets a NUL prefix, which no YAML text can hold."""
         if node.entries is not None or node.items is not None:
             raise _Odd
         text = node.value or ""

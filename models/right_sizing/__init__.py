@@ -1,5 +1,6 @@
-"""Recommended requests of containers, as other tools write them: krr's JSON, VerticalPodAutoscaler objects, exports of Prometheus.
+"""Recommended container requests from other tools: krr's JSON, VerticalPodAutoscaler objects, Prometheus exports.
 
-Enter at :mod:`kubestow.models.right_sizing.read`. May import :mod:`kubestow.models.kube`, :mod:`kubestow.models.snapshot` and
-:mod:`kubestow.models.documents`; :mod:`kubestow.models.edits.requests` puts them into a snapshot.
+The entry point is :mod:`kubestow.models.right_sizing.read`. This package may import
+:mod:`kubestow.models.kube`, :mod:`kubestow.models.snapshot` and :mod:`kubestow.models.documents`.
+:mod:`kubestow.models.edits.requests` applies the recommendations to a snapshot.
 """

@@ -1,4 +1,4 @@
-"""What ``krr … -f json`` prints: a scan for each container of a workload, cores and bytes as numbers.
+"""The output of ``krr … -f json``: a scan for each container of a workload, cores and bytes as numbers.
 
 Source: https://github.com/robusta-dev/krr, ``robusta_krr/core/models/result.py`` and ``objects.py``.
 """
@@ -12,21 +12,22 @@ from kubestow.models.documents.placement import ContainerRequests
 from kubestow.models.kube.kinds import WORKLOADS
 from kubestow.models.right_sizing.quantities import RESOURCES, number, text
 
-#: What krr writes where it does not know.
+#: krr's values for unknown amounts.
 _UNKNOWN: Final = (None, "?", "NaN")
 
 
 def is_krr(plain: Any) -> bool:
-    """Return whether a document is krr's."""
+    """Return True if a document is krr's."""
     return isinstance(plain, dict) and isinstance(plain.get("scans"), list)
 
 
 def read(plain: Any) -> Iterator[ContainerRequests]:
-    """Return the requests that krr recommends, none where it does not know. Limits stay. Pods stand for workloads of other kinds, where
-    there are any.
+    """Yield the requests that krr recommends, empty if unknown. Limits are ignored.
+
+    Workloads of other kinds are represented by their pods, if they have any.
 
     Raises:
-        ValueError: something is not as krr writes it; the text begins with the field's path.
+        ValueError: The document deviates from krr's format; the text begins with the field's path.
     """
     for i, scan in enumerate(plain["scans"]):
         try:
@@ -60,11 +61,11 @@ def _amount(resource: str, value: object) -> str:
 
 
 def _who(i: int, scan: Any) -> str:
-    """Return which scan of the list it is, with the workload and the container as far as they are told."""
+    """Return the index of a scan, with its workload and container as far as stated."""
     found = scan.get("object") if isinstance(scan, dict) else None
-    told = [found.get(key) for key in ("kind", "namespace", "name", "container")] if isinstance(found, dict) else []
-    kind, namespace, name, container = (repr(each[:60])[1:-1] if isinstance(each, str) and each else "?" for each in told or [None] * 4)
-    return f"scans[{i}]" + (f": {kind} {namespace}/{name}: container {container}" if any(told) else "")
+    identity = [found.get(key) for key in ("kind", "namespace", "name", "container")] if isinstance(found, dict) else []
+    kind, namespace, name, container = (repr(each[:60])[1:-1] if isinstance(each, str) and each else "?" for each in identity or [None] * 4)
+    return f"scans[{i}]" + (f": {kind} {namespace}/{name}: container {container}" if any(identity) else "")
 
 
 def _text(value: object) -> str:

@@ -1,4 +1,4 @@
-"""Answers of Prometheus to range queries: usage of containers over time, of which a quantile or the most is taken.
+"""Answers of Prometheus to range queries: usage of containers over time, reduced to a quantile or the maximum.
 
 Source: https://prometheus.io/docs/prometheus/latest/querying/api/#range-queries
 """
@@ -17,27 +17,32 @@ from kubestow.models.right_sizing.quantities import RESOURCES, number, text
 _SPEC: Final = re.compile(r"(?P<resource>cpu|memory)(?::(?:p(?P<rank>[0-9]{1,2}(?:\.[0-9]{1,3})?|100)|max))?(?:\+(?P<more>[0-9]{1,3})%)?\Z")
 EXPECTED: Final = "expected cpu or memory, then nothing, :p0 to :p100 or :max, then nothing or +0% to +999%"
 _NOT_FINITE: Final = ("NaN", "+Inf", "-Inf")
-#: What is taken where nothing is said: a little throttling hurts nobody, one byte too many ends the container.
+#: Default percentiles. Some CPU throttling is harmless, but one byte too many kills the container.
 _DEFAULT: Final = {"cpu": Fraction(95), "memory": Fraction(100)}
 
 
 @dataclass(frozen=True)
 class Taken:
-    """What is taken of samples. ``rank``: the per cent of samples that must not exceed it; ``more``: per cent that are added."""
+    """The reduction of samples.
+
+    Attributes:
+        rank: Percent of samples that must not exceed the result.
+        more: Percent added to the result.
+    """
 
     resource: str
     rank: Fraction
     more: int = 0
 
     def of(self, samples: list[Fraction]) -> Fraction:
-        """Return the quantile by nearest rank, with what is added."""
+        """Return the quantile by nearest rank, with the addition."""
         ordered = sorted(samples)
         place = -(-self.rank * len(ordered) // 100)
         return ordered[max(1, int(place)) - 1] * (100 + self.more) / 100
 
 
 def parse(spec: str) -> Taken | None:
-    """Return what ``cpu``, ``cpu:p95``, ``memory:max+15%`` ask for; None if a text is not of this form."""
+    """Return the reduction for ``cpu``, ``cpu:p95`` or ``memory:max+15%``; None if a text has another form."""
     match = _SPEC.match(spec)
     if match is None:
         return None
@@ -47,17 +52,17 @@ def parse(spec: str) -> Taken | None:
 
 
 def is_matrix(plain: Any) -> bool:
-    """Return whether a document is the answer to a range query, whole or its ``data``."""
+    """Return True if a document is the answer to a range query, whole or its ``data``."""
     data = plain.get("data", plain) if isinstance(plain, dict) else None
     return isinstance(data, dict) and data.get("resultType") == "matrix"
 
 
 def _sample(pair: list[Any]) -> Fraction:
-    """Return a sample of ``[time, value]``.
+    """Return the value of a sample ``[time, value]``.
 
     Raises:
-        TypeError: it is no such pair.
-        ValueError: the value is no number that usage can be.
+        TypeError: Not such a pair.
+        ValueError: The value is no valid usage.
     """
     if not isinstance(pair, list) or len(pair) != 2:
         raise TypeError
@@ -68,11 +73,13 @@ def _sample(pair: list[Any]) -> Fraction:
 
 
 def read(plain: Any, taken: Taken) -> Iterator[ContainerRequests]:
-    """Return what containers of pods used, cores or bytes. Series without a container (the pod's own cgroup, its pause container) are
-    passed over, samples that are not finite too: a container that has no others gets no requests.
+    """Yield the usage of containers, in cores or bytes.
+
+    Series without a container (the pod's own cgroup, its pause container) and samples that are not finite are
+    skipped. A container without other samples gets no requests.
 
     Raises:
-        ValueError: something is not as Prometheus writes it; the text begins with the field's path.
+        ValueError: The document deviates from Prometheus' format; the text begins with the field's path.
     """
     data = plain.get("data", plain)
     samples: dict[tuple[str, str, str], list[Fraction]] = {}
@@ -94,8 +101,8 @@ def read(plain: Any, taken: Taken) -> Iterator[ContainerRequests]:
         except ValueError as error:
             raise ValueError(f"data.result[{i}]: {error}") from None
         samples.setdefault((namespace, pod, container), []).extend(found)
-    for (namespace, pod, container), all_of_it in samples.items():
-        requests = {taken.resource: text(taken.resource, taken.of(all_of_it))} if all_of_it else {}
+    for (namespace, pod, container), amounts in samples.items():
+        requests = {taken.resource: text(taken.resource, taken.of(amounts))} if amounts else {}
         yield ContainerRequests(f"Pod {namespace}/{pod}", container, requests)
 
 

@@ -1,4 +1,4 @@
-"""Amounts of other tools as exact quantities: cores and bytes, rounded up to what Kubernetes can say."""
+"""Amounts of other tools as exact quantities: cores and bytes, rounded up to Kubernetes' precision."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 from kubestow.models.kube import quantity
 from kubestow.models.kube.quantity import QuantityError
 
-#: What is recommended for: the smallest part of each that is kept.
+#: Resources with recommendations, and the parts per unit that are kept.
 RESOURCES: Final = {"cpu": 1000, "memory": 1}
 
 
@@ -20,7 +20,7 @@ def text(resource: str, amount: Fraction) -> str:
         resource: ``cpu``, in cores, or ``memory``, in bytes.
 
     Raises:
-        ValueError: the amount is negative or too large.
+        ValueError: The amount is negative or too large.
     """
     parts = -(-amount.numerator * RESOURCES[resource] // amount.denominator)
     if not 0 <= parts <= quantity.INT64_MAX:
@@ -29,15 +29,15 @@ def text(resource: str, amount: Fraction) -> str:
 
 
 def number(raw: object) -> Fraction:
-    """Return a number of JSON, exactly as it is written; of YAML the shortest decimal number that stands for its float.
+    """Return a JSON number exactly as written, or the shortest decimal number for a YAML float.
 
     Raises:
-        ValueError: it is none, or not finite.
+        ValueError: Not a number, or not finite.
     """
     if isinstance(raw, bool) or not isinstance(raw, int | float | Decimal | str):
         raise ValueError("expected a number")
     raw = repr(raw) if isinstance(raw, float) else raw
-    if isinstance(raw, str) and ("_" in raw or not raw.isascii()):  # Decimal takes 1_000, and digits of every script
+    if isinstance(raw, str) and ("_" in raw or not raw.isascii()):  # Decimal accepts 1_000 and digits of any script
         raise ValueError("expected a number")
     try:
         value = Decimal(raw)
@@ -49,10 +49,10 @@ def number(raw: object) -> Fraction:
 
 
 def canonical(resource: str, raw: object) -> str:
-    """Return a quantity of Kubernetes as :func:`text` writes it.
+    """Return a quantity of Kubernetes in the form of :func:`text`.
 
     Raises:
-        ValueError: it is none.
+        ValueError: Not a quantity.
     """
     if isinstance(raw, float | Decimal):
         return text(resource, number(raw))

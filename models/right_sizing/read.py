@@ -1,4 +1,4 @@
-"""Files of recommended requests, told apart by what is in them."""
+"""Files of recommended requests, distinguished by their content."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _EXPECTED = "expected krr's JSON, VerticalPodAutoscaler objects, or RESOURCE=FIL
 
 
 def read(given: Sequence[str], odd: list[str] | None = None) -> list[ContainerRequests]:
-    """Return all recommendations of files, those of a later one last.
+    """Return all recommendations of files; those of later files come last.
 
     Args:
-        given: ``FILE``, or ``RESOURCE[:pNN|:max][+N%]=FILE`` for what Prometheus answered.
-        odd: takes a sentence for each file that recommends nothing at all.
+        given: ``FILE``, or ``RESOURCE[:pNN|:max][+N%]=FILE`` for an answer of Prometheus.
+        odd: Collects a sentence for each file without any recommendation.
 
     Raises:
-        InputError: a file cannot be read, or is none of these.
+        InputError: A file cannot be read or has none of these formats.
     """
     found: list[ContainerRequests] = []
     problems: list[str] = []
@@ -54,7 +54,7 @@ def read(given: Sequence[str], odd: list[str] | None = None) -> list[ContainerRe
 
 
 def _misspelt(spec: str, path: str, text: str) -> bool:
-    """Return whether a text is rather ``RESOURCE…=FILE`` with a mistake before the equals sign than the name of a file."""
+    """Return True if a text looks like ``RESOURCE…=FILE`` with a mistake in RESOURCE, rather than like a file name."""
     resource = re.match("[a-z]*", spec.lower())
     meant = resource is not None and resource[0] in RESOURCES
     return bool(path) and not Path(text).exists() and (meant or Path(path).exists())
@@ -74,7 +74,7 @@ def _read(path: str, taken: prometheus.Taken | None) -> list[ContainerRequests]:
         elif krr.is_krr(plain):
             found += krr.read(plain)
         elif prometheus.is_matrix(plain):
-            raise ValueError("is an answer of Prometheus: say of which resource it is, --requests cpu=FILE or memory=FILE")
+            raise ValueError("is an answer of Prometheus, expected with its resource: --requests cpu=FILE or memory=FILE")
         else:
             scalers = vertical_pod_autoscaler.objects(plain)
             if scalers is None:
@@ -88,12 +88,12 @@ def _read(path: str, taken: prometheus.Taken | None) -> list[ContainerRequests]:
 
 
 def _documents(content: bytes) -> list[Any]:
-    """Return the documents of JSON or YAML, numbers of JSON exactly as they are written."""
+    """Return the documents of JSON or YAML; numbers of JSON keep their exact value."""
     if content.lstrip()[:1] in (b"{", b"["):
         try:
             return [json.loads(content, parse_float=Decimal, parse_constant=str)]
         except (ValueError, RecursionError):
-            pass  # a flow mapping of YAML may begin so, too
+            pass  # a flow mapping of YAML may begin in the same way
     try:
         return [each for each in yaml.load_all(content, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)) if each is not None]
     except (yaml.YAMLError, ValueError, RecursionError) as error:

@@ -1,6 +1,7 @@
-"""VerticalPodAutoscaler objects: what their recommender has written into the status.
+"""VerticalPodAutoscaler objects: the recommendations that their recommender writes into the status.
 
-Source: https://github.com/kubernetes/autoscaler/tree/master/vertical-pod-autoscaler, API ``autoscaling.k8s.io/v1``.
+Source: https://github.com/kubernetes/autoscaler/tree/master/vertical-pod-autoscaler, API
+``autoscaling.k8s.io/v1``.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ _KIND: Final = "VerticalPodAutoscaler"
 
 
 def objects(plain: Any) -> list[Any] | None:
-    """Return the VerticalPodAutoscalers of a document, which may be a list; None if it holds something else only."""
+    """Return the VerticalPodAutoscalers of a document, which may be a list; None if it holds none but other data."""
     if not isinstance(plain, dict):
         return None
     if plain.get("kind") == _KIND:
@@ -29,10 +30,10 @@ def objects(plain: Any) -> list[Any] | None:
 
 
 def read(plain: Any) -> Iterator[ContainerRequests]:
-    """Return the targets that a VerticalPodAutoscaler recommends, nothing while it has none.
+    """Yield the targets that a VerticalPodAutoscaler recommends, if any.
 
     Raises:
-        ValueError: something is not as the API has it; the text begins with object and field.
+        ValueError: The object deviates from the API; the text begins with object and field.
     """
     try:
         metadata, target = plain["metadata"], plain["spec"]["targetRef"]

@@ -1,5 +1,5 @@
-"""Reads a cluster from files and sorts its pods into fixed and pending ones.
+"""Reading a cluster from files, and the distinction of fixed and pending pods.
 
-Enter at :mod:`kubestow.models.snapshot.snapshot` (``load``) and :mod:`kubestow.models.snapshot.scope` (``select``). It may import
-``kubestow.models.kube``.
+Entry points are :mod:`kubestow.models.snapshot.snapshot` (``load``) and :mod:`kubestow.models.snapshot.scope`
+(``select``). This package may import ``kubestow.models.kube``.
 """

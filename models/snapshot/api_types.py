@@ -1,7 +1,7 @@
-"""Kubernetes' own kinds and the fields of their types, and what someone meant who wrote neither.
+"""Kubernetes' own kinds, the fields of their types, and the likely meaning of misspelt names.
 
-The table beside this module is generated from the package lightkube-models, which is generated from Kubernetes' OpenAPI document
-(tests/models/snapshot/test_api_types.py).
+The table next to this module is generated from the package lightkube-models, which in turn is generated from
+Kubernetes' OpenAPI document (tests/models/snapshot/test_api_types.py).
 """
 
 from __future__ import annotations
@@ -17,8 +17,12 @@ from kubestow.models.kube.lenient_decode import did_you_mean, shorten
 
 
 class _Table(msgspec.Struct):
-    """``heads``: the type of each kind, and of ``group/version Kind`` where a version has another;
-    ``types``: by field name the type below it, empty where it has no fields of its own."""
+    """The generated table.
+
+    Attributes:
+        heads: The type of each kind; also of ``group/version Kind`` if a version has another type.
+        types: Per type, its fields with their types; "" for a field without fields of its own.
+    """
 
     source: str
     groups: dict[str, list[str]]
@@ -27,7 +31,7 @@ class _Table(msgspec.Struct):
 
 
 TABLE: Final[_Table] = msgspec.json.decode(Path(__file__).with_name("api_types.json").read_bytes(), type=_Table)
-#: Kinds that old manifests and dumps have and Kubernetes no longer.
+#: Kinds of old manifests and dumps that Kubernetes no longer has.
 _FORMER: Final = {
     "extensions": ("DaemonSet", "Deployment", "Ingress", "NetworkPolicy", "PodSecurityPolicy", "ReplicaSet", "Scale"),
     "policy": ("PodSecurityPolicy",),
@@ -39,19 +43,19 @@ _OWN: Final = {
     group: {*TABLE.groups.get(group, ()), *_FORMER.get(group, ())} | {kind.name for kind in kinds.KINDS.values() if group in kind.groups}
     for group in (*TABLE.groups, *_FORMER)
 }
-#: Where each kind of Kubernetes lives; what manifests mostly mean comes last and so wins.
+#: Group of each kind of Kubernetes. The most common group comes last and wins.
 _GROUP: Final = {kind: group for group in reversed(_OWN) for kind in _OWN[group]} | {
     kind.name: ("" if "" in kind.groups else min(kind.groups)) for kind in kinds.KINDS.values()
 }
-#: Any spelling in small letters, or as a resource is called (``pods``), to the kind.
+#: Lower-case spelling, or resource name (``pods``), to kind.
 _SPELT: Final = {spelling: kind for kind in (*_GROUP, "List") for spelling in (f"{kind.lower()}s", kind.lower())}
-#: What kubectl and the API server answer with instead of objects.
+#: Kinds that kubectl and the API server return instead of objects.
 _ANSWERS: Final = {
     "Status": "an answer of the API server, no object",
     "Table": "a table as kubectl prints it",
 }
 
-#: Documents of kubestow, and the options that take them.
+#: Documents of kubestow, and the options that read them.
 _OWN_DOCUMENTS: Final = {"Placement": "--result", "RebalancePlan": "--result", "Policy": "--policy"}
 #: Groups of configuration files, which no API server has, and the programs that read them.
 _CONFIGURATIONS: Final = {
@@ -66,7 +70,13 @@ _CONFIGURATIONS: Final = {
 
 
 class Unread(NamedTuple):
-    """An object of a kind that is not read. ``value``: gives it as plain data; ``namespace``: that of objects which name none."""
+    """An object of a kind that is not read.
+
+    Attributes:
+        value: Returns the object as plain data.
+        source: The file.
+        namespace: Namespace of objects that state none.
+    """
 
     kind: str
     api_version: str | None
@@ -76,30 +86,31 @@ class Unread(NamedTuple):
 
 
 def group_of(api_version: str | None) -> str:
-    """Return the API group, empty for core/v1."""
+    """Return the API group; "" for core/v1."""
     return (api_version or "").rpartition("/")[0]
 
 
 def is_own_group(api_version: str | None) -> bool:
-    """Return whether the API group is one of Kubernetes' own; that of an object that states none is not known."""
+    """Return True if the API group is Kubernetes' own. False for an object without apiVersion."""
     return bool(api_version) and group_of(api_version) in _OWN
 
 
 def is_kubernetes(api_version: str | None, kind: str) -> bool:
-    """Return whether this is a kind of Kubernetes itself."""
+    """Return True if Kubernetes itself has this kind."""
     return kind in _OWN.get(group_of(api_version), ())
 
 
 def is_list_kind(kind: str) -> bool:
-    """Return whether a kind is the list of a kind of Kubernetes, such as IngressList; an empty one may write ``items: null``."""
+    """Return True if a kind is the list of a kind of Kubernetes, such as IngressList. It may have ``items: null``."""
     return kind.endswith("List") and kind.removesuffix("List") in _GROUP
 
 
 def misnamed(api_version: str | None, kind: str, value: Callable[[], Any], *, strict: bool) -> str | None:
-    """Return what is wrong with the name of a kind that is not read; None for kinds that may be left out.
+    """Return the error in the name of a kind that is not read; None for kinds that may be ignored.
 
-    ``value`` gives the object. ``strict``: a kind that Kubernetes does not have in a group of its own is wrong, too; a
-    cluster of a later version may have it.
+    Args:
+        value: Returns the object.
+        strict: Also reject unknown kinds in Kubernetes' own groups. A cluster of a later version may have them.
     """
     group = group_of(api_version)
     if kind in _ANSWERS and group in ("", "meta.k8s.io"):
@@ -121,19 +132,22 @@ def misnamed(api_version: str | None, kind: str, value: Callable[[], Any], *, st
 
 
 def ignored_document(unread: Unread) -> str | None:
-    """Return the warning about a document that is no object of a cluster, but one that a command takes by an option; else None."""
+    """Return the warning about a document that is no cluster object; None for other documents.
+
+    Such documents are inputs of kubestow's options and configuration files of other programs.
+    """
     kind, group = unread.kind, group_of(unread.api_version)
     if group == "kubestow.dev":
-        option = f": it is given with {_OWN_DOCUMENTS[kind]}" if kind in _OWN_DOCUMENTS else ""
-        return f"a {shorten(kind)} of kubestow is no part of a snapshot and was ignored{option}"
+        option = f": pass it with {_OWN_DOCUMENTS[kind]}" if kind in _OWN_DOCUMENTS else ""
+        return f"a {shorten(kind)} of kubestow is not part of a snapshot and was ignored{option}"
     if kind == "DeschedulerPolicy" and group == "descheduler":
-        return f"{unread.source}: a DeschedulerPolicy is no object of a cluster and was ignored: audit takes it with --descheduler-policy"
+        return f"{unread.source}: a DeschedulerPolicy is no object of a cluster and was ignored: pass it to audit with --descheduler-policy"
     if group in _CONFIGURATIONS:
         return f"{unread.source}: a {shorten(kind)} is a configuration file of {_CONFIGURATIONS[group]} and was ignored"
     return None
 
 
 def _said(value: Any) -> str:
-    """The message of a Status."""
+    """Return the message of a Status in parentheses."""
     message = value.get("message") if isinstance(value, dict) else None
     return f" ({message[:200]})" if isinstance(message, str) and message else ""

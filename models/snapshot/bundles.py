@@ -1,6 +1,7 @@
-"""What directories hold beside Kubernetes objects, and what the folders of support bundles say of objects that do not say it themselves.
+"""Files in directories that hold no Kubernetes objects, and types that support bundles state by folder only.
 
-Sources: the layout of ``cluster-resources/`` as replicatedhq/troubleshoot writes it (pkg/constants, pkg/collect/cluster_resources.go).
+Sources: the layout of ``cluster-resources/`` that replicatedhq/troubleshoot writes (pkg/constants,
+pkg/collect/cluster_resources.go).
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ from kubestow.models.snapshot.yaml_reader import YamlError, documents
 _Type = tuple[str | None, str | None]
 
 _FOLDER: Final = "cluster-resources"
-#: What the API server's /version answered, in the folder ``cluster-info``.
+#: The API server's answer to /version, in the folder ``cluster-info``.
 _VERSION_FILE: Final = "cluster_version.json"
-#: Names of files and folders in it that are not just the plural of a kind.
+#: Names of files and folders that are not the plural of a kind.
 _NAMED: Final = {
     "pvs": "PersistentVolume",
     "pvcs": "PersistentVolumeClaim",
@@ -36,17 +37,17 @@ _PLURALS: Final = {f"{name.lower()}s": name for name in kinds.KINDS} | _NAMED
 _VERSIONED: Final = re.compile(rb"^apiVersion:\s*\S", re.MULTILINE)
 _KIND: Final = re.compile(rb"^kind:\s*\S", re.MULTILINE)
 _YAML: Final = (".yaml", ".yml", ".yaml.gz", ".yml.gz")
-#: Files of tools, which say how to make objects.
+#: API groups of tools whose files describe how to make objects.
 _TOOLS: Final = ("kustomize.config.k8s.io/", "troubleshoot.sh/", "troubleshoot.replicated.com/")
 _TOOL: Final = re.compile(rb"^apiVersion:\s*['\"]?(?:kustomize\.config\.k8s\.io|troubleshoot\.(?:sh|replicated\.com))/", re.MULTILINE)
-#: How JSON of an API server and of kubectl begins.
+#: Start of JSON from an API server or kubectl.
 _USUAL: Final = re.compile(rb'\s*\{\s*"(?:kind"\s*:\s*"[A-Za-z]+"\s*,\s*"apiVersion"|apiVersion"\s*:\s*"[a-z0-9./]+"\s*,\s*"kind")\s*:')
-#: Files that are named in one line.
-_LISTED: Final = 20
+#: Number of files that one message names.
+_MAX_NAMED_FILES: Final = 20
 
 
 def reads_as_json(data: bytes, path: str) -> bool:
-    """Return whether the content of a file is read as JSON: by its first character, and in files with a name of YAML by its text."""
+    """Return True if a file is read as JSON: by its first character, and for a YAML file name by its content."""
     start = data[:4096].lstrip()[:1] or data.lstrip()[:1]
     return start in (b"{", b"[") and (not path.lower().endswith(_YAML) or is_json(data))
 
@@ -66,12 +67,14 @@ class _Version(msgspec.Struct):
 
 
 def skipped(directory: str, names: list[str]) -> str:
-    """Return the sentence about files that were skipped."""
-    return f"{directory}: {len(names)} file{'s' if len(names) > 1 else ''} without Kubernetes objects skipped: {some(names, _LISTED)}"
+    """Return the note on skipped files."""
+    return (
+        f"{directory}: {len(names)} file{'s' if len(names) > 1 else ''} without Kubernetes objects skipped: {some(names, _MAX_NAMED_FILES)}"
+    )
 
 
 def implied(path: str) -> _Type:
-    """Return what the place of a file in a support bundle says of objects without apiVersion and kind."""
+    """Return the apiVersion and kind that a file's folder in a support bundle implies for objects without them."""
     parts = PurePath(path).parts
     if _FOLDER not in parts[:-1]:
         return None, None
@@ -81,8 +84,11 @@ def implied(path: str) -> _Type:
 
 
 def is_stray(data: bytes, path: str, *, as_json: bool) -> bool:
-    """Return whether a file holds no Kubernetes object: values of charts, kustomizations, the errors and lists of names in bundles. What
-    cannot be parsed may hold some."""
+    """Return True if a file holds no Kubernetes object.
+
+    Examples are values of charts, kustomizations, and errors and lists of names in bundles. A file that cannot
+    be parsed may hold objects.
+    """
     if not as_json:
         return _stray_yaml(data)
     if _USUAL.match(data) and not any(tool.encode() in data[:200] for tool in _TOOLS):
@@ -101,7 +107,7 @@ def is_stray(data: bytes, path: str, *, as_json: bool) -> bool:
 
 
 def server_version(data: bytes, path: str) -> str | None:
-    """Return the version of the API server that a support bundle's ``cluster_version.json`` states; None for other files."""
+    """Return the API server's version from a support bundle's ``cluster_version.json``; None for other files."""
     if PurePath(path).name != _VERSION_FILE:
         return None
     try:
@@ -112,7 +118,10 @@ def server_version(data: bytes, path: str) -> str | None:
 
 
 def overlay(data: bytes, path: str) -> str | None:
-    """Return why a kustomization cannot be left out: it changes objects, or takes some from elsewhere. None for other files."""
+    """Return the reason why a kustomization cannot be ignored: it changes objects or includes remote ones.
+
+    None for other files.
+    """
     if PurePath(path).name not in _KUSTOMIZATIONS:
         return None
     try:
@@ -123,7 +132,7 @@ def overlay(data: bytes, path: str) -> str | None:
     listed = [each.get("resources") for each in found]
     far = [str(item) for items in listed if isinstance(items, list) for item in items if not str(item).endswith((".yaml", ".yml", ".json"))]
     what = f"has {some(changes)}" if changes else f"takes objects from {some(far)}" if far else ""
-    return f"{what}, so that the files beside it are not what is applied: run kustomize build, and give its output" if what else None
+    return f"{what}, so the files next to it are not applied as they are: run kustomize build and pass its output" if what else None
 
 
 def _is_nothing(item: msgspec.Raw) -> bool:
@@ -134,7 +143,7 @@ def _is_nothing(item: msgspec.Raw) -> bool:
 
 
 def _no_container(data: bytes) -> bool:
-    """Return whether it is a single text or number."""
+    """Return True if the data are a single string or number."""
     try:
         return not isinstance(msgspec.json.decode(data), dict | list)
     except JSON_ERRORS:
@@ -151,7 +160,7 @@ def _stray_yaml(data: bytes) -> bool:
 
 
 def _is_object(value: Any) -> bool:
-    """Return whether plain data, a list of them included, may be meant as a Kubernetes object."""
+    """Return True if plain data, also a list, may be meant as a Kubernetes object."""
     if isinstance(value, list):
         return any(_is_object(each) for each in value)
     if not isinstance(value, Mapping) or not isinstance(value.get("kind"), str):

@@ -1,6 +1,6 @@
-"""What a captured snapshot says of itself: its cluster, when it was read, and what could not be read.
+"""The capture information of a snapshot: its cluster, when it was read, and which data could not be read.
 
-``kubestow capture`` writes it into the annotations of the List (docs/capture.md); files of kubectl have none.
+``kubestow capture`` writes it into the annotations of the List (docs/capture.md). Files from kubectl have none.
 """
 
 from __future__ import annotations
@@ -13,16 +13,19 @@ from typing import Final
 CLUSTER: Final = "kubestow.dev/cluster"
 TIME: Final = "kubestow.dev/captured-at"
 SERVER_VERSION: Final = "kubestow.dev/server-version"
-#: One sentence a line.
+#: One sentence per line.
 LEFT_OUT: Final = "kubestow.dev/left-out"
 
 
 @dataclass(frozen=True)
 class Capture:
-    """Where and when a snapshot was read.
+    """Place and time of a capture. Unknown values are empty.
 
-    ``cluster``: the name of kubectl's context. ``time``: RFC 3339, UTC. ``server_version``: such as ``v1.36.2``. ``left_out``: what is not
-    in the snapshot though the cluster may have it, a sentence each. What is not known is empty.
+    Attributes:
+        cluster: Name of kubectl's context.
+        time: RFC 3339, UTC.
+        server_version: Version such as ``v1.36.2``.
+        left_out: Data that the snapshot lacks although the cluster may have them, one sentence each.
     """
 
     cluster: str = ""
@@ -31,13 +34,13 @@ class Capture:
     left_out: tuple[str, ...] = ()
 
     def annotations(self) -> dict[str, str]:
-        """Return the annotations that say this."""
+        """Return the annotations with this information."""
         said = {CLUSTER: self.cluster, TIME: self.time, SERVER_VERSION: self.server_version, LEFT_OUT: "\n".join(self.left_out)}
         return {key: value for key, value in said.items() if value}
 
 
 def capture_info(metadata: object) -> Capture | None:
-    """Return what a List's ``metadata`` says of its capture, None if that is nothing."""
+    """Return the capture information in a List's ``metadata``; None if there is none."""
     annotations = metadata.get("annotations") if isinstance(metadata, Mapping) else None
     if not isinstance(annotations, Mapping):
         return None
@@ -52,7 +55,7 @@ def capture_info(metadata: object) -> Capture | None:
 
 
 def moment(text: str | None) -> datetime | None:
-    """Return a time that names its zone; None where it is not told, or not in full."""
+    """Return a time with a time zone; None if the text is no such time."""
     try:
         found = datetime.fromisoformat(text or "")
     except ValueError:
@@ -61,7 +64,7 @@ def moment(text: str | None) -> datetime | None:
 
 
 def instant(text: str | None) -> datetime | None:
-    """Return the time of a capture as one that can be compared, without a zone UTC; None if it is none."""
+    """Return the time of a capture, with UTC as the default zone; None if the text is no time."""
     try:
         found = datetime.fromisoformat(text or "")
     except ValueError:

@@ -1,7 +1,9 @@
-"""Text to API objects: JSON straight into the typed Structs, plain data (from YAML or a caller) through the same Structs.
+"""Decoding of text to API objects.
 
-A document is an object, or a list of objects (``kind: List``, ``PodList`` …, or a bare JSON array), to any depth. JSON lists are cut into
-items first and each item is decoded on its own, so that one bad object does not hide the others.
+JSON is decoded into the typed Structs. Plain data (from YAML or a caller) are converted to the same Structs. A
+document is an object or a list of objects (``kind: List``, ``PodList`` …, or a bare JSON array), nested to any
+depth. JSON lists are split into items first. Each item is decoded on its own, so that one bad object does not
+hide others.
 """
 
 from __future__ import annotations
@@ -20,24 +22,24 @@ from kubestow.models.snapshot.unknown_fields import FieldCheck
 
 Buffer = bytes | memoryview | msgspec.Raw
 
-#: What msgspec raises on text that is no JSON; RecursionError on absurd nesting, ValueError on text that is not UTF-8.
+#: Errors of msgspec for text that is not JSON. RecursionError: excessive nesting; ValueError: not UTF-8.
 JSON_ERRORS: Final = (msgspec.DecodeError, RecursionError, ValueError)
 
 
 class Sink(Protocol):
-    """Takes what is found in the input."""
+    """Receives the objects and problems of the input."""
 
     def found(self, kind: kinds.Kind, obj: Any, source: str, *, known: bool = False) -> bool:
-        """An object of a kind that is read; returns whether nothing is wrong with it. ``known``: a pod whose spec has come back before."""
+        """Take an object of a kind that is read; return True if it is valid. ``known``: its pod spec was read before."""
 
     def ignore(self, unread: api_types.Unread) -> None:
-        """An object of another kind."""
+        """Take an object of another kind."""
 
     def listed(self, metadata: object) -> None:
-        """The metadata of a List."""
+        """Take the metadata of a List."""
 
     def problem(self, source: str, where: str, message: str) -> None:
-        """Bad input: file, object (kind namespace/name, or its place in the file), and what was expected."""
+        """Take a problem: file, object (kind namespace/name, or position in the file), and message."""
 
 
 class _Named(msgspec.Struct, gc=False):
@@ -63,14 +65,14 @@ class _Document(msgspec.Struct, gc=False):
 
 
 class _Decoders(dict[str, msgspec.json.Decoder[Any]]):
-    """By kind, made when the first object of it is read: each takes up to a millisecond."""
+    """Decoders by kind, created on first use because each takes up to a millisecond."""
 
     def __missing__(self, kind: str) -> msgspec.json.Decoder[Any]:
         self[kind] = made = msgspec.json.Decoder(kinds.KINDS[kind].type)
         return made
 
 
-#: apiVersion and kind that the items of a PodList and the like may leave out.
+#: apiVersion and kind that the items of a PodList and similar lists may omit.
 _Type = tuple[Any, Any]
 
 _DOCUMENT: Final = msgspec.json.Decoder(_Document)
@@ -79,7 +81,8 @@ _RAW: Final = msgspec.json.Decoder(msgspec.Raw)
 _DECODERS: Final = _Decoders()
 _SPLIT_POD: Final = msgspec.json.Decoder(_SplitPod)
 _POD_SPEC: Final = msgspec.json.Decoder(PodSpec)
-#: kubectl and the API server write apiVersion and kind first: reading them here saves a scan of the whole object.
+#: kubectl and the API server write apiVersion and kind first. Reading them here saves a scan of the whole
+#: object.
 _QUICK_HEAD: Final = re.compile(rb'\{\s*"apiVersion"\s*:\s*"([a-z0-9./]+)"\s*,\s*"kind"\s*:\s*"([A-Za-z]+)"\s*,')
 _IS_ARRAY: Final = re.compile(rb"\s*\[")
 _TRAILING: Final = re.compile(r"trailing characters \(byte (\d+)\)")
@@ -88,7 +91,7 @@ MAX_LIST_DEPTH: Final = 20
 
 
 def identity(kind: object, metadata: object) -> str:
-    """``Pod prod/web-1``: how error lines name an object."""
+    """Return the name of an object in messages, such as ``Pod prod/web-1``."""
     name = metadata.get("name") or metadata.get("generateName") if isinstance(metadata, Mapping) else None
     namespace = metadata.get("namespace") if isinstance(metadata, Mapping) else None
     known = kinds.KINDS.get(kind) if isinstance(kind, str) else None
@@ -99,12 +102,12 @@ def identity(kind: object, metadata: object) -> str:
 
 
 def identity_of(kind: kinds.Kind, obj: Any) -> str:
-    """Return how error lines name an object that was read."""
+    """Return the name of a decoded object in messages."""
     return identity(kind.name, {"name": obj.metadata.name, "namespace": obj.metadata.namespace})
 
 
 def is_json(data: Buffer) -> bool:
-    """Return whether the text starts with a JSON document; YAML in flow style starts alike."""
+    """Return True if the text starts with a JSON document. YAML in flow style may start the same way."""
     try:
         _RAW.decode(data)
     except JSON_ERRORS as error:
@@ -113,25 +116,22 @@ def is_json(data: Buffer) -> bool:
 
 
 class Reader:
-    """Reads documents and hands the objects to a sink. ``names=False`` lets objects without a name through; ``manifests``: a kind that
-    Kubernetes lacks is a mistake; ``fields`` looks at the fields of what is read. ``namespace``: that of objects which name none."""
+    """Reads documents and passes the objects to a sink."""
 
-    namespace = "default"
+    namespace = "default"  # of objects that state none
 
     def __init__(self, sink: Sink, *, names: bool = True, manifests: bool = False, fields: FieldCheck | None = None) -> None:
         self.sink = sink
-        #: apiVersion and kind of JSON documents that do not say theirs.
+        #: apiVersion and kind of JSON documents that state none
         self.implied: _Type = None, None
-        self._names = names
-        self._manifests = manifests
+        self._names = names  # reject objects without a name
+        self._manifests = manifests  # reject kinds that Kubernetes lacks
         self._fields = fields
         self._said: set[tuple[str, str]] = set()
         self._specs = Specs()
 
-    # --- JSON -------------------------------------------------------------------------------------------------------
-
     def json(self, data: Buffer, source: str) -> None:
-        """All JSON documents in ``data``, one after the other."""
+        """Read all concatenated JSON documents in ``data``."""
         try:
             head = head_of(data)
         except JSON_ERRORS:
@@ -174,7 +174,7 @@ class Reader:
                 self._document(item, source, f"{where}{'.' if where else ''}items[{index}]", depth + 1, passed)
 
     def _odd_document(self, data: Buffer, source: str, where: str, depth: int = 0, inherited: _Type = (None, None)) -> None:
-        """A document whose head is not of the usual shape: read as plain data, which finds out what is wrong."""
+        """Read a document with an unusual head as plain data, which finds the error."""
         try:
             value = msgspec.json.decode(data)
         except JSON_ERRORS as error:
@@ -201,7 +201,7 @@ class Reader:
             try:
                 value = msgspec.json.decode(data)
             except JSON_ERRORS:
-                # A number out of range is refused by both, and only the typed decoder says where.
+                # A number out of range fails both; only the typed decoder reports its position.
                 self.sink.problem(source, _peek(data, found.name) or where, _json_message(error))
                 return
             obj = self._fitted(device_objects.as_v1(kind, value) if api_version in device_objects.OLDER else value, found, source, where)
@@ -210,7 +210,7 @@ class Reader:
         if self._fields is not None and self._fields.wants(found, obj):
             try:
                 value = msgspec.json.decode(data)
-            except JSON_ERRORS as error:  # in what the typed decoder skips
+            except JSON_ERRORS as error:  # in a part that the typed decoder skips
                 self.sink.problem(source, _peek(data, found.name) or where, _json_message(error))
                 return
             self._look(value, found, source, obj.metadata)
@@ -218,7 +218,7 @@ class Reader:
             self._specs.keep(text, key, obj.spec)
 
     def _pod(self, data: Buffer) -> tuple[Pod, bytes | None, bytes | None]:
-        """A pod with the text of its spec and what to keep that under, if it can come again; without a text its spec has come back."""
+        """Return a pod, the text of its spec, and the key for keeping the spec. No text: a known spec; no key: not reusable."""
         split = _SPLIT_POD.decode(data)
         text = bytes(split.spec)
         spec, key = self._specs.find(text)
@@ -227,7 +227,7 @@ class Reader:
         try:
             return Pod(split.metadata, _POD_SPEC.decode(text), split.status), text, key
         except JSON_ERRORS:
-            return _DECODERS["Pod"].decode(data), text, None  # which says where in the pod
+            return _DECODERS["Pod"].decode(data), text, None  # reports the position in the pod
 
     def _look(self, value: Any, found: kinds.Kind, source: str, metadata: ObjectMeta | None = None) -> None:
         if self._fields is not None:
@@ -241,12 +241,12 @@ class Reader:
         self._odd_document(data, source, where)
 
     def _other(self, api_version: str | None, kind: str, source: str, where: str, value: Callable[[], Any]) -> None:
-        """An object of a kind that is not read."""
+        """Handle an object of a kind that is not read."""
         problem = api_types.misnamed(api_version, kind, value, strict=self._manifests)
         if problem is None:
             self.sink.ignore(api_types.Unread(kind, api_version, value, source, self.namespace))
             return
-        if (source, problem) in self._said:  # of a whole cluster's pods, say
+        if (source, problem) in self._said:  # for example, for all pods of a cluster
             return
         self._said.add((source, problem))
         found = value()
@@ -254,10 +254,8 @@ class Reader:
         named = isinstance(metadata, Mapping) and isinstance(metadata.get("name"), str)
         self.sink.problem(source, identity(kind, metadata) if named else where, problem)
 
-    # --- plain data -------------------------------------------------------------------------------------------------
-
     def plain(self, value: object, source: str, where: str, depth: int = 0, inherited: _Type = (None, None)) -> None:
-        """A document as plain Python data: dicts, lists, text, numbers."""
+        """Read a document of plain Python data: dicts, lists, strings, numbers."""
         if isinstance(value, list | tuple):
             value = {"kind": "List", "items": value}
         if not isinstance(value, Mapping):
@@ -303,7 +301,7 @@ class Reader:
         self._named(obj, found, source, where)
 
     def _fitted(self, value: object, found: kinds.Kind, source: str, where: str) -> Any:
-        """The slow path: mend nulls, or report every misfit."""
+        """Take the slow path: mend nulls, or report every mismatch."""
         name = identity(found.name, value.get("metadata") if isinstance(value, Mapping) else None)
         data, problems = lenient_decode.fit(value, found.type)
         if not problems:
@@ -312,13 +310,13 @@ class Reader:
             except (msgspec.ValidationError, RecursionError, ValueError) as error:
                 problems.append(str(error))
         if self._manifests:
-            self._look(value, found, source)  # a misspelt field is why another one is missing
+            self._look(value, found, source)  # a misspelt field may be the reason for a missing one
         for problem in problems:
             self.sink.problem(source, name if "(no name)" not in name else f"{where}: {name}" if where else name, problem)
         return None
 
     def _named(self, obj: Any, found: kinds.Kind, source: str, where: str, *, known: bool = False) -> bool:
-        """Hand an object to the sink if it has a name; returns whether nothing is wrong with it. ``known``: as there."""
+        """Pass an object to the sink if it has a name; return True if it is valid."""
         meta = obj.metadata
         if not meta.name and self._names:
             name = identity(found.name, {"name": meta.generateName, "namespace": meta.namespace})
@@ -338,10 +336,10 @@ class Reader:
 
 
 def documents_of(data: Buffer) -> Iterator[Buffer]:
-    """Cut concatenated documents apart.
+    """Split concatenated documents.
 
     Raises:
-        msgspec.DecodeError: not JSON (and the others of ``JSON_ERRORS``).
+        msgspec.DecodeError: Not JSON (and the other errors of ``JSON_ERRORS``).
     """
     rest = memoryview(data)
     while True:
@@ -351,7 +349,7 @@ def documents_of(data: Buffer) -> Iterator[Buffer]:
             trailing = _TRAILING.search(str(error))
             if trailing is None:
                 raise
-            cut = int(trailing[1]) - 1  # msgspec counts the offending byte in
+            cut = int(trailing[1]) - 1  # msgspec counts the offending byte
             yield rest[:cut]
             rest = rest[cut:]
         else:
@@ -363,18 +361,19 @@ def head_of(data: Buffer) -> _Document:
     """Return kind and items of a document; a bare array counts as a List.
 
     Raises:
-        msgspec.DecodeError: not one JSON object or array of the expected shape (and the others of ``JSON_ERRORS``).
+        msgspec.DecodeError: Not one JSON object or array of the expected shape (and the others of
+            ``JSON_ERRORS``).
     """
     return _Document(kind="List", items=_ARRAY.decode(data)) if _IS_ARRAY.match(data) else _DOCUMENT.decode(data)
 
 
 def is_list(kind: Any, has_items: bool) -> bool:
-    """Return whether a document is a list of objects; an empty one may write ``items: null``."""
+    """Return True if a document is a list of objects. An empty one may have ``items: null``."""
     return isinstance(kind, str) and kind.endswith("List") and (has_items or kind == "List" or api_types.is_list_kind(kind))
 
 
 def _peek(data: Buffer, kind: str) -> str | None:
-    """The identity of an object that does not decode as a whole, if its metadata does."""
+    """Return the name of an object that does not decode as a whole, if its metadata do."""
     try:
         meta = msgspec.json.decode(msgspec.json.decode(data, type=_Named).metadata, type=_Meta)
     except JSON_ERRORS:

@@ -1,8 +1,9 @@
-"""Keys that a JSON object has twice. JSON decoders keep the last one in silence; YAML readers and the API server refuse them.
+"""Detection of duplicate keys in JSON objects.
 
-Large files are looked through with arrays first, at several times the speed of decoding them: strings are found by their quotes, keys by
-the colons outside strings, objects by braces and depth; two equal keys of one object then have equal hashes. Only where that finds
-something are objects decoded pair by pair, which tells where.
+JSON decoders silently keep the last one; YAML readers and the API server reject them. Large files are first
+scanned with arrays, several times faster than decoding. Strings are found by their quotes, keys by the colons
+outside strings, objects by braces and depth. Two equal keys of one object then have equal hashes. Only if the
+scan finds candidates are objects decoded pair by pair, which yields the positions.
 """
 
 from __future__ import annotations
@@ -24,30 +25,30 @@ from kubestow.models.snapshot.decode import JSON_ERRORS, MAX_LIST_DEPTH, Buffer,
 _Ints = npt.NDArray[np.int64]
 _Bytes = npt.NDArray[np.uint8]
 _Words = npt.NDArray[np.uint64]
-#: Of each key its object, and the places of its quotes.
+#: Per key: its object, and the positions of its quotes.
 _Keys = tuple[_Ints, _Ints, _Ints]
 
-#: Bytes looked through at a time: in less, each step of it waits for the interpreter lock more than it works; in more, it takes memory.
-_CHUNK: Final = 2**21
-#: Smaller files are decoded pair by pair at once.
-_SMALL: Final = 2**17
-#: No decoder goes as deep.
-_DEEPEST: Final = 5000
-#: Seconds for which decoding keeps the interpreter lock from the thread beside it, which needs it often and never for long.
-_SWITCH: Final = 0.0005
+#: Bytes per step of the scan. Smaller steps mostly wait for the interpreter lock; larger ones need more memory.
+_CHUNK_BYTES: Final = 2**21
+#: Bytes up to which a file is decoded pair by pair without a scan.
+_MAX_UNSCANNED_BYTES: Final = 2**17
+#: Depth that no decoder supports.
+_MAX_DEPTH: Final = 5000
+#: Switch interval in seconds while decoding. The scanning thread needs the interpreter lock often and briefly.
+_SWITCH_SECONDS: Final = 0.0005
 _QUOTE, _BACKSLASH, _COLON, _OPEN, _CLOSE = b'"\\:{}'
-#: The bits that the two braces have in common.
+#: Bits that the two braces share.
 _EITHER: Final = 0xFF & ~(_OPEN ^ _CLOSE)
 _MIX: Final = [np.uint64(odd) for odd in (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9)]
-#: How far a hash is shifted to the cell that it falls into.
-_CELL: Final = np.uint64(43)
-#: The first n bytes of a word.
-_FIRST: Final = np.array([2 ** (8 * n) - 1 for n in range(9)], np.uint64)
+#: Shift from a hash to its cell.
+_CELL_SHIFT: Final = np.uint64(43)
+#: Masks of the first n bytes of a word.
+_FIRST_BYTES: Final = np.array([2 ** (8 * n) - 1 for n in range(9)], np.uint64)
 
 
 def problems(data: bytes) -> Iterator[tuple[str, str]]:
-    """Yield (object, what is wrong with it) for every object of a JSON file that has a key twice; malformed JSON is not judged."""
-    if len(data) <= _SMALL or suspected(data):
+    """Yield (object, problem) for every object of a JSON file with a duplicate key. Malformed JSON is ignored."""
+    if len(data) <= _MAX_UNSCANNED_BYTES or suspected(data):
         try:
             for document in documents_of(data):
                 yield from _document(document, 0)
@@ -56,11 +57,14 @@ def problems(data: bytes) -> Iterator[tuple[str, str]]:
 
 
 def _document(data: Buffer, depth: int) -> Iterator[tuple[str, str]]:
-    """The items of a list one by one, as a large list does not fit into memory as plain data; then what is around them."""
+    """Yield the problems of a list item by item, then those outside the items.
+
+    As plain data, a large list does not fit into memory.
+    """
     try:
         head = head_of(data)
         items = head.items if is_list(head.kind, head.items is not None) else None
-    except JSON_ERRORS:  # no object, say; if it is no JSON, it is refused again below
+    except JSON_ERRORS:  # e.g. no object; text that is not JSON fails again below
         items = None
     if items and depth < MAX_LIST_DEPTH:
         found = False
@@ -68,14 +72,14 @@ def _document(data: Buffer, depth: int) -> Iterator[tuple[str, str]]:
             for problem in _document(item, depth + 1):
                 found = True
                 yield problem
-        if found or (len(data) > _SMALL and not suspected(data)):
+        if found or (len(data) > _MAX_UNSCANNED_BYTES and not suspected(data)):
             return
     yield from _pairs(data)
 
 
 def _pairs(data: Buffer) -> Iterator[tuple[str, str]]:
     twice: dict[int, list[str]] = {}
-    kept: list[dict[str, Any]] = []  # so that no two have one id
+    kept: list[dict[str, Any]] = []  # keeps ids unique
 
     def made(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         found = dict(pairs)
@@ -84,14 +88,14 @@ def _pairs(data: Buffer) -> Iterator[tuple[str, str]]:
             twice[id(found)] = [key for key, count in Counter(key for key, _ in pairs).items() if count > 1]
         return found
 
-    text = bytes(data).decode("utf-8", "replace")  # what is not text is the reader's to refuse, where it is read
+    text = bytes(data).decode("utf-8", "replace")  # invalid UTF-8 is reported by the reader
     value = json.loads(text, object_pairs_hook=made, parse_int=len, parse_float=len)
     if twice:
         yield from _places(value, "object", "", twice)
 
 
 def _places(value: Any, name: str, path: str, twice: dict[int, list[str]]) -> Iterator[tuple[str, str]]:
-    """Where the objects with equal keys are; ``name``: the object that has a kind around them."""
+    """Yield the positions of objects with duplicate keys. ``name``: the enclosing object with a kind."""
     if isinstance(value, dict):
         if "kind" in value and "metadata" in value and isinstance(value["kind"], str):
             name, path = identity(value["kind"], value["metadata"]), ""
@@ -106,8 +110,13 @@ def _places(value: Any, name: str, path: str, twice: dict[int, list[str]]) -> It
 
 @contextmanager
 def looking_through(data: bytes, digests: list[bytes], as_json: bool) -> Iterator[list[tuple[str, str]]]:
-    """Hash, and find duplicate keys of JSON, in a second thread while the data are decoded: hashlib and numpy let go of the interpreter
-    lock. Gives a list that has the duplicate keys in the end, of which object and what."""
+    """Hash the data and find duplicate JSON keys in a second thread while the block decodes the data.
+
+    hashlib and numpy release the interpreter lock.
+
+    Yields:
+        A list that holds the duplicate keys after the block, as (object, problem).
+    """
     twice: list[tuple[str, str]] = []
 
     def look() -> None:
@@ -117,7 +126,7 @@ def looking_through(data: bytes, digests: list[bytes], as_json: bool) -> Iterato
 
     thread = threading.Thread(target=look, daemon=True)
     interval = sys.getswitchinterval()
-    sys.setswitchinterval(_SWITCH)
+    sys.setswitchinterval(_SWITCH_SECONDS)
     thread.start()
     try:
         yield twice
@@ -126,40 +135,42 @@ def looking_through(data: bytes, digests: list[bytes], as_json: bool) -> Iterato
         sys.setswitchinterval(interval)
 
 
-# --- the quick look ---------------------------------------------------------------------------------------------------
+# --- the scan
+# ------------------------------------------------------------------------------------------------------------
 
 
 def suspected(data: Buffer) -> bool:
-    """Return whether some object may have a key twice: never False where one has, and True for hardly anything else."""
+    """Return True if some object may have a duplicate key. False is certain; True is rarely wrong."""
     return len(data) > len('{"":1,"":1') and _Scan(data).run()
 
 
 class _Scan:
-    """One pass over a text. ``open_keys``: by depth, the keys (their quotes) of the objects that are open at the place reached."""
+    """One pass over a text. ``open_keys``: by depth, the keys (their quotes) of the objects open at the position reached."""
 
     def __init__(self, data: Buffer) -> None:
         self.text = np.frombuffer(data, np.uint8)
-        #: The eight bytes from each place on.
+        #: The eight bytes starting at each position.
         self.words: _Words = np.ndarray(max(0, len(self.text) - 7), "<u8", memoryview(data), strides=(1,))
         self.open_keys: dict[int, tuple[_Ints, _Ints]] = {}
         self.depth = 0
-        #: Of each cell, which its hash begins with, the last key that fell into it.
-        self.last = np.zeros(1 << 64 - int(_CELL), np.int32)
-        #: Where escapes other than those of quotes and backslashes are: with them, equal keys may be written in two ways.
+        #: By cell (first bits of the hash), the last key in it.
+        self.last = np.zeros(1 << 64 - int(_CELL_SHIFT), np.int32)
+        #: Positions of escapes other than quotes and backslashes. With them, equal keys may be written
+        #: differently.
         self.escapes: _Ints = np.empty(0, np.int64)
 
     def run(self) -> bool:
-        start, size = 0, _CHUNK
+        start, size = 0, _CHUNK_BYTES
         while start < len(self.text):
             end = min(len(self.text), start + size)
             marks, kinds = self._marks(start, end)
-            if end < len(self.text):  # up to the last string that begins here: it may be the key of a colon beyond
+            if end < len(self.text):  # cut before the last string that begins here: its colon may follow after the cut
                 quotes = np.flatnonzero(kinds == _QUOTE)
                 cut = int(quotes[(len(quotes) - 1) // 2 * 2]) if len(quotes) else 0
                 if cut == 0:
                     size *= 2
                     continue
-                end, size = int(marks[cut]), _CHUNK
+                end, size = int(marks[cut]), _CHUNK_BYTES
                 marks, kinds = marks[:cut], kinds[:cut]
             if self._repeats(marks, kinds):
                 return True
@@ -167,7 +178,7 @@ class _Scan:
         return False
 
     def _marks(self, start: int, end: int) -> tuple[_Ints, _Bytes]:
-        """Return the places of the quotes around strings, and of colons and braces outside them, and what is there."""
+        """Return the positions and bytes of quotes around strings, and of colons and braces outside strings."""
         part = self.text[start:end]
         marks = np.flatnonzero((part == _QUOTE) | (part == _COLON) | ((part & _EITHER) == (_OPEN & _EITHER)))
         kinds = part[marks]
@@ -180,23 +191,24 @@ class _Scan:
             breaks = np.append(True, slashes[1:] != slashes[:-1] + 1)
             run = slashes - np.maximum.accumulate(np.where(breaks, slashes, 0)) + 1
             escaped = np.zeros(len(part) + 1, np.bool_)
-            escaped[slashes[run % 2 == 1] + 1] = True  # what follows an odd number of them
+            escaped[slashes[run % 2 == 1] + 1] = True  # the character after an odd number of backslashes
             quotes &= ~escaped[marks]
         outside = np.cumsum(quotes, dtype=np.uint8) & 1 == 0
         kept = quotes | outside
         return marks[kept] + start, kinds[kept]
 
     def _repeats(self, marks: _Ints, kinds: _Bytes) -> bool:
-        """Return whether an object of a part of the text that begins and ends outside strings seems to have a key twice."""
+        """Return True if an object seems to have a duplicate key, in a part that begins and ends outside strings."""
         colons = np.flatnonzero(kinds == _COLON)
         braces = (kinds & _EITHER) == (_OPEN & _EITHER)
         if len(colons) and (colons[0] < 2 or (kinds[colons - 1] != _QUOTE).any() or (kinds[colons - 2] != _QUOTE).any()):
-            return True  # no JSON
+            return True  # not JSON
         opening = kinds[braces] == _OPEN
         depth = np.cumsum(np.append(np.int16(self.depth), opening.astype(np.int16) * 2 - 1), dtype=np.int32)
-        if int(depth.max()) > _DEEPEST or int(depth.min()) < 0:
-            return True  # no JSON that anything decodes
-        # Objects of one depth come one after the other: after a brace, the last that began at the depth there is open.
+        if int(depth.max()) > _MAX_DEPTH or int(depth.min()) < 0:
+            return True  # no JSON that any decoder accepts
+        # Objects of one depth follow each other. After a brace, the last object begun at the depth there is
+        # open.
         order = np.argsort(depth.astype(np.int16), kind="stable")
         level = depth[order]
         starts = np.append(0, np.flatnonzero(level[1:] != level[:-1]) + 1)
@@ -211,8 +223,13 @@ class _Scan:
         return self._compare(keys, level[starts].tolist(), number[starts].tolist(), number[ends].tolist(), int(depth[-1]))
 
     def _compare(self, keys: _Keys, levels: list[int], first: list[int], last: list[int], depth: int) -> bool:
-        """Compare the keys of each object. ``first``, ``last``: by depth of ``levels``, the objects that were open there before and after;
-        ``depth``: where the part ends."""
+        """Compare the keys of each object.
+
+        Args:
+            first: By depth of ``levels``, the objects open there before the part.
+            last: By depth of ``levels``, the objects open there after the part.
+            depth: Depth at the end of the part.
+        """
         here = dict(zip(levels, first, strict=True))
         carried = [(np.full(len(begin), here[d]), begin, end) for d, (begin, end) in self.open_keys.items() if d in here]
         groups, begin, end = (np.concatenate(parts) for parts in zip(keys, *carried, strict=True))
@@ -229,7 +246,7 @@ class _Scan:
 
     def _equal(self, groups: _Ints, begin: _Ints, end: _Ints) -> bool:
         length = end - begin
-        mask = _FIRST[np.minimum(length, 8)]
+        mask = _FIRST_BYTES[np.minimum(length, 8)]
         hashes = (self._word(begin) & mask) * _MIX[0] + groups.astype(np.uint64)
         hashes ^= hashes >> np.uint64(29)
         hashes = (hashes + (self._word(np.maximum(end - 8, begin)) & mask)) * _MIX[1] + length.astype(np.uint64)
@@ -246,9 +263,8 @@ class _Scan:
         return False
 
     def _repeated(self, hashes: _Words) -> _Ints:
-        """Return the places of the hashes that are there more than once. Those that share a cell with another one are few: only they are
-        sorted."""
-        cells, own = (hashes >> _CELL).astype(np.int64), np.arange(len(hashes), dtype=np.int32)
+        """Return the indices of hashes that occur more than once. Few share a cell with another; only these are sorted."""
+        cells, own = (hashes >> _CELL_SHIFT).astype(np.int64), np.arange(len(hashes), dtype=np.int32)
         self.last[cells] = own
         last = self.last[cells]
         pushed = np.flatnonzero(last != own)
@@ -258,7 +274,7 @@ class _Scan:
         return repeated
 
     def _word(self, places: _Ints) -> _Words:
-        """The eight bytes from each place on, zeros beyond the end."""
+        """Return the eight bytes starting at each position, zeros beyond the end."""
         last = len(self.words) - 1
         if int(places.max(initial=0)) <= last:
             return self.words[places]

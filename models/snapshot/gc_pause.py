@@ -1,4 +1,4 @@
-"""Python's cycle collector, set aside where millions of objects without cycles are made."""
+"""Suspension of Python's cycle collector while millions of objects without cycles are created."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def no_gc() -> Iterator[None]:
-    """Keep the collector off: it would walk all that is made, and all that was there before, for nothing."""
+    """Disable the collector, which would traverse all old and new objects in vain."""
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -21,8 +21,10 @@ def no_gc() -> Iterator[None]:
 
 @contextmanager
 def set_aside() -> Iterator[None]:
-    """Keep the collector from walking what is there now, and is not changed in here: a snapshot and what was compiled of it. A caller who
-    has set something aside itself finds that as it was: then nothing is added to it."""
+    """Exclude the existing objects, a snapshot and its compilation, from the collector's traversals.
+
+    They must not change inside the block. If the caller has frozen objects itself, nothing changes.
+    """
     own = gc.get_freeze_count() == 0
     if own:
         gc.freeze()

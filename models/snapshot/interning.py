@@ -1,4 +1,4 @@
-"""Equal parts of pods kept once: replicas differ in little more than name and node, and a large cluster is mostly replicas."""
+"""Sharing of equal parts of pods. Replicas differ in little more than name and node."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kubestow.models.kube.validation import pods as validation
 
 _T = TypeVar("_T")
 
-#: Annotations that placement reads; the rest (last-applied configurations, CNI states …) is dropped.
+#: Annotations that placement reads. Others (last-applied configurations, CNI states …) are dropped.
 ANNOTATIONS: Final = (
     "gpu-fraction",
     "gpu-memory",
@@ -54,18 +54,19 @@ ANNOTATIONS: Final = (
     "storageclass.beta.kubernetes.io/",
     "topology.",
 )
-#: Domains of nri-plugins and its predecessor, with all domains below them: the annotations that are not honoured are named.
+#: Domains of nri-plugins and its predecessor, with their subdomains. Annotations that are not honoured are
+#: reported.
 _NODE_POLICIES: Final = ("nri.io", "cri-resource-manager.intel.com")
 
-#: Specs that are looked at before it counts how many come again.
-_TRIED: Final = 10_000
-#: How admission names the volume of a pod's token, and where a text says the node; nothing else is called nodeName, in whatever writing.
+#: Specs that are tried before the share of repeated ones counts.
+_MIN_TRIED_SPECS: Final = 10_000
+#: Admission's name for the volume of a pod's token, and the node in a text; no other field is called nodeName.
 _TOKEN: Final = b"kube-api-access-"
 _TOKENS: Final = re.compile(rb"kube-api-access-[a-z0-9]{5}")
 _NODE_NAME: Final = b"nodeName"
 _NODE: Final = re.compile(rb'"nodeName"\s*:\s*"([a-z0-9.-]*)"')
-#: Bytes of the hash that stands for a longer text: pods that all differ would else keep a copy of everything.
-_DIGEST: Final = 32
+#: Bytes of the hash that replaces a longer text. Otherwise pods that all differ would keep a copy of everything.
+_DIGEST_BYTES: Final = 32
 
 
 def is_of_node_policy(key: str) -> bool:
@@ -80,44 +81,52 @@ def is_read(key: str) -> bool:
 
 
 def trim(metadata: objects.ObjectMeta) -> None:
-    """Drop the annotations that nothing here reads."""
+    """Drop the annotations that kubestow does not read."""
     if metadata.annotations:
         metadata.annotations = {k: v for k, v in metadata.annotations.items() if is_read(k)} or None
 
 
 class Specs:
-    """Specs of pods by the text they were read from: those of replicas differ in their node and in the name of their token's volume, which
-    nothing reads, and are decoded once. Where hardly any comes again, no more are kept.
+    """Pod specs by the text they were read from, so that specs of replicas are decoded once.
 
-    ``seen``, ``met``: how many were asked for, and how many of them came again.
+    Such texts differ in their node and in the name of their token's volume, which nothing reads. If few specs
+    repeat, no more are kept.
+
+    Attributes:
+        lookups: Number of lookups.
+        repeated: Number of lookups that found a spec.
     """
 
     def __init__(self) -> None:
         self._known: dict[bytes, objects.PodSpec] = {}
-        self.seen = self.met = 0
+        self.lookups = self.repeated = 0
 
     def find(self, text: bytes) -> tuple[objects.PodSpec | None, bytes | None]:
-        """Return the spec of a text, checked and settled, None if it is new; and what to keep it under (:meth:`keep`), None where it cannot
-        come again."""
-        if self.seen >= _TRIED and self.met < self.seen // 2:
+        """Look up the spec of a text.
+
+        Returns:
+            The checked and settled spec, None if it is new; and the key for :meth:`keep`, None if it cannot
+            repeat.
+        """
+        if self.lookups >= _MIN_TRIED_SPECS and self.repeated < self.lookups // 2:
             return None, None
-        self.seen += 1
-        node, key = _told_apart(text)
+        self.lookups += 1
+        node, key = _without_node(text)
         known = self._known.get(key)
         if known is None:
             return None, key
-        self.met += 1
+        self.repeated += 1
         return msgspec.structs.replace(known, nodeName=known.nodeName if node is None else node), key
 
     def keep(self, text: bytes, key: bytes, spec: objects.PodSpec) -> None:
-        """Keep a spec that has been checked and settled without problems."""
-        if (key is not text and _told_apart(text)[0] != spec.nodeName) or (_TOKEN in text and _TOKEN in msgspec.json.encode(spec)):
-            return  # what is cut out of the text, or of one that is the same without it, is read somewhere
+        """Keep a spec that was checked and settled without problems."""
+        if (key is not text and _without_node(text)[0] != spec.nodeName) or (_TOKEN in text and _TOKEN in msgspec.json.encode(spec)):
+            return  # the removed part, or an equal text, is read somewhere
         self._known[key] = spec
 
 
-def _told_apart(text: bytes) -> tuple[str | None, bytes]:
-    """The node in the text of a spec, and the text without it and without the names of tokens' volumes."""
+def _without_node(text: bytes) -> tuple[str | None, bytes]:
+    """Return the node in the text of a spec, and the text without it and without the names of token volumes."""
     node = _NODE.search(text) if text.count(_NODE_NAME) == 1 and b"\\u" not in text else None
     if node is not None:
         text = text[: node.start(1)] + text[node.end(1) :]
@@ -127,9 +136,12 @@ def _told_apart(text: bytes) -> tuple[str | None, bytes]:
 
 
 class Pool:
-    """Shares the parts of pods. Shared parts must not be changed: they are everything below ``metadata`` and ``spec``, and ``status``.
+    """Shares equal parts of pods.
 
-    ``gates``: of the API server that is to take the pods, None if one has them.
+    Parts are everything below ``metadata`` and ``spec``, and ``status``. Shared parts must not be changed.
+
+    Args:
+        gates: Of the API server that is to accept the pods; None if one has accepted them.
     """
 
     def __init__(self, gates: FeatureGates | None = None) -> None:
@@ -140,10 +152,12 @@ class Pool:
         self._encode = msgspec.json.Encoder().encode
 
     def pod(self, pod: objects.Pod, *, validate: bool, known: bool = False) -> list[str]:
-        """Default a pod (all but what other objects decide), share its parts, and tell its problems. ``known``: its spec has been through
-        this.
+        """Default a pod (except for defaults from other objects), share its parts, and return its problems.
 
-        Equal specs are checked and defaulted once: a pod's node, volumes and own names are what replicas differ in.
+        Equal specs are checked and defaulted once. Replicas differ in node, volumes and names.
+
+        Args:
+            known: The spec has been through this before.
         """
         metadata, spec = pod.metadata, pod.spec
         metadata.labels = self._as_before("labels", metadata.labels)
@@ -163,13 +177,13 @@ class Pool:
         return problems
 
     def _settled(self, pod: objects.Pod, node: str | None, *, validate: bool) -> list[str]:
-        """Share the parts of a pod's spec, and tell its problems."""
+        """Share the parts of a pod's spec, and return its problems."""
         problems: list[str] = []
         spec, volumes = pod.spec, pod.spec.volumes
         if volumes and any(v.ephemeral is not None for v in volumes):
             problems = validation.volume_problems(volumes) if validate else []
             defaults.volumes(volumes)
-        affinity = spec.affinity  # apart: a DaemonSet's pods differ in it, as each names its node there
+        affinity = spec.affinity  # separate, because each pod of a DaemonSet names its node there
         if affinity is not None:
             affinity, found = self._examined("affinity", affinity, validation.affinity_problems if validate else _nothing)
             problems = problems + found
@@ -182,7 +196,7 @@ class Pool:
         return problems + found
 
     def _spec(self, spec: objects.PodSpec) -> None:
-        """Default a spec that is new; even pods of different workloads mostly tolerate the same taints."""
+        """Default a new spec. Even pods of different workloads mostly tolerate the same taints."""
         defaults.pod_spec(spec)
         spec.tolerations = self._shared("tolerations", spec.tolerations)
         for container in spec.containers or ():
@@ -197,13 +211,13 @@ class Pool:
     def _examined(
         self, tag: str, part: _T, check: Callable[[_T], list[str]], settle: Callable[[_T], None] | None = None
     ) -> tuple[_T, list[str]]:
-        """The shared equal of a part, checked and then settled when first seen, with its problems. ``tag`` tells kinds of parts apart."""
+        """Return the shared equal of a part with its problems. A new part is checked, then settled. ``tag``: kind of part."""
         try:
             text = self._encode(part)
         except (OverflowError, ValueError):  # numbers beyond 64 bits, lone surrogates: not worth sharing
             key = None
         else:
-            key = (tag, text if len(text) <= _DIGEST else blake2b(text, digest_size=_DIGEST).digest())
+            key = (tag, text if len(text) <= _DIGEST_BYTES else blake2b(text, digest_size=_DIGEST_BYTES).digest())
         found = self._parts.get(key) if key is not None else None
         if found is None:
             found = part, check(part)
@@ -214,7 +228,7 @@ class Pool:
         return found
 
     def _as_before(self, tag: str, part: _T) -> _T:
-        """The shared equal of texts, which mostly are those of the pod before."""
+        """Return the shared equal of a part, which mostly equals that of the previous pod."""
         if part is None:
             return part
         last: Any = self._last.get(tag)
@@ -231,7 +245,7 @@ class Pool:
 
 
 def _take_ids(status: objects.PodStatus) -> tuple[str, ...] | None:
-    """Take the ids out of a status; ``name=id`` of the containers that have one. They are written ``containerd://3f9c…``."""
+    """Remove the ids from a status, and return ``name=id`` of the containers. Ids look like ``containerd://3f9c…``."""
     found = []
     for container in (*(status.containerStatuses or ()), *(status.initContainerStatuses or ())):
         if container.containerID:
@@ -241,7 +255,7 @@ def _take_ids(status: objects.PodStatus) -> tuple[str, ...] | None:
 
 
 def mattering(volumes: list[objects.Volume] | None) -> list[objects.Volume] | None:
-    """Return the volumes with a source that is read (config maps, secrets and tokens have none)."""
+    """Return the volumes whose source is read. Config maps, secrets and tokens have no such source."""
     return [volume for volume in volumes or () if volume != objects.Volume(volume.name)] or None
 
 

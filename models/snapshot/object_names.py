@@ -1,6 +1,8 @@
-"""Names and UIDs as an API server has them: what is read here reaches terminals, pages and files, so nothing else is let in.
+"""Validation of names and UIDs as in an API server. Names reach terminals, pages and files, so others are
+rejected.
 
-Source: k8s.io/apimachinery pkg/util/validation (IsDNS1123Subdomain, IsDNS1123Label) and pkg/api/validation/path (IsValidPathSegmentName).
+Source: k8s.io/apimachinery pkg/util/validation (IsDNS1123Subdomain, IsDNS1123Label) and pkg/api/validation/path
+(IsValidPathSegmentName).
 """
 
 from __future__ import annotations
@@ -12,17 +14,17 @@ from typing import Any, Final
 from kubestow.models.kube import kinds, objects, workload_objects
 from kubestow.models.kube.lenient_decode import shorten
 
-#: Names of most kinds, such as those of pods and nodes. Most have no dot, and are one run of characters to the first pattern.
+#: Names of most kinds, such as pods and nodes. Most have no dot and match the first pattern.
 _PLAIN: Final = re.compile(r"[a-z0-9][-a-z0-9]*+(?<!-)\Z", re.ASCII)
 _SUBDOMAIN: Final = re.compile(r"[a-z0-9]++(?:(?:-++|\.)[a-z0-9]++)*+\Z", re.ASCII)
-_LONGEST: Final = 253
+_MAX_NAME_CHARACTERS: Final = 253
 _LABEL: Final = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?\Z", re.ASCII)
-#: API servers give UUIDs, kubelets hashes; other sources of snapshots make up their own.
+#: API servers use UUIDs and kubelets hashes; other sources of snapshots use their own format.
 _UID: Final = re.compile(r"[A-Za-z0-9.:_-]{1,128}\Z", re.ASCII)
-#: Names of owners are of any kind, so that all that holds for them is what a URL of the API takes.
+#: Owners are of any kind, so their names need only be valid in a URL of the API.
 _PATH: Final = re.compile(r"(?!\.{1,2}\Z)[^/%]{1,253}\Z")
 _KIND: Final = re.compile(r"[A-Za-z][A-Za-z0-9]{0,62}\Z", re.ASCII)
-#: Kinds whose names are labels of DNS names.
+#: Kinds whose names are DNS labels.
 _LABELS: Final = frozenset({"Namespace", "Service"})
 
 _SUBDOMAIN_TEXT: Final = "expected a DNS subdomain: at most 253 lower-case letters, digits, '-' and '.', letters or digits at both ends"
@@ -31,20 +33,20 @@ _UID_TEXT: Final = "expected a UUID, or up to 128 letters, digits, '.', ':', '_'
 
 
 def is_label(name: str) -> bool:
-    """Return whether a name is a label of a DNS name, as those of namespaces are."""
+    """Return True if a name is a DNS label, like names of namespaces."""
     return _LABEL.match(name) is not None
 
 
 def key_of(kind: kinds.Kind, obj: Any) -> str:
-    """Return the name under which an object is the only one of its kind."""
+    """Return the key that identifies an object within its kind."""
     name = obj.metadata.name or ""
-    if isinstance(obj, workload_objects.PodGroup):  # three kinds of one name
+    if isinstance(obj, workload_objects.PodGroup):  # three kinds share this name
         return f"{obj.group}/{obj.metadata.namespace}/{name}"
     return f"{obj.metadata.namespace}/{name}" if kind.namespaced else name
 
 
 class NameCheck:
-    """Tells what is wrong with the names and UIDs of objects. Texts that many objects share are looked at once."""
+    """Checks names and UIDs of objects. Texts that many objects share are checked once."""
 
     def __init__(self) -> None:
         self._namespaces: dict[str | None, bool] = {None: True}
@@ -52,13 +54,13 @@ class NameCheck:
         self._owners: dict[tuple[str, str, str | None], list[str]] = {}
 
     def problems(self, kind: kinds.Kind, obj: object) -> list[str]:
-        """Return the problems of an object, each as ``path: what is wrong, what was expected``."""
+        """Return the problems of an object, each as ``path: problem, expectation``."""
         meta: objects.ObjectMeta = obj.metadata  # type: ignore[attr-defined]
         found = []
         name = meta.name or ""
         label = kind.name in _LABELS
-        if label or len(name) > _LONGEST or not _PLAIN.match(name):
-            fine = (_LABEL if label else _SUBDOMAIN).match(name) is not None and len(name) <= _LONGEST
+        if label or len(name) > _MAX_NAME_CHARACTERS or not _PLAIN.match(name):
+            fine = (_LABEL if label else _SUBDOMAIN).match(name) is not None and len(name) <= _MAX_NAME_CHARACTERS
         else:
             fine = True
         if not fine:
@@ -70,21 +72,21 @@ class NameCheck:
         if meta.ownerReferences:
             for index, owner in enumerate(meta.ownerReferences):
                 key = owner.kind, owner.name, owner.uid
-                told = self._owners.get(key)
-                if told is None:
-                    told = self._owners[key] = list(_owner_problems(owner))
-                if told:
-                    found += [f"metadata.ownerReferences[{index}].{problem}" for problem in told]
+                problems = self._owners.get(key)
+                if problems is None:
+                    problems = self._owners[key] = list(_owner_problems(owner))
+                if problems:
+                    found += [f"metadata.ownerReferences[{index}].{problem}" for problem in problems]
         if isinstance(obj, objects.Pod) and not _known(self._nodes, obj.spec.nodeName, _SUBDOMAIN):
             found.append(f"spec.nodeName: got {shorten(obj.spec.nodeName)}, {_SUBDOMAIN_TEXT}")
         return found
 
 
 def _known(seen: dict[str | None, bool], text: str | None, pattern: re.Pattern[str]) -> bool:
-    """Return whether a text fits the pattern, from what was ``seen`` before if it was."""
+    """Return True if a text matches the pattern; ``seen`` caches the results."""
     fine = seen.get(text)
     if fine is None:
-        fine = seen[text] = len(text or "") <= _LONGEST and pattern.match(text or "") is not None
+        fine = seen[text] = len(text or "") <= _MAX_NAME_CHARACTERS and pattern.match(text or "") is not None
     return fine
 
 

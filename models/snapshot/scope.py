@@ -1,4 +1,4 @@
-"""Which pods of a snapshot hold their place, and which are to be placed."""
+"""The distinction between pods that keep their node and pods to be placed."""
 
 from __future__ import annotations
 
@@ -7,25 +7,25 @@ from dataclasses import dataclass, field
 from kubestow.models.kube.objects import Pod, controller_of, is_terminal, is_terminating, pod_key
 from kubestow.models.snapshot.snapshot import Snapshot
 
-#: Controllers that make a new pod elsewhere when one goes; other owners (DaemonSet, Node, operators) do not, or may not.
+#: Controllers that create a replacement elsewhere. Other owners (DaemonSet, Node, operators) do not, or may not.
 REPLICATING = frozenset({"ReplicaSet", "ReplicationController", "StatefulSet", "Job"})
 MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
 SAFE_TO_EVICT_ANNOTATION = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 
 
 def is_mirror(pod: Pod) -> bool:
-    """Return whether a pod is the API's mirror of a static pod, which its kubelet runs whatever a scheduler decides."""
+    """Return True if a pod mirrors a static pod, which its kubelet runs independently of any scheduler."""
     return MIRROR_ANNOTATION in (pod.metadata.annotations or {}) or any(o.kind == "Node" for o in pod.metadata.ownerReferences or ())
 
 
 def is_replicated(pod: Pod) -> bool:
-    """Return whether a controller makes a pod anew, somewhere, when it goes."""
+    """Return True if a controller replaces a pod that goes, on any node."""
     owner = controller_of(pod)
     return owner is not None and owner.kind in REPLICATING
 
 
 def is_movable(pod: Pod) -> bool:
-    """Return whether a bound pod could be placed again: a replicating controller owns it, and nothing pins it."""
+    """Return True if a bound pod could be placed again: a replicating controller owns it, and nothing pins it."""
     return (
         is_replicated(pod)
         and not is_terminal(pod)
@@ -37,8 +37,15 @@ def is_movable(pod: Pod) -> bool:
 
 @dataclass
 class Scope:
-    """Indices into ``snapshot.pods``: ``fixed`` pods hold their node, ``pending`` ones are to be placed; ``gated`` ones wait for
-    their scheduling gates; ``invisible`` ones run on nodes that the snapshot lacks. Terminal pods are in none."""
+    """The pods of a snapshot by their part in a run, as indices into ``snapshot.pods``. Terminal pods are left
+    out.
+
+    Attributes:
+        fixed: Pods that keep their node.
+        pending: Pods to be placed.
+        gated: Pods that wait for their scheduling gates.
+        invisible: Pods on nodes that the snapshot lacks.
+    """
 
     fixed: list[int] = field(default_factory=list)
     pending: list[int] = field(default_factory=list)
@@ -47,7 +54,11 @@ class Scope:
 
 
 def select(snapshot: Snapshot, *, from_scratch: bool = False, include_gated: bool = False, unbind: str | None = None) -> Scope:
-    """Sort the pods of a snapshot. ``unbind``: this bound pod (``namespace/name``) counts as pending, movable or not."""
+    """Classify the pods of a snapshot.
+
+    Args:
+        unbind: A bound pod (``namespace/name``) that counts as pending, movable or not.
+    """
     nodes = {n.metadata.name for n in snapshot.nodes}
     scope = Scope()
     for i, pod in enumerate(snapshot.pods):

@@ -1,5 +1,7 @@
-"""What of a snapshot depends on several of its objects: default storage classes, pods on nodes that are not there, the version; and
-objects of kinds that are not read, which may have pod templates."""
+"""Data of a snapshot that depend on several objects: default classes, pods on missing nodes, the version.
+
+Also finds pod templates in objects of kinds that are not read.
+"""
 
 from __future__ import annotations
 
@@ -18,13 +20,13 @@ from kubestow.models.kube.storage_objects import PersistentVolumeClaim, StorageC
 from kubestow.models.snapshot.api_types import Unread
 from kubestow.models.snapshot.capture_info import Capture
 
-#: Lists of containers in a pod spec; ``steps``: those of Tekton's tasks.
+#: Lists of containers in a pod spec; ``steps`` is that of Tekton's tasks.
 _CONTAINER_LISTS: Final = ("containers", "initContainers", "steps")
-#: A container by itself, as Argo's workflows have it.
+#: Single containers, as in Argo's workflows.
 _SINGLE_CONTAINERS: Final = ("container", "script")
-#: Names of containers (DNS-1123 labels). Patterns of policies, such as ``*``, are none.
+#: Names of containers (DNS-1123 labels). Patterns of policies, such as ``*``, do not match.
 _LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
-#: Parts of an object that no controller makes pods of.
+#: Parts of an object from which no controller makes pods.
 _NO_PODS: Final = ("metadata", "status")
 
 
@@ -33,10 +35,10 @@ class UnreadTemplates(NamedTuple):
 
     Attributes:
         ref: ``Kind namespace/name``.
-        api_version: Its apiVersion, empty if it states none.
+        api_version: Its apiVersion; "" if it states none.
         paths: The fields that hold pod specs.
         source: The file.
-        stored: Whether an API server has stored it, so that its pods are objects of their own.
+        stored: True if an API server has stored it; its pods are then objects of their own.
     """
 
     ref: str
@@ -47,16 +49,16 @@ class UnreadTemplates(NamedTuple):
 
 
 def _plain_value(unread: Unread) -> Mapping[str, Any]:
-    """Return an object of a kind that is not read as plain data, empty if it is no mapping that can be read."""
+    """Return an object of a kind that is not read as plain data; empty if it is no readable mapping."""
     try:
         value = unread.value()
-    except (msgspec.DecodeError, RecursionError, ValueError):  # numbers of no type, absurd nesting: no pod template of any API
+    except (msgspec.DecodeError, RecursionError, ValueError):  # invalid numbers, excessive nesting: no pod template of any API
         return {}
     return value if isinstance(value, Mapping) else {}
 
 
 def new_custom_object(unread: Unread) -> tuple[str, str] | None:
-    """Return namespace and name of an object of a kind that is not read, if no API server has stored it and it has a name."""
+    """Return namespace and name of an object of a kind that is not read, if it has a name and is not stored yet."""
     given = _plain_value(unread).get("metadata")
     metadata = given if isinstance(given, Mapping) else {}
     name, namespace = metadata.get("name"), metadata.get("namespace") or unread.namespace
@@ -66,7 +68,7 @@ def new_custom_object(unread: Unread) -> tuple[str, str] | None:
 
 
 def unread_templates(unread: Unread) -> UnreadTemplates | None:
-    """Return an object of a kind that is not read if it has pod templates, wherever they are in it."""
+    """Return the pod templates anywhere in an object of a kind that is not read; None if it has none."""
     value = _plain_value(unread)
     paths = tuple(path for key, below in value.items() if key not in _NO_PODS for path in _pod_specs(below, plain(str(key))))
     if not paths:
@@ -79,7 +81,7 @@ def unread_templates(unread: Unread) -> UnreadTemplates | None:
 
 
 def _pod_specs(value: Any, path: str) -> Iterator[str]:
-    """Yield the paths of what has containers, as a pod spec has, in document order."""
+    """Yield the paths of values with containers, as in a pod spec, in document order."""
     waiting: list[tuple[Any, str]] = [(value, path)]
     while waiting:
         found, where = waiting.pop()
@@ -107,14 +109,18 @@ def _is_container(value: Any) -> bool:
     return isinstance(value.get("image"), str) if name is None else isinstance(name, str) and _LABEL.fullmatch(name) is not None
 
 
-#: Pods that an API server would refuse, each with the field below ``spec`` and what is wrong; and warnings about others.
+#: Pods that an API server would reject, each with the field below ``spec`` and the problem; and warnings about
+#: others.
 Settled = tuple[list[tuple[objects.Pod, str]], list[str]]
 
 
 def runtime_classes(pods: Iterable[objects.Pod], classes: Mapping[str, RuntimeClass], *, refuse: bool) -> Settled:
-    """Give pods that no API server has stored (no uid, no priority) what the RuntimeClass that they name adds.
+    """Apply RuntimeClasses to pods that no API server has stored (no uid, no priority).
 
-    ``refuse``: whether pods that wait are refused where that fails. Replicas go on sharing the parts of their specs.
+    Replicas keep sharing the parts of their specs.
+
+    Args:
+        refuse: Reject waiting pods for which this fails.
     """
     refused: list[tuple[objects.Pod, str]] = []
     without: dict[str, list[str]] = {}
@@ -139,9 +145,10 @@ def runtime_classes(pods: Iterable[objects.Pod], classes: Mapping[str, RuntimeCl
 
 
 def priorities(pods: Iterable[objects.Pod], classes: Mapping[str, objects.PriorityClass], *, refuse: bool) -> Settled:
-    """Give pods without a priority that of their class, with its preemption policy.
+    """Give pods without a priority the priority and preemption policy of their class.
 
-    ``refuse``: whether waiting pods that name an unknown class are refused.
+    Args:
+        refuse: Reject waiting pods that name an unknown class.
     """
     default = defaults.default_priority(classes.values())
     refused: list[tuple[objects.Pod, str]] = []
@@ -166,7 +173,7 @@ def priorities(pods: Iterable[objects.Pod], classes: Mapping[str, objects.Priori
 
 
 def storage_classes(classes: Collection[StorageClass], claims: Collection[PersistentVolumeClaim]) -> None:
-    """Give claims that name no class the default one."""
+    """Give claims without a storage class the default one."""
     default = defaults.default_storage_class(classes)
     if default is None:
         return
@@ -176,7 +183,7 @@ def storage_classes(classes: Collection[StorageClass], claims: Collection[Persis
 
 
 def lost_pods(nodes: Sequence[objects.Node], pods: Sequence[objects.Pod]) -> list[str]:
-    """Return a warning where pods run on nodes that are not there."""
+    """Return a warning if pods run on nodes that the snapshot lacks."""
     names = {node.metadata.name for node in nodes}
     lost = [p.spec.nodeName for p in pods if p.spec.nodeName and p.spec.nodeName not in names and not objects.is_terminal(p)]
     run = "pods run" if len(lost) > 1 else "pod runs"
@@ -186,13 +193,17 @@ def lost_pods(nodes: Sequence[objects.Node], pods: Sequence[objects.Pod]) -> lis
 def gates_of(
     capture: Capture | None, nodes: Sequence[objects.Node], version: str | None = None, given: Mapping[str, bool] | None = None
 ) -> tuple[FeatureGates, list[str]]:
-    """Return by which version and feature gates a snapshot is judged, and what is to be said of that.
+    """Return the version and feature gates whose rules apply to a snapshot, and the notes on them.
 
-    ``version``: what is asked for; None: the server's, where the snapshot has it, else that of the newest kubelet, than which no server is
-    older, else the default. A version whose rules are not known is judged by the nearest one.
+    Without ``version``, this is the server's version if the snapshot has it. Otherwise it is the newest
+    kubelet's, since no server is older than its kubelets, or else the default. An unknown version is replaced
+    by the nearest known one.
+
+    Args:
+        version: The requested version.
 
     Raises:
-        GateError: this is no version, or it has no such gate, or has it locked otherwise.
+        GateError: Not a version, or a gate that the version lacks or has locked to another value.
     """
     server = capture.server_version if capture is not None else None
     found = newest([version or server])
@@ -202,23 +213,28 @@ def gates_of(
     if found is None:
         found = newest(node.status.nodeInfo.kubeletVersion for node in nodes if node.status and node.status.nodeInfo)
         if found is not None:
-            notes.append(f"the snapshot does not tell the server's version: taken for that of the newest kubelet, Kubernetes {found}")
+            notes.append(f"the snapshot does not state the server's version: assumed to be that of the newest kubelet, Kubernetes {found}")
     if found is None and server:
         notes.append(f"the server's version {shorten(server)} cannot be read: judged by the rules of Kubernetes {DEFAULT_VERSION}")
     judged = DEFAULT_VERSION if found is None else nearest(found)
     if found not in (None, judged):
-        notes.append(f"the rules of Kubernetes {found} are not known: judged by those of {judged}, the nearest that is")
+        notes.append(f"the rules of Kubernetes {found} are not known: using those of {judged}, the nearest known version")
     return feature_gates(judged, given or {}), notes
 
 
 def some_of(names: Sequence[str], noun: str) -> str:
-    """Return how many things of a noun there are, and the first names."""
+    """Return the number of objects with their noun, and the first names."""
     return f"{len(names)} {noun}{'s' if len(names) > 1 else ''} ({some(names)})"
 
 
 def without_pods(foreign: Mapping[tuple[str, str], int], ignored: Mapping[str, int]) -> list[str]:
-    """Say which objects of manifests make no pods here, though a controller may make some of them in a cluster. ``foreign``: numbers by
-    apiVersion and kind, of kinds that Kubernetes lacks; ``ignored``: numbers by kind, of kinds that are not read."""
+    """Return notes on objects of manifests that create no pods here, although controllers may create some in a
+    cluster.
+
+    Args:
+        foreign: Number of objects by apiVersion and kind, of kinds that Kubernetes lacks.
+        ignored: Number of objects by kind, of kinds that are not read.
+    """
     counts: Counter[str] = Counter()
     for (_, kind), count in foreign.items():
         counts[plain(kind)] += count
@@ -228,5 +244,5 @@ def without_pods(foreign: Mapping[tuple[str, str], int], ignored: Mapping[str, i
         found.append(f"{counts.total()} object{'s' if counts.total() > 1 else ''} of kinds that create no pods here: {listed}")
     scalers = ignored.get("HorizontalPodAutoscaler", 0)
     if scalers:
-        found.append(f"how many pods {scalers} HorizontalPodAutoscaler{'s' if scalers > 1 else ''} would ask for: spec.replicas counts")
+        found.append(f"replicas set by {scalers} HorizontalPodAutoscaler{'s' if scalers > 1 else ''}: spec.replicas counts instead")
     return found

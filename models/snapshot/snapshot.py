@@ -1,4 +1,4 @@
-"""Everything a cluster's dump and manifests say: files, directories, standard input or plain objects to one :class:`Snapshot`."""
+"""The content of a cluster's dump and manifests, read from files, standard input or plain objects."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ from kubestow.models.snapshot.object_names import LABEL_TEXT, NameCheck, is_labe
 from kubestow.models.snapshot.unknown_fields import FieldCheck, NotUnderstood, field_check
 from kubestow.models.snapshot.yaml_reader import YamlError, documents
 
-_LARGE_YAML: Final = 10_000_000  # bytes; beyond this a hint is due: YAML reads about a hundred times slower than JSON
+_LARGE_YAML_BYTES: Final = 10_000_000  # bytes; a hint is due beyond this: YAML reads about 100 times slower than JSON
 
 
 class InputError(Exception):
-    """Bad input: one line per problem, each naming file, object and field path."""
+    """Bad input: one line per problem, each with file, object and field path."""
 
     def __init__(self, problems: Sequence[str]) -> None:
         super().__init__("\n".join(problems))
@@ -48,8 +48,10 @@ class InputError(Exception):
 
 @dataclass
 class Snapshot:
-    """All objects of the input, defaulted as the API server would, in input order.
-    Equal pods share what is below ``metadata`` and ``spec``, and their ``status``: replace such parts, never change them in place.
+    """All objects of the input, defaulted as by the API server, in input order.
+
+    Equal pods share their ``status`` and the parts below ``metadata`` and ``spec``. Replace such parts, never
+    change them.
     """
 
     nodes: list[objects.Node] = field(default_factory=list)
@@ -80,38 +82,39 @@ class Snapshot:
     pod_groups: list[workload_objects.PodGroup] = field(default_factory=list)
     scheduling_workloads: dict[str, workload_objects.Workload] = field(default_factory=dict)  # "namespace/name"
     workloads: dict[str, list[Any]] = field(default_factory=dict)  # kind -> objects (Deployment, ReplicaSet, ...)
-    ignored: dict[str, int] = field(default_factory=dict)  # other kinds: how many
-    unread: list[settling.UnreadTemplates] = field(default_factory=list)  # objects of other kinds with pod templates, if nobody stored them
-    custom_objects: dict[tuple[str, str], str] = field(default_factory=dict)  # new ones: (namespace, name) -> kind
+    ignored: dict[str, int] = field(default_factory=dict)  # numbers of objects of other kinds
+    # objects of other kinds with pod templates that no API server has stored
+    unread: list[settling.UnreadTemplates] = field(default_factory=list)
+    custom_objects: dict[tuple[str, str], str] = field(default_factory=dict)  # not stored yet: (namespace, name) -> kind
     warnings: list[str] = field(default_factory=list)
-    omissions: list[str] = field(default_factory=list)  # what is not taken into account, a sentence each; --strict refuses it
+    omissions: list[str] = field(default_factory=list)  # data that are not taken into account, one sentence each; --strict rejects them
     closed_by: dict[str, closed_nodes.ClosedBy] = field(default_factory=dict)  # nodes with the mark of a run of apply, which count as open
-    assumed: list[str] = field(default_factory=list)  # what is taken otherwise than the objects have it, a sentence each
+    assumed: list[str] = field(default_factory=list)  # deviations from the objects as given, one sentence each
     capture: Capture | None = None
     sha256: str = ""
-    left_out: list[objects.Pod] = field(default_factory=list)  # pods of the cluster that are not placed, and count in quotas all the same
-    to_create: list[str] = field(default_factory=list)  # pods that are no objects of the cluster yet, in the order of their creation
-    chosen_here: frozenset[str] = frozenset()  # pods whose node is this run's choice: quotas charge for them as for pods without a node
+    left_out: list[objects.Pod] = field(default_factory=list)  # pods that are not placed but count in quotas
+    to_create: list[str] = field(default_factory=list)  # pods that are not in the cluster yet, in the order of creation
+    chosen_here: frozenset[str] = frozenset()  # pods whose node this run chose: quotas treat them as unbound
     sources: dict[str, str] = field(default_factory=dict)  # of manifests: "Kind namespace/name" -> file
-    hooks: list[helm_hooks.Hook] = field(default_factory=list)  # of manifests, those of Helm, in the order in which they run
-    unscaled: set[str] = field(default_factory=set)  # of manifests: "Kind namespace/name" of those that state no replicas
-    not_understood: dict[str, list[tuple[str, str]]] = field(default_factory=dict)  # by pod: fields of later versions, what becomes of them
-    shared_gpus: str = "none"  # the system whose shared GPUs are read as devices, as the policy names it
-    admission_plugins: frozenset[str] = frozenset()  # that are off by default and on here, as the policy names them
-    gates: FeatureGates = DEFAULT_GATES  # by which Kubernetes version and feature gates its rules are read
+    hooks: list[helm_hooks.Hook] = field(default_factory=list)  # of manifests: Helm's hooks, in the order in which they run
+    unscaled: set[str] = field(default_factory=set)  # of manifests: "Kind namespace/name" of objects without replicas
+    not_understood: dict[str, list[tuple[str, str]]] = field(default_factory=dict)  # by pod: fields of later versions and their effect
+    shared_gpus: str = "none"  # the system whose shared GPUs are read as devices, as named in the policy
+    admission_plugins: frozenset[str] = frozenset()  # plugins that are on here but off by default, as named in the policy
+    gates: FeatureGates = DEFAULT_GATES  # the Kubernetes version and feature gates whose rules apply
 
     @property
     def notes(self) -> list[str]:
-        """Return what a reader of any result must know of its input."""
+        """The notes on the input for readers of any result."""
         return [*self.assumed, *self.omissions]
 
     def counts(self) -> dict[str, int]:
-        """Return how many objects of each kind were read, in the order of the kinds table; kinds without objects are left out."""
+        """Return the number of objects read per kind, in the order of the kinds table, without kinds that have none."""
         counts = {name: len(self.collection(name)) for name in kinds.KINDS}
         return {name: count for name, count in counts.items() if count}
 
     def copy(self) -> Snapshot:
-        """Return a snapshot of the same objects whose lists and dicts may be changed."""
+        """Return a snapshot of the same objects with copies of its lists and dicts."""
         found = replace(self)
         for each in fields(self):
             value = getattr(self, each.name)
@@ -133,15 +136,17 @@ def load(
     namespace: str | None = None,
     gates: FeatureGates = DEFAULT_GATES,
 ) -> Snapshot:
-    """Read files, directories (recursively) and ``-`` (standard input), JSON or YAML, gzip or not, into one snapshot.
+    """Read JSON or YAML, gzipped or not, from files, directories (recursively) and ``-`` (standard input).
 
-    ``manifests``: what is read is to be added to a cluster (:func:`kubestow.models.workloads.expand.expand`), so that what its objects
-    decide (priority by class, default storage class) is left open. Fields and kinds that Kubernetes lacks are bad input there;
-    with ``unknown_fields`` such fields are let through. ``namespace``: that of objects which name none, ``default`` if it is not given.
-    ``gates``: of the API server that is to take manifests.
+    Args:
+        manifests: The objects are to be added to a cluster (:func:`kubestow.models.workloads.expand.expand`).
+            Defaults from other objects stay open, and fields and kinds that Kubernetes lacks are bad input.
+        unknown_fields: Allow unknown fields in manifests.
+        namespace: Namespace of objects that state none (default: ``default``).
+        gates: Of the API server that is to accept manifests.
 
     Raises:
-        InputError: anything unreadable, malformed, invalid, or duplicate with other content; all of it, not only the first.
+        InputError: All unreadable, malformed or invalid input, and duplicates with other content.
     """
     if namespace is not None and not is_label(namespace):
         raise InputError([f"namespace {shorten(namespace)}: {LABEL_TEXT}"])
@@ -182,11 +187,10 @@ def load(
 
 
 def from_json(data: bytes, label: str) -> Snapshot:
-    """Return the snapshot that :func:`load` reads of a file with this JSON, in which no object has a field twice. ``label`` stands for the
-    file.
+    """Return the snapshot that :func:`load` reads from a file with this JSON, without a check for duplicate keys.
 
     Raises:
-        InputError: as for :func:`load`.
+        InputError: See :func:`load`.
     """
     intake = _Intake(validate=True)
     fields = FieldCheck(None, intake.not_understood)
@@ -206,14 +210,16 @@ def from_objects(
     unknown_fields: bool = True,
     gates: FeatureGates = DEFAULT_GATES,
 ) -> Snapshot:
-    """Return a snapshot of plain API objects (Lists are unfolded), as :func:`load` makes it of their JSON; ``manifests`` and ``gates`` as
-    there, and without ``unknown_fields`` such fields of manifests are bad input.
+    """Return a snapshot of plain API objects, as :func:`load` reads it from their JSON. Lists are unfolded.
 
-    With ``validate=False`` objects need only have the API's structure: what an API server would refuse (no name, an empty topologyKey, a
-    malformed quantity) is let through, and later objects of a name replace or join earlier ones.
+    Args:
+        validate: If False, accept objects that an API server would reject but that have the API's structure (no
+            name, an empty topologyKey, a malformed quantity). Later objects of a name then replace or join
+            earlier ones.
+        manifests, gates, unknown_fields: See :func:`load`.
 
     Raises:
-        InputError: as for :func:`load`; the place in ``items`` stands for the file.
+        InputError: See :func:`load`; the index in ``items`` replaces the file.
     """
     intake = _Intake(validate=validate, manifests=manifests, gates=gates)
     fields = field_check(intake.problem if (manifests and validate) or not unknown_fields else None, gates, lenient=unknown_fields)
@@ -232,8 +238,8 @@ def _read(intake: _Intake, reader: Reader, data: bytes, label: str, as_json: boo
     if as_json:
         reader.json(data, label)
         return
-    if len(data) > _LARGE_YAML:
-        intake.warn(f"{label}: {len(data) // 1_000_000} MB of YAML take long to read; JSON (kubectl get -o json) is read at once")
+    if len(data) > _LARGE_YAML_BYTES:
+        intake.warn(f"{label}: {len(data) // 1_000_000} MB of YAML are slow to read; JSON (kubectl get -o json) is much faster")
     found = 0
     try:
         for number, document in enumerate(documents(data), 1):
@@ -248,7 +254,7 @@ def _read(intake: _Intake, reader: Reader, data: bytes, label: str, as_json: boo
 
 
 class _Intake:
-    """Takes objects as they are decoded: trims, checks, defaults and files them."""
+    """Trims, checks, defaults and stores objects as they are decoded."""
 
     def __init__(self, *, validate: bool, manifests: bool = False, gates: FeatureGates = DEFAULT_GATES) -> None:
         self._validate = validate
@@ -259,10 +265,10 @@ class _Intake:
         self._pool = interning.Pool(self._taken_by)
         self._names = NameCheck()
         self._seen: dict[str, dict[str, tuple[Any, str]]] = {name: {} for name in kinds.KINDS}
-        self._foreign: Counter[tuple[str, str]] = Counter()  # kinds that Kubernetes itself does not have
-        self._bad_classes: set[str] = set()  # kinds of which objects are malformed
+        self._foreign: Counter[tuple[str, str]] = Counter()  # kinds that Kubernetes itself lacks
+        self._bad_classes: set[str] = set()  # kinds with malformed objects
         self.not_understood = NotUnderstood()
-        self.gathered = False  # whether what is read now is from a directory
+        self.gathered = False  # True while reading from a directory
         self.stray: dict[str, list[str]] = {}  # files without objects, by directory
         self._again: list[str] = []
 
@@ -284,7 +290,7 @@ class _Intake:
             self._snapshot.capture = found
 
     def versioned(self, server_version: str | None) -> None:
-        """Take the server's version from a file that holds nothing else; a capture's own counts first."""
+        """Set the server's version from a file without other content. A capture's own version takes precedence."""
         known = self._snapshot.capture or Capture()
         if server_version and not known.server_version:
             self._snapshot.capture = replace(known, server_version=server_version)
@@ -328,7 +334,7 @@ class _Intake:
         return not problems
 
     def _first(self, kind: kinds.Kind, obj: Any, source: str) -> bool:
-        """Return whether no object of this name came before; one with other content is a problem."""
+        """Return True if no object of this name came before. One with other content is a problem."""
         key = key_of(kind, obj)
         known = self._seen[kind.name].setdefault(key, (obj, source))
         if known[0] is obj:
@@ -336,7 +342,7 @@ class _Intake:
         if workload_status.lasting(known[0]) == workload_status.lasting(obj):
             return False
         if self.gathered and obj.metadata.uid and known[0].metadata.uid:
-            self._again.append(identity_of(kind, obj))  # as a must-gather has them: listed first, then one by one
+            self._again.append(identity_of(kind, obj))  # must-gathers have objects twice: in lists, then one by one
         else:
             self.problem(source, identity_of(kind, obj), f"already in {known[1]} with other content, expected each object once")
         return False
@@ -351,18 +357,12 @@ class _Intake:
         else:
             into[key_of(kind, obj)] = obj
 
-    # --- what needs all objects -------------------------------------------------------------------------------------
-
     def finish(self) -> Snapshot:
-        """Settle what depends on other objects.
-
-        Raises:
-            InputError: anything was wrong.
-        """
+        """Settle data that depend on other objects; raise InputError if anything was wrong."""
         if self._taken_by is not None:
             self._snapshot.gates = self._taken_by
-            self._snapshot.hooks, told = helm_hooks.set_aside(self._snapshot.pods, self._snapshot.workloads)
-            for sentence in (*told, *settling.without_pods(self._foreign, self._snapshot.ignored)):
+            self._snapshot.hooks, hook_notes = helm_hooks.set_aside(self._snapshot.pods, self._snapshot.workloads)
+            for sentence in (*hook_notes, *settling.without_pods(self._foreign, self._snapshot.ignored)):
                 self.omit(sentence)
             self._snapshot.sources = {identity_of(kinds.KINDS[n], o): s for n, seen in self._seen.items() for o, s in seen.values()}
             self._snapshot.sources |= {each.ref: each.source for each in self._snapshot.unread}
@@ -381,7 +381,7 @@ class _Intake:
             self.warn(f"requests for {shorten(name)} are ignored: no resource that the scheduler knows, and not of the form domain/name")
         self._snapshot.omissions += [plain(bundles.skipped(directory, names), None) for directory, names in self.stray.items()]
         if self._again:
-            self.warn(f"read more than once, with other content: the first counts of {settling.some_of(self._again, 'object')}")
+            self.warn(f"read more than once with different content, the first one counts: {settling.some_of(self._again, 'object')}")
         self._snapshot.omissions += map(plain, self.not_understood.sentences())
         self._snapshot.not_understood = self.not_understood.of_pods
         if self._problems:
@@ -389,7 +389,7 @@ class _Intake:
         return self._snapshot
 
     def _classes(self) -> None:
-        """Fill in what pods have of their RuntimeClasses, then of their PriorityClasses. The former looks for pods without a priority."""
+        """Apply RuntimeClasses to pods, then PriorityClasses. The former skip pods that already have a priority."""
         found = self._snapshot
         runtime = settling.runtime_classes(found.pods, found.runtime_classes, refuse=self._validate)
         priority = settling.priorities(found.pods, found.priority_classes, refuse=self._validate)

@@ -1,4 +1,4 @@
-"""Where input comes from: files, directories, gzip, standard input; and the hash that identifies it."""
+"""The sources of input: files, directories, gzip, standard input; and the hash that identifies it."""
 
 from __future__ import annotations
 
@@ -23,16 +23,17 @@ _SUFFIXES: Final = (".json", ".yaml", ".yml", ".json.gz", ".yaml.gz", ".yml.gz")
 _GZIP_MAGIC: Final = b"\x1f\x8b"
 _UTF16: Final = (b"\xff\xfe", b"\xfe\xff")
 _BOM: Final = b"\xef\xbb\xbf"
-#: Bytes at the start of a file that show whether it is UTF-16: every second byte of ASCII text is NUL there.
-_UTF16_SAMPLE: Final = 64
-#: Lines that kubectl, helm and their libraries print on standard error: warnings, and klog's "W1127 10:00:00.000000".
+#: Bytes at the start of a file that show UTF-16: every second byte of ASCII text is NUL.
+_UTF16_SAMPLE_BYTES: Final = 64
+#: Lines that kubectl, helm and their libraries print on standard error: warnings, and klog's "W1127
+#: 10:00:00.000000".
 _MESSAGE: Final = re.compile(rb"\s*(Warning: |WARNING: |[IWEF]\d{4} \d\d:\d\d:\d\d\.)([^\r\n]*)")
-#: How the output of helm install and helm upgrade begins.
+#: The start of the output of helm install and helm upgrade.
 _RELEASE: Final = re.compile(rb"(?:Release [^\n]*\n)?\s*NAME: \S+\r?\n(?:\s*[A-Z][A-Z ]+:[^\n]*\n)*?\s*STATUS: ")
 _CGROUPS: Final = Path("/sys/fs/cgroup")
 _PROC: Final = Path("/proc")
-_CHUNK: Final = 2**20
-#: A quarter of the memory that is free when a file is read.
+_CHUNK_BYTES: Final = 2**20
+#: Limit at a quarter of the memory that is free when a file is read.
 _BY_MEMORY: Final = -1
 _kept: Final[ContextVar[dict[str, bytes] | None]] = ContextVar("kept", default=None)
 _limit: Final[ContextVar[int | None]] = ContextVar("limit", default=_BY_MEMORY)
@@ -42,17 +43,20 @@ Report = Callable[[str, str], None]
 
 
 class Found(NamedTuple):
-    """A file; ``directory``: that in which it was found, None for one that was named itself."""
+    """A file. ``directory``: the directory in which it was found; None for a file named directly."""
 
     path: str
     directory: str | None
 
 
 def files(paths: Sequence[str], report: Report) -> Iterator[Found]:
-    """Return the files that ``paths`` name, directories read recursively in name order; ``report(path, message)`` takes what cannot be
-    read.
+    """Yield the files that ``paths`` name. Directories are read recursively in name order.
 
-    Inside directories only names ending in .json, .yaml, .yml (or those with .gz) count, and hidden entries are passed over.
+    In directories, only names ending in .json, .yaml, .yml (or those with .gz) count, and hidden entries are
+    skipped.
+
+    Args:
+        report: Called with path and message for unreadable entries.
     """
     for path in dict.fromkeys(paths):
         if path != STDIN and os.path.isdir(path):
@@ -67,7 +71,12 @@ def files(paths: Sequence[str], report: Report) -> Iterator[Found]:
 
 
 def _walk(directory: str, above: tuple[str, ...], seen: set[str], report: Report) -> Iterator[str]:
-    """``above``: the directories on the way here; ``seen``: all that were read, so that links cannot make many ways to one place."""
+    """Yield the files below a directory.
+
+    Args:
+        above: The directories on the path to here.
+        seen: All directories read so far, so that links cannot lead to one place twice.
+    """
     seen.add(above[-1])
     try:
         names = sorted(os.listdir(directory))
@@ -90,7 +99,10 @@ def _walk(directory: str, above: tuple[str, ...], seen: set[str], report: Report
 
 @contextmanager
 def at_most(limit: int | None) -> Iterator[None]:
-    """Let no input take more than so many bytes in here, decompressed; None: whatever it takes. Else it is a quarter of the free memory."""
+    """Limit the size of each decompressed input in this block to ``limit`` bytes; None: no limit.
+
+    The default outside such blocks is a quarter of the free memory.
+    """
     before = _limit.set(limit)
     try:
         yield
@@ -100,7 +112,7 @@ def at_most(limit: int | None) -> Iterator[None]:
 
 @contextmanager
 def keeping() -> Iterator[dict[str, bytes]]:
-    """Give a dict that takes what is read in here, by path, in the order in which it is read: standard input can be read but once."""
+    """Yield a dict that collects the inputs read in this block, by path and in order. Standard input can be read only once."""
     kept: dict[str, bytes] = {}
     before = _kept.set(kept)
     try:
@@ -110,12 +122,12 @@ def keeping() -> Iterator[dict[str, bytes]]:
 
 
 def read(path: str) -> bytes:
-    """Return the content of a file (``-``: standard input), decompressed where it is gzip, as UTF-8 without byte order mark.
+    """Return the content of a file (``-``: standard input), decompressed, as UTF-8 without byte order mark.
 
-    It is read, and not mapped into memory: a file that shrinks meanwhile would end the program.
+    The file is read, not mapped into memory: a mapped file that shrinks would kill the process.
 
     Raises:
-        ValueError: cannot be read, or is too large; the message says why.
+        ValueError: The file is unreadable or too large; the message says why.
     """
     try:
         if path == STDIN:
@@ -143,19 +155,22 @@ def read(path: str) -> bytes:
 
 
 class _TooLarge(ValueError):
-    """More than may be read."""
+    """The input exceeds the limit."""
 
 
 def _content(file: BinaryIO | gzip.GzipFile) -> bytes:
-    """Read piece by piece, so that what has no end is noticed."""
-    return joined(iter(lambda: file.read(_CHUNK), b""), " unpacked" if isinstance(file, gzip.GzipFile) else "")
+    """Read in pieces so that endless input is noticed."""
+    return joined(iter(lambda: file.read(_CHUNK_BYTES), b""), " unpacked" if isinstance(file, gzip.GzipFile) else "")
 
 
 def joined(parts: Iterable[bytes], form: str = "") -> bytes:
-    """Return the content that comes in these parts. ``form``: of what, for the message.
+    """Return the concatenation of some parts.
+
+    Args:
+        form: Description of the content for the message.
 
     Raises:
-        ValueError: is too large; the message says so.
+        ValueError: The content is too large.
     """
     limit = _limit.get()
     share, free = "", None
@@ -172,7 +187,7 @@ def joined(parts: Iterable[bytes], form: str = "") -> bytes:
 
 
 def _size(limit: int) -> str:
-    """Return a number of bytes in a unit that shows it well, rounded down."""
+    """Return a number of bytes in a readable unit, rounded down."""
     unit, name = next(
         (unit, name) for unit, name in ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"), (1, "bytes")) if limit >= unit or unit == 1
     )
@@ -181,7 +196,7 @@ def _size(limit: int) -> str:
 
 
 def free_memory() -> int | None:
-    """Return how many bytes may still be taken, None if that is not known."""
+    """Return the number of bytes that can still be allocated; None if unknown."""
     return min((max(0, found) for found in _limits()), default=None)
 
 
@@ -202,7 +217,7 @@ def _limits() -> Iterator[int]:
 
 
 def _of_groups() -> Iterator[int]:
-    """Yield what is left to the control groups of this process, of either version."""
+    """Yield the memory left in the control groups of this process, of version 1 and 2."""
     groups = [line.split(":", 2)[2].strip("/") for line in _lines(_PROC / "self/cgroup") if line.count(":") >= 2]
     for group in dict.fromkeys([*groups, ""]):
         for folder, most, used, reclaimable in (
@@ -227,19 +242,19 @@ def _number(path: Path) -> int | None:
 
 
 def _field(path: Path, name: str) -> int | None:
-    """Return the number after a name at the begin of a line."""
+    """Return the number after a name at the start of a line."""
     words = next((found for line in _lines(path) if (found := line.split())[:1] == [name]), ())
     return int(words[1]) if len(words) > 1 and words[1].isdigit() else None
 
 
 def _utf8(data: bytes) -> bytes:
-    """PowerShell's redirection writes UTF-16; editors on Windows add a byte order mark."""
+    """Return text as UTF-8. PowerShell's redirection writes UTF-16; editors on Windows add a byte order mark."""
     try:
         if data.startswith(_UTF16):
             return data.decode("utf-16").encode()
     except UnicodeError:
         raise ValueError("is not UTF-8 text") from None
-    start = data[:_UTF16_SAMPLE]
+    start = data[:_UTF16_SAMPLE_BYTES]
     for name, zeros, others in (("UTF-16LE", start[1::2], start[::2]), ("UTF-16BE", start[::2], start[1::2])):
         if len(start) > 1 and not any(zeros) and all(others[: len(zeros)]):
             raise ValueError(f"is {name} without a byte order mark, expected UTF-8 (iconv -f {name} -t UTF-8 converts it)")
@@ -247,7 +262,7 @@ def _utf8(data: bytes) -> bytes:
 
 
 def foreign_text(data: bytes) -> str | None:
-    """Return why a text is no JSON or YAML of Kubernetes objects but what a tool printed around them; None if it shows no sign of that."""
+    """Return the reason why a text is the output of a tool instead of Kubernetes objects; None if it does not look so."""
     message = _MESSAGE.match(data)
     if message is not None:
         line = (message[1] + message[2]).decode("utf-8", "replace").strip()
@@ -267,23 +282,23 @@ def _reason(error: Exception) -> str:
 
 
 def label(path: str) -> str:
-    """Return how error lines name a file."""
+    """Return the name of a file in messages."""
     return "stdin" if path == STDIN else path or "(no file name)"
 
 
 def digest(data: bytes) -> bytes:
-    """SHA-256 of one file's decompressed content."""
+    """Return the SHA-256 of one file's decompressed content."""
     return hashlib.sha256(data).digest()
 
 
 def fingerprint(item: object) -> bytes:
-    """SHA-256 of plain data, as of a file that holds it."""
+    """Return the SHA-256 of plain data, as of a file that holds them."""
     try:
         return digest(msgspec.json.encode(item, order="deterministic"))
-    except (TypeError, ValueError, OverflowError, RecursionError):  # no JSON can say what it holds
+    except (TypeError, ValueError, OverflowError, RecursionError):  # not representable as JSON
         return digest(b"")
 
 
 def combine(digests: Iterable[bytes]) -> str:
-    """One hash for a set of contents, whatever their order; a content given twice counts once."""
+    """Return one hash for a set of contents, independent of their order. A content given twice counts once."""
     return hashlib.sha256(b"".join(sorted(set(digests)))).hexdigest()

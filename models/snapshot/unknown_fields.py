@@ -1,5 +1,7 @@
-"""Fields that Kubernetes' types do not have: misspelt, in the wrong place, or newer than the table of
-:mod:`kubestow.models.snapshot.api_types`."""
+"""Fields that Kubernetes' types do not have.
+
+They are misspelt, in the wrong place, or newer than the table of :mod:`kubestow.models.snapshot.api_types`.
+"""
 
 from __future__ import annotations
 
@@ -18,32 +20,33 @@ from kubestow.models.kube.workload_objects import PodGroup, PodGroupSpec
 from kubestow.models.snapshot.api_types import TABLE
 
 _EXECUTION: Final = "requiredDuringSchedulingRequiredDuringExecution"
-#: What Kubernetes had for one version, or never had (docs/sources.md), and what is read nevertheless.
-_MORE: Final[dict[str, dict[str, str]]] = {
+#: Fields that Kubernetes had in one version only, or never had (docs/sources.md), and that are read
+#: nevertheless.
+_EXTRA_FIELDS: Final[dict[str, dict[str, str]]] = {
     "core_v1.PodSpec": {"workloadRef": ""},
     "core_v1.NodeAffinity": {_EXECUTION: "core_v1.NodeSelector"},
     "core_v1.PodAffinity": {_EXECUTION: "core_v1.PodAffinityTerm"},
     "core_v1.PodAntiAffinity": {_EXECUTION: "core_v1.PodAffinityTerm"},
 }
-_TYPES: Final = {name: {**fields, **_MORE.get(name, {})} for name, fields in TABLE.types.items()}
-#: Names from proposals and other words for a field.
-_MEANT: Final = {"evenSpreading": "topologySpreadConstraints", "evenPodsSpread": "topologySpreadConstraints"}
+_TYPES: Final = {name: {**fields, **_EXTRA_FIELDS.get(name, {})} for name, fields in TABLE.types.items()}
+#: Names from proposals, and other words for a field.
+_SYNONYMS: Final = {"evenSpreading": "topologySpreadConstraints", "evenPodsSpread": "topologySpreadConstraints"}
 _INDEX: Final = re.compile(r"\[\d+\]")
-#: Objects of a kind that a snapshot's are looked at: as many as people write by hand, and no more than the time of reading allows.
-_MOST: Final = 500
-#: Kinds that say what devices pods ask for.
-_ASKED: Final = ("ResourceClaim", "ResourceClaimTemplate", "DeviceClass")
-#: Says of a pod of a StatefulSet which revision it is of; those of other controllers are of one.
+#: Objects per kind that are checked in a snapshot: as many as people write by hand, within the time for reading.
+_MAX_CHECKED_OBJECTS: Final = 500
+#: Kinds that state which devices pods request.
+_DEVICE_KINDS: Final = ("ResourceClaim", "ResourceClaimTemplate", "DeviceClass")
+#: Label of a StatefulSet's pods with their revision. Pods of other controllers have one revision.
 _REVISION: Final = "controller-revision-hash"
-#: Fields of templates lie this deep.
-_DEEPEST: Final = 7
+#: Depth of the fields of templates.
+_MAX_FIELD_DEPTH: Final = 7
 
 
 def unknown(value: object, kind: Kind) -> Iterator[str]:
-    """Yield the fields of an object that its type does not have, as ``path: what is wrong``.
+    """Yield the fields of an object that its type does not have, as ``path: problem``.
 
-    Of kinds that other projects define and of alpha kinds only the fields that are read are known, so that others are wrong only where they
-    are spelt almost like one of these.
+    For alpha kinds and kinds of other projects, only the fields that are read are known. Unknown fields there
+    are reported only if they resemble a known one.
     """
     version = value.get("apiVersion") if isinstance(value, Mapping) else None
     head = TABLE.heads.get(f"{version} {kind.name}") or TABLE.heads.get(kind.name)
@@ -72,7 +75,7 @@ def _walk(value: object, name: str, path: str, head: str) -> Iterator[str]:
 
 
 def _meant(key: str, fields: Mapping[str, str], head: str) -> str:
-    meant = _MEANT.get(key, key)
+    meant = _SYNONYMS.get(key, key)
     near = did_you_mean(meant, fields)
     if near:
         return near
@@ -82,9 +85,9 @@ def _meant(key: str, fields: Mapping[str, str], head: str) -> str:
 
 @cache
 def _home(key: str, head: str) -> str | None:
-    """The path at which the nearest type below ``head`` has a field of this name."""
+    """Return the path at which the nearest type below ``head`` has a field of this name."""
     level, seen = {head: ""}, {head}
-    for _ in range(_DEEPEST):
+    for _ in range(_MAX_FIELD_DEPTH):
         for name, path in level.items():
             if key in _TYPES[name]:
                 return f"{path}{key}"
@@ -102,37 +105,47 @@ def _home(key: str, head: str) -> str | None:
 
 
 class NotUnderstood:
-    """What API servers have stored and is not known here: fields and values of later versions. ``of_pods``: by namespace/name the fields,
-    and what becomes of them."""
+    """Fields and values of later versions that API servers have stored and kubestow does not know.
+
+    Attributes:
+        of_pods: By namespace/name, the fields and their effect.
+    """
 
     def __init__(self) -> None:
         self.of_pods: dict[str, list[tuple[str, str]]] = {}
         self._found: dict[tuple[str, str], list[str]] = {}
 
     def note(self, name: str, field: str, effect: str) -> None:
-        """Note a field of an object. ``name``: with its kind; ``effect``: what is odd, and what becomes of it."""
+        """Record a field of an object.
+
+        Args:
+            name: Kind and name of the object.
+            effect: The problem and its effect.
+        """
         kind, _, key = name.partition(" ")
         self._found.setdefault((kind, f"{_INDEX.sub('[]', field)}: {effect}"), []).append(name)
         if kind == "Pod":
             self.of_pods.setdefault(key, []).append((field, effect))
 
     def sentences(self) -> list[str]:
-        """Return what was noted, a sentence for each field and value of each kind."""
+        """Return one sentence for each recorded field and value of each kind."""
         return [f"not understood: {_first(names)}: {what}" for (_, what), names in self._found.items()]
 
 
 class FieldCheck:
-    """Looks at the fields of objects as they are read.
+    """Checks the fields of objects as they are read.
 
-    In manifests at all of them, and each unknown field is bad input. In a snapshot what API servers have stored is apart from what people
-    wrote, which has no uid: of the latter the first objects of each kind are looked at, and what they have is summed up in ``warnings``.
-    Of the former only a later version can have more than is known, and what counts of it is what pods that wait ask for: they are looked at
-    (one of each controller and revision, and the first ones of those without), and the first ones of the kinds of their claims.
+    In manifests, all objects are checked, and each unknown field is bad input. In a snapshot, objects without a
+    uid were written by people. The first ones of each kind are checked, and ``warnings`` summarises the
+    findings. Objects with a uid were stored by an API server, so only a later version's fields can be unknown.
+    They matter in waiting pods and their claims. So one waiting pod per controller and revision is checked, and
+    the first ones of the others.
     """
 
-    #: The version and feature gates of the API server that is to take manifests; None: what it would refuse is let through.
+    #: The version and feature gates of the API server that is to accept manifests; None: do not check for its
+    #: rejections.
     gates: FeatureGates | None = None
-    #: Whether fields that the types lack are let through in manifests.
+    #: True if unknown fields are allowed in manifests.
     lenient = False
 
     def __init__(self, problem: Callable[[str, str, str], None] | None, stored: NotUnderstood | None = None) -> None:
@@ -140,25 +153,25 @@ class FieldCheck:
         self._looked: Counter[str] = Counter()
         self._found: dict[tuple[str, str], list[str]] = {}
         self._stored = stored or NotUnderstood()
-        self._alike: dict[tuple[str, str], list[tuple[str, str]]] = {}  # what pods of a controller have that is not known
+        self._alike: dict[tuple[str, str], list[tuple[str, str]]] = {}  # unknown fields of the pods of a controller
 
     def wants(self, kind: Kind, obj: Any) -> bool:
-        """Return whether an object is to be looked at."""
+        """Return True if an object needs a check."""
         metadata: ObjectMeta = obj.metadata
         if self._problem is not None or metadata.uid is None:
-            return self._problem is not None or self._looked[kind.name] < _MOST
+            return self._problem is not None or self._looked[kind.name] < _MAX_CHECKED_OBJECTS
         if kind.name != "Pod":
-            return kind.name in _ASKED and self._looked[kind.name] < _MOST
+            return kind.name in _DEVICE_KINDS and self._looked[kind.name] < _MAX_CHECKED_OBJECTS
         if obj.spec.nodeName:
             return False
         key = _alike(metadata)
         alike = self._alike.get(key) if key is not None else None
         for field, effect in alike or ():
             self._stored.note(f"Pod {metadata.namespace or 'default'}/{metadata.name}", field, effect)
-        return alike is None and (key is not None or self._looked[kind.name] < _MOST)
+        return alike is None and (key is not None or self._looked[kind.name] < _MAX_CHECKED_OBJECTS)
 
     def look(self, kind: Kind, value: object, source: str, name: str, metadata: ObjectMeta | None = None) -> None:
-        """Look at an object, given as plain data. ``metadata``: its own, where it could be read."""
+        """Check an object, given as plain data. ``metadata``: its decoded metadata, if available."""
         self._looked[kind.name] += 1
         if self._problem is None and metadata is not None and metadata.uid is not None:
             self._look_at_stored(kind, value, name, metadata)
@@ -182,10 +195,10 @@ class FieldCheck:
             self._stored.note(name, field, effect)
 
     def warnings(self) -> list[str]:
-        """Return what was found in a snapshot that nobody stored, a line for each field of each kind."""
+        """Return the findings in objects of a snapshot that no API server has stored, one line per field and kind."""
         found = []
         for (kind, problem), names in self._found.items():
-            first = f" (of the first {_MOST} objects of the kind)" if self._looked[kind] == _MOST else ""
+            first = f" (of the first {_MAX_CHECKED_OBJECTS} objects of the kind)" if self._looked[kind] == _MAX_CHECKED_OBJECTS else ""
             found.append(f"{_first(names)}{first}: {problem}; the field is ignored")
         return found
 
@@ -193,10 +206,12 @@ class FieldCheck:
 def field_check(
     problem: Callable[[str, str, str], None] | None, gates: FeatureGates, stored: NotUnderstood | None = None, *, lenient: bool
 ) -> FieldCheck | None:
-    """Return the check of the fields of what is read, None where there is nothing to check.
+    """Return the check for unknown fields of the input; None if there is nothing to check.
 
-    ``problem``: of manifests, as in :class:`FieldCheck`; ``gates``: of the API server that is to take them. ``lenient`` lets unknown fields
-    through, and of manifests nothing else that the server refuses.
+    Args:
+        problem: Receives the problems of manifests, see :class:`FieldCheck`.
+        gates: Of the API server that is to accept manifests.
+        lenient: Allow unknown fields in manifests, but nothing else that the server rejects.
     """
     if lenient and problem is None:
         return None
@@ -206,7 +221,7 @@ def field_check(
 
 
 def _alike(metadata: ObjectMeta) -> tuple[str, str] | None:
-    """What pods of one revision of one controller have in common; pods of none have nothing."""
+    """Return the key that pods of one controller revision share; None for pods without a controller."""
     owner = next((each.uid for each in metadata.ownerReferences or () if each.controller and each.uid), None)
     return None if owner is None else (owner, (metadata.labels or {}).get(_REVISION, ""))
 

@@ -1,4 +1,4 @@
-"""The status of workloads: only what is read of it, and nothing that tells two captures of one object apart."""
+"""The status of workloads, reduced to the fields that are read and do not differ between two captures of an object."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kubestow.models.kube.workload_objects import WorkloadStatus
 
 
 def trim(obj: Any) -> None:
-    """Leave of a workload's status the number of pods and failures to create more; nothing of one that says nothing, as in manifests."""
+    """Reduce a workload's status to the number of pods and failures to create more; drop an empty one, as in manifests."""
     status = getattr(obj, "status", None)
     if not isinstance(status, WorkloadStatus):
         return
@@ -20,6 +20,6 @@ def trim(obj: Any) -> None:
 
 
 def lasting(obj: Any) -> Any:
-    """Return an object without what its controller counts from moment to moment."""
+    """Return an object without the status that its controller updates continually."""
     counted = isinstance(getattr(obj, "status", None), WorkloadStatus)
     return msgspec.structs.replace(obj, status=None) if counted else obj

@@ -1,6 +1,7 @@
-"""YAML to plain data, as Kubernetes tools read it: timestamps and base-60 numbers stay text, keys become text, duplicate keys are errors.
+"""YAML to plain data, as Kubernetes tools read it.
 
-Works on parser events, so that nesting and alias expansion are bounded before any data is built.
+Timestamps and base-60 numbers stay strings, keys become strings, and duplicate keys are errors. The reader
+works on parser events, so that nesting and alias expansion are bounded before any data are built.
 """
 
 from __future__ import annotations
@@ -11,12 +12,12 @@ from typing import Any, Final
 
 import yaml
 
-#: The C parser where PyYAML was built with it: an order of magnitude faster.
+#: The C parser if PyYAML was built with it; it is an order of magnitude faster.
 LOADER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _TAG: Final = "tag:yaml.org,2002:"
 _MAX_DEPTH: Final = 200
 #: Nodes that aliases may add to one document. Real manifests add a few hundred; an alias bomb adds billions.
-_MAX_ALIASED: Final = 1_000_000
+_MAX_ALIASED_NODES: Final = 1_000_000
 _MAX_DIGITS: Final = 4000
 
 _NULLS: Final = frozenset({"", "~", "null", "Null", "NULL"})
@@ -50,14 +51,14 @@ class _Frame:
 
 
 _MERGE: Final = "<<"
-_MERGE_KEY: Final = "\0<<"  # no YAML text holds a NUL: marks an unquoted << key
+_MERGE_KEY: Final = "\0<<"  # marks an unquoted << key; no YAML text holds a NUL
 
 
 def documents(text: str | bytes) -> Iterator[Any]:
-    """Return the documents of a YAML stream, one after the other; empty ones are None.
+    """Yield the documents of a YAML stream; empty ones are None.
 
     Raises:
-        YamlError: not YAML, a duplicate key, an unknown tag, nesting or aliases without measure.
+        YamlError: Not YAML, a duplicate key, an unknown tag, or excessive nesting or aliases.
     """
     try:
         yield from _checked(text)
@@ -67,7 +68,7 @@ def documents(text: str | bytes) -> Iterator[Any]:
 
 
 def _unrendered(text: str | bytes, problem: str) -> str | None:
-    """Return what is wrong with the text of a template; None where the line of a problem, and the one above it, have none."""
+    """Return the message about an unrendered template; None if the line of a problem and the one above have none."""
     at = _LINE.search(problem)
     if at is None:
         return None
@@ -91,7 +92,7 @@ def _checked(text: str | bytes) -> Iterator[Any]:
 
 
 def problem_of(error: yaml.MarkedYAMLError, levels: int) -> str:
-    """Return what is wrong. The parser of PyYAML 6.0.4 and later has a limit of nesting itself, which is above ``levels``."""
+    """Return the message of a parser error. PyYAML 6.0.4 and later have a nesting limit of their own above ``levels``."""
     if "maximum nesting depth" in (error.problem or ""):
         return f"nested deeper than {levels} levels"
     return error.problem or error.context or "is not YAML"
@@ -120,7 +121,7 @@ def _fail(event: Any, message: str) -> YamlError:
 
 
 class _Builder:
-    """One document."""
+    """Builds one document."""
 
     def __init__(self) -> None:
         self.root: Any = None
@@ -153,7 +154,7 @@ class _Builder:
         value = frame.value
         if frame.merges and isinstance(value, dict):
             merged: dict[str, Any] = {}
-            for source in reversed(frame.merges):  # the first source wins, the mapping's own keys above all
+            for source in reversed(frame.merges):  # the first source wins; the mapping's own keys take precedence
                 merged.update(source)
             merged.update(value)
             value = merged
@@ -168,8 +169,8 @@ class _Builder:
             state = "refers to itself" if event.anchor in self._open else "is not defined"
             raise _fail(event, f"alias {event.anchor[:60]!r} {state}")
         self._aliased += known[1]
-        if self._aliased > _MAX_ALIASED:
-            raise _fail(event, f"aliases expand to more than {_MAX_ALIASED} nodes")
+        if self._aliased > _MAX_ALIASED_NODES:
+            raise _fail(event, f"aliases expand to more than {_MAX_ALIASED_NODES} nodes")
         self._add(known[0], known[1], event)
 
     def _add(self, value: Any, size: int, event: Any) -> None:
@@ -195,7 +196,7 @@ class _Builder:
         elif isinstance(value, int | float):
             value = str(value)
         if not isinstance(value, str):
-            raise _fail(event, "a key is no text")
+            raise _fail(event, "a key is not a string")
         if value in into:
             raise _fail(event, f"duplicate key {value[:60]!r}")
         return value
@@ -233,7 +234,7 @@ class _Builder:
 
 
 def _plain(text: str) -> str | int | float | bool | None:
-    """The value of an unquoted scalar."""
+    """Return the value of an unquoted scalar."""
     if text in _NULLS:
         return None
     if text in _BOOLS:

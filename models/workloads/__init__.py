@@ -1,5 +1,6 @@
-"""The pods that controllers make: how many a workload still lacks, from which template, under which names and with which claims.
+"""The pods that controllers make: the number a workload lacks, their template, names and claims.
 
-Enter at :mod:`kubestow.models.workloads.expand`, for rollouts at :mod:`kubestow.models.workloads.rollout_input`. It may import
-``kubestow.models.kube``, ``snapshot``, ``documents`` and ``gangs``, and not the compiled instance, as the checker reads workloads too.
+Entry points are :mod:`kubestow.models.workloads.expand` and, for rollouts,
+:mod:`kubestow.models.workloads.rollout_input`. This package may import ``kubestow.models.kube``, ``snapshot``,
+``documents`` and ``gangs``. It may not import the compiled instance, because the checker reads workloads, too.
 """

@@ -1,4 +1,7 @@
-"""What is wrong with manifests that are to become pods: what the API server would refuse, and selectors that miss their own pods."""
+"""Errors in manifests that are to become pods.
+
+These are objects that the API server would reject, and selectors that miss their own pods.
+"""
 
 from __future__ import annotations
 
@@ -20,9 +23,12 @@ _SELECTING: Final = (workload_objects.Deployment, workload_objects.ReplicaSet, w
 
 
 def problems(obj: Any, snapshot: Snapshot) -> Iterator[str]:
-    """Return why a workload cannot have pods; ``snapshot`` has the classes of both inputs.
+    """Yield the reasons why a workload cannot have pods.
 
     Source: pkg/apis/{apps,batch,core}/validation and the admission plugins Priority and RuntimeClass.
+
+    Args:
+        snapshot: Holds the classes of both inputs.
     """
     found = view(obj)
     if found is None:
@@ -48,7 +54,7 @@ def problems(obj: Any, snapshot: Snapshot) -> Iterator[str]:
 
 
 def hints(metadata: objects.ObjectMeta | None, spec: objects.PodSpec, path: str) -> Iterator[str]:
-    """Return container-affinity annotations that cannot be read: hints between containers, and tags of containers."""
+    """Yield the errors of container-affinity annotations: hints between containers, and tags of containers."""
     pod = objects.Pod(metadata or objects.ObjectMeta(), spec)
     for key in pod.metadata.annotations or ():
         prefix, slash, name = key.rpartition("/")
@@ -68,7 +74,7 @@ def hints(metadata: objects.ObjectMeta | None, spec: objects.PodSpec, path: str)
 
 
 def refused_classes(spec: objects.PodSpec, path: str, snapshot: Snapshot) -> Iterator[str]:
-    """Yield classes that neither input has, and what contradicts a PriorityClass or a RuntimeClass."""
+    """Yield classes that neither input has, and contradictions to a PriorityClass or a RuntimeClass."""
     if priority_of(spec, snapshot) is None:
         name = shorten(spec.priorityClassName)
         yield f"{path}.priorityClassName: no PriorityClass {name} in the input, expected it or {path}.priority"
@@ -80,7 +86,7 @@ def refused_classes(spec: objects.PodSpec, path: str, snapshot: Snapshot) -> Ite
 
 
 def _stated_by_pods(spec: objects.PodSpec, path: str, snapshot: Snapshot) -> Iterator[str]:
-    """Yield, in the API server's words, the preemption policy of a new pod that its PriorityClass does not give it."""
+    """Yield, in the API server's words, the preemption policy of a new pod that contradicts its PriorityClass."""
     stated, computed = spec.preemptionPolicy, defaults.admitted_preemption_policy(spec, snapshot.priority_classes)
     if stated and computed is not None and stated != computed:
         reason = f"the string value of PreemptionPolicy ({plain(stated)}) must not be provided in pod spec"
@@ -89,7 +95,7 @@ def _stated_by_pods(spec: objects.PodSpec, path: str, snapshot: Snapshot) -> Ite
 
 
 def unknown_templates(spec: objects.PodSpec, namespace: str, path: str, snapshot: Snapshot) -> Iterator[str]:
-    """Return templates of claims for devices that neither input has, without which pods wait for ever."""
+    """Yield templates of device claims that neither input has. Pods without them wait indefinitely."""
     for index, entry in enumerate(spec.resourceClaims or ()):
         name = entry.resourceClaimTemplateName
         if name is not None and f"{namespace}/{name}" not in snapshot.resource_claim_templates:
@@ -98,7 +104,7 @@ def unknown_templates(spec: objects.PodSpec, namespace: str, path: str, snapshot
 
 
 def unreadable_selectors(obj: Any, gates: FeatureGates) -> Iterator[str]:
-    """Return selectors of devices that an API server would not take, of a DeviceClass, a ResourceClaim or a ResourceClaimTemplate."""
+    """Yield device selectors of a DeviceClass, ResourceClaim or ResourceClaimTemplate that an API server would reject."""
     from kubestow.models.cel import selectors as device_selectors
 
     if not device_selectors.available():
@@ -138,7 +144,7 @@ def _selector(workload: Workload, found: objects.LabelSelector | None) -> Iterat
 
 
 def describe(selector: Selector) -> str:
-    """Return a selector as kubectl writes it."""
+    """Return a selector in kubectl's notation."""
     texts = {
         "In": "{key} in ({values})",
         "NotIn": "{key} notin ({values})",
@@ -154,7 +160,7 @@ def describe(selector: Selector) -> str:
 
 
 def held_by_buffers(snapshot: Snapshot) -> frozenset[tuple[str, str]]:
-    """Return namespace and name of the PodTemplates that CapacityBuffers refer to: nothing makes pods of them."""
+    """Return namespace and name of the PodTemplates that CapacityBuffers refer to. No pods are made from these."""
     found = set()
     for obj in snapshot.capacity_buffers.values():
         for part in (obj.spec, obj.status):
@@ -164,14 +170,15 @@ def held_by_buffers(snapshot: Snapshot) -> frozenset[tuple[str, str]]:
 
 
 def is_held(obj: Any, held: Collection[tuple[str, str]]) -> bool:
-    """Return whether an object is one of these PodTemplates."""
+    """Return True if an object is one of these PodTemplates."""
     return isinstance(obj, workload_objects.PodTemplate) and (obj.metadata.namespace or "default", obj.metadata.name or "") in held
 
 
 def given_as_snapshot(snapshot: Snapshot) -> list[str]:
-    """Return the workloads of a snapshot that want pods and have none, and that no API server has seen: manifests, most likely.
+    """Return the workloads of a snapshot that want pods, have none, and were never stored: most likely manifests.
 
-    An API server gives each object a uid, and its controller a status; that of a test may leave out both everywhere.
+    An API server gives each object a uid, and its controller a status. A snapshot for a test may leave out both
+    everywhere.
     """
     if snapshot.capture is not None and not any(node.metadata.uid for node in snapshot.nodes):
         return []
@@ -197,7 +204,7 @@ def given_as_snapshot(snapshot: Snapshot) -> list[str]:
 
 
 class Audience:
-    """Which label sets the pods of a snapshot have, by namespace."""
+    """The label sets of the snapshot's pods, by namespace."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._namespaces = snapshot.namespaces
@@ -207,12 +214,12 @@ class Audience:
                 self._labels.setdefault(pod.metadata.namespace or "default", {})[tuple(sorted((pod.metadata.labels or {}).items()))] = None
 
     def anyone(self, selector: Selector | None, namespaces: Iterable[str] | None) -> bool:
-        """Return whether any pod in these namespaces (None: all) is selected."""
+        """Return True if the selector selects any pod in these namespaces (None: all)."""
         chosen = self._labels if namespaces is None else namespaces
         return any(selector_matches(selector, dict(labels)) for namespace in chosen for labels in self._labels.get(namespace, ()))
 
     def namespaces(self, term: objects.PodAffinityTerm, own: str) -> list[str]:
-        """Return the namespaces that a term looks at, of those that have pods."""
+        """Return the namespaces with pods that an affinity term covers."""
         if not term.namespaces and term.namespaceSelector is None:
             return [own]
         selector = canonical(term.namespaceSelector)
@@ -229,8 +236,11 @@ class Audience:
 
 
 def misses(spec: objects.PodSpec, namespace: str, path: str, audience: Audience) -> list[str]:
-    """Required anti-affinity and spread constraints of a template whose selector selects no pod of the input, the template's own included:
-    a rule that binds nothing, so most likely meant for other labels."""
+    """Return the required anti-affinity terms and spread constraints whose selector selects no pod of the input.
+
+    Not even the template's own pods are selected. Such a rule has no effect, so it was most likely meant for
+    other labels.
+    """
     found: list[str] = []
     anti = spec.affinity.podAntiAffinity if spec.affinity else None
     terms: Sequence[objects.PodAffinityTerm] = (anti.requiredDuringSchedulingIgnoredDuringExecution if anti else None) or ()
@@ -238,10 +248,10 @@ def misses(spec: objects.PodSpec, namespace: str, path: str, audience: Audience)
         selector = canonical(term.labelSelector)
         if selector is not None and not audience.anyone(selector, audience.namespaces(term, namespace)):
             where = f"{path}.affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution[{i}]"
-            found.append(f"{where}.labelSelector: {describe(selector)} selects no pod of the input, its own included: it keeps none apart")
+            found.append(f"{where}.labelSelector: {describe(selector)} selects no pod of the input, its own included: it has no effect")
     for i, constraint in enumerate(spec.topologySpreadConstraints or ()):
         selector = canonical(constraint.labelSelector)
         if selector is not None and not audience.anyone(selector, [namespace]):
             where = f"{path}.topologySpreadConstraints[{i}]"
-            found.append(f"{where}.labelSelector: {describe(selector)} selects no pod of the input, its own included: it spreads none")
+            found.append(f"{where}.labelSelector: {describe(selector)} selects no pod of the input, its own included: it has no effect")
     return found

@@ -1,4 +1,4 @@
-"""The claims of new pods: those that a StatefulSet makes, those of ephemeral volumes and for devices, and those that the input lacks."""
+"""The claims of new pods: those of StatefulSets, ephemeral volumes and devices, and those that the input lacks."""
 
 from __future__ import annotations
 
@@ -15,35 +15,44 @@ from kubestow.models.kube.pod_spec import ANYWHERE, NO_PROVISIONER, claim_keys
 from kubestow.models.snapshot.snapshot import Snapshot
 
 _DELAYED: Final = "WaitForFirstConsumer"
-_TAKEN: Final = "taken as provisioned wherever the pod goes"
-#: Annotation of claims that are made of a template: the entry of the pod's spec.resourceClaims.
-_ENTRY: Final = "resource.kubernetes.io/pod-claim-name"
+_ASSUMED: Final = "assumed to be provisioned wherever the pod goes"
+#: Annotation of claims made from a template: the entry of the pod's spec.resourceClaims.
+_ENTRY_ANNOTATION: Final = "resource.kubernetes.io/pod-claim-name"
 _change = msgspec.structs.replace
 
-#: Claim name, volume name, and what is asked for.
-Asked = list[tuple[str, str, objects.PersistentVolumeClaimSpec]]
+#: Claim name, volume name, and requested spec.
+ClaimRequests = list[tuple[str, str, objects.PersistentVolumeClaimSpec]]
 
 
-def templates(obj: workload_objects.StatefulSet, pod: str) -> Asked:
+def templates(obj: workload_objects.StatefulSet, pod: str) -> ClaimRequests:
     """Return the claims that a StatefulSet makes for a pod (stateful_set_utils.go, getPersistentVolumeClaims)."""
     found = (obj.spec.volumeClaimTemplates if obj.spec is not None else None) or ()
     names = [(t.metadata.name if t.metadata is not None else None) or "" for t in found]
     return [(f"{name}-{pod}", name, t.spec or objects.PersistentVolumeClaimSpec()) for name, t in zip(names, found, strict=True)]
 
 
-def mounted(volumes: list[objects.Volume] | None, asked: Asked) -> list[objects.Volume] | None:
-    """Return a template's volumes with those of the claims, which win over volumes of the same name (updateStorage)."""
-    names = {volume for _, volume, _ in asked}
-    added = [objects.Volume(volume, objects.PersistentVolumeClaimVolumeSource(claim)) for claim, volume, _ in asked]
+def mounted(volumes: list[objects.Volume] | None, requested: ClaimRequests) -> list[objects.Volume] | None:
+    """Return a template's volumes with those of the claims. The latter replace volumes of the same name (updateStorage)."""
+    names = {volume for _, volume, _ in requested}
+    added = [objects.Volume(volume, objects.PersistentVolumeClaimVolumeSource(claim)) for claim, volume, _ in requested]
     return added + [v for v in volumes or () if v.name not in names] or None
 
 
 def provide(
-    snapshot: Snapshot, pods: Iterable[objects.Pod], asked: Mapping[str, objects.PersistentVolumeClaimSpec], unbound: Iterable[str]
+    snapshot: Snapshot, pods: Iterable[objects.Pod], requested: Mapping[str, objects.PersistentVolumeClaimSpec], unbound: Iterable[str]
 ) -> list[Unmodelled]:
-    """Add the claims that ``pods`` mount and ``snapshot`` (changed, warnings included) lacks, and settle the class of those and of
-    ``unbound``, claims that the manifests bring. ``asked``: what claims of StatefulSets ask for. What is only supposed of a claim is
-    told for each of its pods. Claims for devices are made of their templates, and named in the status of ``pods`` (changed)."""
+    """Add the claims that ``pods`` mount and ``snapshot`` lacks, and settle the storage class of new claims.
+
+    Changes the snapshot, its warnings, and the status of ``pods``, which names the claims for devices made from
+    templates.
+
+    Args:
+        requested: Specs of the claims of StatefulSets.
+        unbound: Claims of the manifests, whose class is settled as well.
+
+    Returns:
+        The assumptions about claims, for each of their pods.
+    """
     effects: dict[str, str] = {}
     claims = snapshot.persistent_volume_claims
     for key in unbound:
@@ -57,9 +66,9 @@ def provide(
         for key in claim_keys(pod):
             if key not in claims:
                 namespace, _, name = key.partition("/")
-                asks = asked.get(key) or wanted.get(key)
+                asks = requested.get(key) or wanted.get(key)
                 if asks is None:
-                    effects[key] = f"the claim is not in the input, {_TAKEN}"
+                    effects[key] = f"the claim is not in the input, {_ASSUMED}"
                     spec = objects.PersistentVolumeClaimSpec(storageClassName=_anywhere(snapshot))
                 else:
                     spec = _settled(snapshot, key, asks, effects)
@@ -75,8 +84,11 @@ def provide(
 
 
 def _provide_devices(snapshot: Snapshot, pod: objects.Pod) -> None:
-    """Make a ResourceClaim of each template that a pod names, as the controller of claims does (pkg/controller/resourceclaim). The claim is
-    its own: both have no uid yet, so that the owner is known by its name."""
+    """Make a ResourceClaim of each template that a pod names, as the claim controller does
+    (pkg/controller/resourceclaim).
+
+    The pod owns the claim. Neither has a uid yet, so the owner is identified by its name.
+    """
     statuses: list[objects.PodResourceClaimStatus] = []
     namespace = pod.metadata.namespace or "default"
     for entry in pod.spec.resourceClaims or ():
@@ -85,19 +97,19 @@ def _provide_devices(snapshot: Snapshot, pod: objects.Pod) -> None:
             continue
         names = (f"{pod.metadata.name}-{entry.name}{f'-{number}' * (number > 1)}" for number in itertools.count(1))
         name = next(name for name in names if f"{namespace}/{name}" not in snapshot.resource_claims)
-        asked = template.spec or device_objects.ResourceClaimTemplateSpec()
-        head = asked.metadata or objects.ObjectMeta()
+        requested = template.spec or device_objects.ResourceClaimTemplateSpec()
+        head = requested.metadata or objects.ObjectMeta()
         owner = objects.OwnerReference("Pod", pod.metadata.name or "", "v1", pod.metadata.uid, True)
-        annotations = {**(head.annotations or {}), _ENTRY: entry.name}
+        annotations = {**(head.annotations or {}), _ENTRY_ANNOTATION: entry.name}
         metadata = objects.ObjectMeta(name, namespace, labels=head.labels, annotations=annotations, ownerReferences=[owner])
-        snapshot.resource_claims[f"{namespace}/{name}"] = device_objects.ResourceClaim(metadata, asked.spec)
+        snapshot.resource_claims[f"{namespace}/{name}"] = device_objects.ResourceClaim(metadata, requested.spec)
         statuses.append(objects.PodResourceClaimStatus(entry.name, name))
     if statuses:
         pod.status = _change(pod.status or objects.PodStatus("Pending"), resourceClaimStatuses=statuses)
 
 
 def _ephemeral(pod: objects.Pod) -> dict[str, objects.PersistentVolumeClaimSpec]:
-    """The claims of a pod's ephemeral volumes (pkg/controller/volume/ephemeral)."""
+    """Return the claims of a pod's ephemeral volumes (pkg/controller/volume/ephemeral)."""
     namespace = pod.metadata.namespace or "default"
     return {
         f"{namespace}/{pod.metadata.name}-{v.name}": template.spec or objects.PersistentVolumeClaimSpec()
@@ -109,7 +121,7 @@ def _ephemeral(pod: objects.Pod) -> dict[str, objects.PersistentVolumeClaimSpec]
 def _settled(
     snapshot: Snapshot, key: str, spec: objects.PersistentVolumeClaimSpec, effects: dict[str, str]
 ) -> objects.PersistentVolumeClaimSpec:
-    """The spec of an unbound claim with a storage class that says where its volume can be."""
+    """Return the spec of an unbound claim with a storage class that determines where its volume can be."""
     classes, name = snapshot.storage_classes, spec.storageClassName
     real = [found for name_, found in classes.items() if not name_.startswith(ANYWHERE)]
     if name is None:
@@ -118,14 +130,14 @@ def _settled(
             effects[key] = "names no storage class and there is no default: it stays unbound"
             return spec
     elif not name:
-        return spec  # only volumes that exist, by its own wish
+        return spec  # the claim accepts existing volumes only
     known = classes.get(name) if name is not None else None
     if known is None:
         which = f"its storage class {name!r} is" if name is not None else "storage classes are"
-        effects[key] = f"{which} not in the input, {_TAKEN}"
+        effects[key] = f"{which} not in the input, {_ASSUMED}"
         name = _anywhere(snapshot)
     elif known.volumeBindingMode != _DELAYED and known.provisioner and known.provisioner != NO_PROVISIONER:
-        effects[key] = f"storage class {name!r} binds it before its pod is placed, {_TAKEN}"
+        effects[key] = f"storage class {name!r} binds it before its pod is placed, {_ASSUMED}"
         name = f"{ANYWHERE}-{known.metadata.name}"
         delayed = _change(known, metadata=objects.ObjectMeta(name), volumeBindingMode=_DELAYED)
         classes.setdefault(name, delayed)

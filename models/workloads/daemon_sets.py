@@ -1,7 +1,8 @@
-"""One pod per eligible node, as the DaemonSet controller has it: resources and pod affinity are not asked. And pods that come with a node
-and go with it: those of DaemonSets, and static ones.
+"""One pod per eligible node, as the DaemonSet controller makes them without regard to resources and pod affinity.
 
-Source: pkg/controller/daemon/daemon_controller.go (NodeShouldRunDaemonPod, getNodesToDaemonPods) and daemon/util/daemonset_util.go.
+Also covers pods that come and go with a node: those of DaemonSets, and static ones. Source:
+pkg/controller/daemon/daemon_controller.go (NodeShouldRunDaemonPod, getNodesToDaemonPods) and
+daemon/util/daemonset_util.go.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ def tolerations(spec: objects.PodSpec) -> list[objects.Toleration]:
 
 
 def eligible(spec: objects.PodSpec, nodes: NodeTable, gates: FeatureGates) -> list[str]:
-    """Names of the nodes that a DaemonSet of this template runs on."""
+    """Return the names of the nodes on which a DaemonSet with this template runs."""
     ok = nodes.has_labels(spec.nodeSelector or {}) & nodes.tolerated(Tolerations(tolerations(spec), gates), _HARD)
     affinity = spec.affinity.nodeAffinity if spec.affinity else None
     required = affinity.requiredDuringSchedulingIgnoredDuringExecution if affinity else None
@@ -64,7 +65,7 @@ def target(pod: objects.Pod) -> str | None:
 
 
 def pinned(affinity: objects.Affinity | None, node: str) -> objects.Affinity:
-    """Return the affinity of the pod for a node: the controller puts the node's name in place of all required terms."""
+    """Return the affinity of a node's pod. The controller replaces all required terms by one with the node's name."""
     term = objects.NodeSelectorTerm(matchFields=[objects.NodeSelectorRequirement(_NAME, "In", [node])])
     affinity = affinity or objects.Affinity()
     own = affinity.nodeAffinity or objects.NodeAffinity()
@@ -73,7 +74,7 @@ def pinned(affinity: objects.Affinity | None, node: str) -> objects.Affinity:
 
 
 def plan(workload: Workload, nodes: Sequence[objects.Node], gates: FeatureGates, existing: Iterable[objects.Pod], revision: str) -> Plan:
-    """Return a pod for each eligible node that has none."""
+    """Return a plan with a pod for each eligible node that has none."""
     wanted = eligible(workload.spec, NodeTable(nodes), gates)
     running = {target(pod) for pod in existing}
     labels = {"controller-revision-hash": revision}
@@ -81,19 +82,22 @@ def plan(workload: Workload, nodes: Sequence[objects.Node], gates: FeatureGates,
 
 
 def is_daemon(pod: objects.Pod) -> bool:
-    """Return whether a node brings a pod by itself: one of a DaemonSet, or a static one."""
+    """Return True if a pod comes with its node: a DaemonSet's or a static one."""
     owner = objects.controller_of(pod)
     return is_mirror(pod) or (owner is not None and owner.kind == "DaemonSet")
 
 
 def resident(pod: objects.Pod) -> bool:
-    """Return whether a pod is a DaemonSet's or a static one, and stays."""
+    """Return True if a pod is a DaemonSet's or a static one, and is neither finished nor being deleted."""
     return is_daemon(pod) and not objects.is_terminal(pod) and not objects.is_terminating(pod)
 
 
 def settled(pod: objects.Pod, old: str, node: str, suffixed: Callable[[str, str], str]) -> objects.Pod:
-    """Return the pod that runs in a pod's place on a node like its own, without claims: those were the other's. ``suffixed``: of
-    :class:`kubestow.models.workloads.template.Names`."""
+    """Return the counterpart of a DaemonSet's or static pod on a similar node, without its claims.
+
+    Args:
+        suffixed: See :class:`kubestow.models.workloads.template.Names`.
+    """
     namespace = pod.metadata.namespace or "default"
     owner = objects.controller_of(pod)
     if owner is not None and owner.kind == "DaemonSet":

@@ -1,8 +1,9 @@
-"""How a Deployment's rollout goes on: how many pods come and which go, as its controllers decide it.
+"""The progress of a Deployment's rollout: the pods that its controllers create and delete next.
 
-Sources: pkg/controller/deployment/{rolling,recreate}.go, pkg/controller/deployment/util (ResolveFenceposts, NewRSNewReplicas) and
-pkg/controller/controller_utils.go (ActivePodsWithRanks). Left out, since snapshots do not hold it: minReadySeconds, progress deadlines,
-restart counts, and since when a pod has been ready (its age stands in for it).
+Sources: pkg/controller/deployment/{rolling,recreate}.go, pkg/controller/deployment/util (ResolveFenceposts,
+NewRSNewReplicas) and pkg/controller/controller_utils.go (ActivePodsWithRanks). Snapshots lack minReadySeconds,
+progress deadlines, restart counts and the time since which a pod is ready, so these are left out. A pod's age
+replaces the last one.
 """
 
 from __future__ import annotations
@@ -18,16 +19,23 @@ from kubestow.models.kube.workload_objects import Deployment, DeploymentStrategy
 from kubestow.models.snapshot.snapshot import InputError, Snapshot
 
 DELETION_COST: Final = "controller.kubernetes.io/pod-deletion-cost"
-#: What the API server fills in for maxSurge and maxUnavailable.
+#: The API server's default for maxSurge and maxUnavailable.
 DEFAULT: Final = "25%"
 _PHASES: Final = {"Pending": 0, "Unknown": 1, "Running": 2}
+#: Seconds since 1970, later than any creation time: the value of an unknown time.
 _NO_TIME: Final = 10**12
 
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """``replicas``: pods wanted; ``surge``: pods above them, ``unavailable``: pods missing that the strategy admits, all in pods.
-    ``recreate``: all old pods go before the first new one comes."""
+    """The strategy of a rollout, in pods.
+
+    Attributes:
+        replicas: Pods wanted.
+        surge: Pods allowed above ``replicas``.
+        unavailable: Pods allowed to be unavailable.
+        recreate: Delete all old pods before creating the first new one.
+    """
 
     replicas: int
     surge: int
@@ -36,20 +44,21 @@ class Pace:
 
     @property
     def most(self) -> int:
-        """Pods of all revisions that there may be."""
+        """Largest allowed number of pods of all revisions."""
         return self.replicas + self.surge
 
     @property
     def least(self) -> int:
-        """Available pods that there have to be."""
+        """Smallest allowed number of available pods."""
         return max(0, self.replicas - self.unavailable)
 
 
 def scaled(value: int | str, replicas: int, *, up: bool) -> int:
-    """Return a number of pods, or a percentage of ``replicas`` rounded ``up`` or down (GetScaledValueFromIntOrPercent).
+    """Return a number of pods, or a percentage of ``replicas`` rounded ``up`` or down
+    (GetScaledValueFromIntOrPercent).
 
     Raises:
-        ValueError: neither a whole number nor a percentage.
+        ValueError: Neither a whole number nor a percentage.
     """
     if isinstance(value, int):
         return value
@@ -60,11 +69,15 @@ def scaled(value: int | str, replicas: int, *, up: bool) -> int:
 
 
 def pace(deployment: Deployment, replicas: int | None = None) -> Pace:
-    """Strategy of a Deployment in pods, for as many replicas as it wants or as are given: 25 % each by default, maxSurge rounded up,
-    maxUnavailable rounded down, and not both of them 0 (ResolveFenceposts).
+    """Return the strategy of a Deployment in pods (ResolveFenceposts).
+
+    The default is 25 % for both maxSurge, rounded up, and maxUnavailable, rounded down. They are not both 0.
+
+    Args:
+        replicas: Number of replicas; None: that of the Deployment.
 
     Raises:
-        InputError: a strategy, maxSurge or maxUnavailable that cannot be read.
+        InputError: A strategy, maxSurge or maxUnavailable cannot be read.
     """
     spec = deployment.spec or WorkloadSpec()
     if replicas is None:
@@ -89,9 +102,15 @@ def pace(deployment: Deployment, replicas: int | None = None) -> Pace:
 
 @dataclass(frozen=True, slots=True)
 class Old:
-    """A pod of an old revision. ``index``: into ``snapshot.pods``; ``node``: where it runs (None: nowhere); ``family``: its ReplicaSet's
-    place by age, 0 the oldest; ``rank``: which of a family go first, lower first, apart from how many share the node (``before`` that,
-    ``after`` it)."""
+    """A pod of an old revision.
+
+    Attributes:
+        index: Index into ``snapshot.pods``.
+        node: Its node; None if it has none.
+        family: Rank of its ReplicaSet by age, 0 for the oldest.
+        before: Deletion rank within the family, lower first, above the number of pods on the node.
+        after: Deletion rank within the family, lower first, below the number of pods on the node.
+    """
 
     index: int
     key: str
@@ -110,7 +129,7 @@ def _seconds(timestamp: str | None) -> int | None:
 
 
 def is_ready(pod: objects.Pod) -> bool:
-    """Return whether a pod serves: its Ready condition; without one, whether it runs."""
+    """Return True if a pod serves: by its Ready condition or, without one, if it runs."""
     status = pod.status or objects.PodStatus()
     for condition in status.conditions or ():
         if condition.type == "Ready":
@@ -121,13 +140,17 @@ def is_ready(pod: objects.Pod) -> bool:
 def _cost(pod: objects.Pod) -> int:
     try:
         return int((pod.metadata.annotations or {}).get(DELETION_COST, "0"))
-    except ValueError:  # the API server refuses it; the controller takes 0
+    except ValueError:  # the API server rejects it; the controller assumes 0
         return 0
 
 
 def old_pods(snapshot: Snapshot, indices: Sequence[int]) -> tuple[list[Old], list[int]]:
-    """Pods of old revisions (``indices`` into ``snapshot.pods``) as their controllers see them, and those that are being deleted already,
-    which these leave out."""
+    """Return the pods of old revisions as their controllers see them, and the pods being deleted, which they leave
+    out.
+
+    Args:
+        indices: The pods, as indices into ``snapshot.pods``.
+    """
     active = [i for i in indices if not objects.is_terminating(snapshot.pods[i])]
     going = [i for i in indices if objects.is_terminating(snapshot.pods[i])]
     families: dict[tuple[str, str], int] = {}
@@ -160,19 +183,28 @@ def _family(pod: objects.Pod) -> tuple[str, str]:
 
 
 def creations(pace: Pace, old: int, created: int) -> int:
-    """Return how many new pods are created next, with ``old`` pods of old revisions and ``created`` new ones there (NewRSNewReplicas)."""
+    """Return the number of new pods to create next (NewRSNewReplicas).
+
+    Args:
+        old: Existing pods of old revisions.
+        created: Existing new pods.
+    """
     if pace.recreate:
         return 0 if old else pace.replicas - created
     return max(0, min(pace.replicas - created, pace.most - old - created))
 
 
 def deletions(pace: Pace, old: Sequence[Old], together: Callable[[str], int], available: int) -> list[Old]:
-    """Return which old pods go next. ``together``: how many pods of the Deployment, of any revision, are on a node; ``available``: new
-    pods that have one.
+    """Return the old pods to delete next.
 
-    Unavailable pods go first, then others as long as ``pace.least`` pods stay available, both from the oldest ReplicaSet on. Within one
-    the ReplicaSet controller takes those without a node, then not running, not ready, of lower deletion cost, with more of the
-    Deployment's pods on their node, younger; then by name, as upstream leaves the rest open.
+    Unavailable pods go first. Then others go while ``pace.least`` pods stay available. Both start with the
+    oldest ReplicaSet. Within one, the ReplicaSet controller prefers pods without a node, then not running, not
+    ready, with a lower deletion cost, with more of the Deployment's pods on their node, then younger ones.
+    Upstream leaves other ties open; here the name decides.
+
+    Args:
+        together: Returns the number of the Deployment's pods, of any revision, on a node.
+        available: Number of available new pods.
     """
     if pace.recreate:
         return list(old)
@@ -199,7 +231,10 @@ def deletions(pace: Pace, old: Sequence[Old], together: Callable[[str], int], av
 
 
 def ranked_alike(old: Sequence[Old]) -> bool:
-    """Return whether the order in which old pods go is open: some on different nodes differ in their ages only, which the controller
-    compares by since when pods have been ready, roughly (LogarithmicScaleDown), and leaves to chance where they are about equal."""
+    """Return True if the deletion order of old pods is open.
+
+    Some pods on different nodes then differ only in age. The controller compares the times since which pods are
+    ready on a coarse scale (LogarithmicScaleDown), and chooses at random among about equal ones.
+    """
     first: dict[tuple[int, tuple[int, ...]], str | None] = {}
     return any(first.setdefault((entry.family, entry.before), entry.node) != entry.node for entry in old)

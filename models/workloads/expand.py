@@ -1,7 +1,7 @@
-"""Workloads as input: manifests (``-w``) become the pods that their controllers would make, in the cluster's snapshot.
+"""Workloads as input: manifests (``-w``) become the pods that their controllers would make in the cluster.
 
-Pods that run or wait already count; only the missing ones are made. Sources: pkg/controller of k8s.io/kubernetes for each kind,
-plugin/pkg/admission for what a pod gets when it is stored.
+Running and waiting pods count; only missing ones are made. Sources: pkg/controller of k8s.io/kubernetes for
+each kind, plugin/pkg/admission for the data that a pod gets when it is stored.
 """
 
 from __future__ import annotations
@@ -26,16 +26,22 @@ from kubestow.models.workloads.replicas import Plan, Slot
 from kubestow.models.workloads.revisions import reference, same_template
 from kubestow.models.workloads.view import Workload, find, labelled, listed, selector, view
 
-#: More pods than this are a slip of the pen.
-MOST_PODS: Final = 1_000_000
+#: More pods than this are most likely a typing error.
+MAX_PODS: Final = 1_000_000
 _PARENTS: Final = {"ReplicaSet": "Deployment", "Job": "CronJob"}
 _change = msgspec.structs.replace
 
 
 @dataclass
 class Expansion:
-    """A snapshot with more in it. ``workloads``: what was added, ``Kind namespace/name``; ``pods``: how many pods that asks for or has;
-    ``unmodelled``: what is only supposed of the new pods, to be listed with the result (``snapshot.warnings`` has it in short)."""
+    """A snapshot with the pods of manifests.
+
+    Attributes:
+        workloads: The added workloads, as ``Kind namespace/name``.
+        pods: Number of pods that these want or have.
+        unmodelled: Assumptions about the new pods, to be listed with the result. ``snapshot.warnings`` has a
+            summary.
+    """
 
     snapshot: Snapshot
     workloads: list[str] = field(default_factory=list)
@@ -46,12 +52,14 @@ class Expansion:
 def expand(snapshot: Snapshot, manifests: Snapshot, *, partial: bool = False, replicas: Mapping[str, int] | None = None) -> Expansion:
     """Return the cluster with the pods of ``manifests`` (loaded with ``manifests=True``) waiting in it; neither input is changed.
 
-    Each workload's pods, those of the cluster included, carry the annotations of its gang (see
-    :mod:`kubestow.models.workloads.gang_markers`); ``partial``:
-    each gang may be placed in part. ``replicas``: other numbers of pods for workloads of the manifests, by ``[KIND/][NAMESPACE/]NAME``.
+    The pods of each workload, also those in the cluster, get its gang's annotations (:mod:`kubestow.models.workloads.gang_markers`).
+
+    Args:
+        partial: Each gang may be placed in part.
+        replicas: Number of pods for workloads of the manifests, by ``[KIND/][NAMESPACE/]NAME``.
 
     Raises:
-        InputError: manifests that an API server would refuse, nodes that contradict the cluster's, unknown names in ``replicas``.
+        InputError: An API server would reject the manifests, a node contradicts the cluster's, or ``replicas`` has an unknown name.
     """
     problems: list[str] = []
     merged = merge(snapshot, manifests, problems)
@@ -86,7 +94,7 @@ def expand(snapshot: Snapshot, manifests: Snapshot, *, partial: bool = False, re
         added = gang_markers.marks(workload, names.get(workload.ref), plan.wanted, partial=partial)
         for i in (*existing, *made):
             merged.pods[i] = gang_markers.annotated(merged.pods[i], added)
-        none = plan.warnings or (("wants 0 pods: none is made",) if plan.wanted == 0 else ())
+        none = plan.warnings or (("wants 0 pods: no pods are made",) if plan.wanted == 0 else ())
         surplus = _surplus(workload, plan, len(existing), stated=_name(workload.obj) in counts)
         other = _other_revision(workload, plan, previous, len(existing))
         merged.warnings += [f"{workload.ref}: {text}" for text in (*none, *surplus, *other)]
@@ -104,19 +112,26 @@ def expand(snapshot: Snapshot, manifests: Snapshot, *, partial: bool = False, re
 
 
 def owned(snapshot: Snapshot, kind: str, namespace: str, name: str) -> list[int]:
-    """Indices into ``snapshot.pods`` of a workload's pods that are neither finished nor being deleted, ascending: by their owner
-    references, through ReplicaSets and Jobs; pods without a controller by the selector of the workload's object, if the snapshot has it."""
+    """Return a workload's pods that are neither finished nor being deleted, as ascending indices into
+    ``snapshot.pods``.
+
+    Pods belong to it by owner references, through ReplicaSets and Jobs. Pods without a controller belong to it
+    by the workload's selector, if the snapshot has its object.
+    """
     return OwnedPods(snapshot).of(kind, namespace, name, selector(named(snapshot, kind, namespace, name)))
 
 
 def revision_pods(
     snapshot: Snapshot, deployment: workload_objects.Deployment, count: int
 ) -> tuple[list[kube_objects.Pod], workload_objects.ReplicaSet]:
-    """``count`` pods of a new revision of a Deployment and the ReplicaSet that owns them; both are new, whatever the template, and not part
-    of ``snapshot``, which is not changed. Names clash with none there.
+    """Return ``count`` pods of a new revision of a Deployment, and the ReplicaSet that owns them.
+
+    Both are new even if the template exists already. They are not part of ``snapshot``, which is not changed,
+    and their names are unused there.
 
     Raises:
-        InputError: the Deployment has no template, its selector does not select it, or its PriorityClass or RuntimeClass is unknown.
+        InputError: The Deployment has no template, its selector does not select it, or its PriorityClass or
+            RuntimeClass is unknown.
     """
     where = f"Deployment {deployment.metadata.namespace or 'default'}/{deployment.metadata.name}"
     deployment = labelled(deployment)
@@ -131,11 +146,12 @@ def revision_pods(
 
 
 def top_up(snapshot: Snapshot, kind: str, namespace: str, name: str, count: int) -> tuple[Snapshot, list[Unmodelled]]:
-    """Return a new snapshot in which a workload of it wants ``count`` pods and its missing ones wait, each for itself: they are no gang
-    unless the template says so. Pods beyond ``count`` stay.
+    """Return a new snapshot in which a workload wants ``count`` pods, with the missing ones waiting.
+
+    These are no gang unless the template says so. Pods beyond ``count`` stay.
 
     Raises:
-        InputError: the workload has no template, cannot be scaled, or names an unknown class.
+        InputError: The workload has no template, cannot be scaled, or names an unknown class.
     """
     found = snapshot.copy()
     obj = _scaled(named(found, kind, namespace, name), count, found)
@@ -163,14 +179,14 @@ def _name(obj: Any) -> tuple[str, str, str]:
 
 
 def made_by_another(obj: Any, merged: Snapshot) -> bool:
-    """Return whether this is a ReplicaSet of a Deployment or a Job of a CronJob that is there too, and makes the pods."""
+    """Return True if a ReplicaSet or Job belongs to an existing Deployment or CronJob, which makes the pods."""
     owner = kube_objects.controller_of(obj)
     parent = _PARENTS.get(type(obj).__name__)
     return owner is not None and owner.kind == parent and named(merged, parent, obj.metadata.namespace or "default", owner.name) is not None
 
 
 def _scaled(obj: Any, count: int | None, merged: Snapshot) -> Any:
-    """A workload's object in ``merged``, replaced where its number of pods is another."""
+    """Return a workload's object of ``merged``, replaced if its number of pods changes."""
     if obj is None or count is None:
         return obj
     found = workloads_replicas.scaled(obj, count)
@@ -183,7 +199,7 @@ def _labelled(obj: Any, merged: Snapshot, manifests: Snapshot) -> Any:
     found = labelled(obj)
     if found is obj:
         return obj
-    merged.warnings.append(located(manifests, obj, "its template has no labels, which no API server takes; given those of spec.selector"))
+    merged.warnings.append(located(manifests, obj, "its template has no labels, which API servers reject; using those of spec.selector"))
     return _put(merged, obj, found)
 
 
@@ -194,7 +210,7 @@ def _put(merged: Snapshot, old: Any, new: Any) -> Any:
 
 
 def _without_finished(merged: Snapshot, workloads: list[Workload]) -> list[kube_objects.Pod]:
-    """Finished pods of StatefulSets go: their controllers delete them to make others of the same names."""
+    """Return the pods without finished ones of StatefulSets. Their controllers delete these to make others of the same names."""
     sets = {(w.namespace, w.name) for w in workloads if w.kind == "StatefulSet"}
     return [
         pod
@@ -207,7 +223,7 @@ def _without_finished(merged: Snapshot, workloads: list[Workload]) -> list[kube_
 
 
 def _bare(merged: Snapshot, manifests: Snapshot, problems: list[str], partial: bool) -> set[str]:
-    """Put the manifests' pods into ``merged``; those that are there stay as they are, but for their gang. Keys of the new ones."""
+    """Add the manifests' pods to ``merged``, and return the keys of the new ones. Existing pods only get their gang."""
     known = {kube_objects.pod_key(pod): i for i, pod in enumerate(merged.pods)}
     added: set[str] = set()
     for pod in manifests.pods:
@@ -218,7 +234,7 @@ def _bare(merged: Snapshot, manifests: Snapshot, problems: list[str], partial: b
             merged.pods[i] = gang_markers.annotated(merged.pods[i], stated)
             if kube_objects.is_terminal(merged.pods[i]) or kube_objects.is_terminating(merged.pods[i]):
                 merged.warnings.append(
-                    located(manifests, pod, "the snapshot's pod of this name is finished or being deleted, and none is made")
+                    located(manifests, pod, "the snapshot's pod of this name is finished or being deleted, so no pod is made")
                 )
             continue
         problems += [located(manifests, pod, text) for text in checks.hints(pod.metadata, pod.spec, "metadata")]
@@ -240,15 +256,15 @@ def _limit(workloads: Iterable[Workload]) -> None:
     total = 0
     for workload in workloads:
         total += workloads_replicas.asked(workload)
-        if total > MOST_PODS:
-            raise InputError([f"{workload.ref}: the workloads ask for more than {MOST_PODS:,} pods, expected fewer"])
+        if total > MAX_PODS:
+            raise InputError([f"{workload.ref}: the workloads ask for more than {MAX_PODS:,} pods, expected fewer"])
 
 
 def _surplus(workload: Workload, plan: Plan, existing: int, *, stated: bool) -> list[str]:
-    """``stated``: by an edit, which removes the rest."""
+    """Return a warning if a workload has more pods than it wants. ``stated``: an edit removes the surplus."""
     if existing <= plan.wanted or workload.kind == "DaemonSet" or stated:
         return []
-    return [f"has {existing} pods and wants {plan.wanted}: none is made, none removed"]
+    return [f"has {existing} pods and wants {plan.wanted}: no pods are made or removed"]
 
 
 def _other_revision(workload: Workload, plan: Plan, previous: Any | None, existing: int) -> list[str]:
@@ -259,7 +275,7 @@ def _other_revision(workload: Workload, plan: Plan, previous: Any | None, existi
         or same_template(workload, previous)
     ):
         return []
-    return [f"its pods in the snapshot are of another template; they stay, and {len(plan.slots)} of the new one are made"]
+    return [f"its pods in the snapshot have another template; they stay, and {len(plan.slots)} pods of the new template are made"]
 
 
 def _point_out(merged: Snapshot, workloads: list[Workload], bare: set[str]) -> None:

@@ -1,4 +1,4 @@
-"""Which gang the pods of a manifest belong to, written on the pods as annotations."""
+"""The gangs of pods from manifests, written on the pods as annotations."""
 
 from __future__ import annotations
 
@@ -18,20 +18,21 @@ _change = msgspec.structs.replace
 
 
 def stated(workload: Workload) -> dict[str, str]:
-    """Return what template and workload say, the template first. An empty gang name says that there is none."""
+    """Return the gang annotations of template and workload; the template's take precedence. An empty name means no gang."""
     found = {**(workload.obj.metadata.annotations or {}), **workload.annotations}
     return {key: found[key] for key in _STATED if key in found}
 
 
 def elsewhere(workload: Workload) -> bool:
-    """Return whether the template puts its pods into a gang of another system."""
+    """Return True if the template puts its pods into a gang of another system."""
     return marker(objects.Pod(workload.template.metadata or objects.ObjectMeta(), workload.spec)) is not None
 
 
 def default_names(workloads: Iterable[Workload]) -> dict[str, str]:
-    """Return the gang of each workload that states none, by ``Workload.ref``: its name, with the kind where two of a namespace share it.
+    """Return the gang of each workload that states none, by ``Workload.ref``.
 
-    A DaemonSet is no gang: it runs on each node that takes its pod.
+    The gang has the workload's name, with the kind if two workloads of a namespace share the name. A DaemonSet
+    is no gang: it runs on each node that accepts its pod.
     """
     open_ = [w for w in workloads if w.kind != "DaemonSet" and GANG not in stated(w) and not elsewhere(w)]
     counts = Counter((w.namespace, w.name) for w in open_)
@@ -39,7 +40,7 @@ def default_names(workloads: Iterable[Workload]) -> dict[str, str]:
 
 
 def marks(workload: Workload, default: str | None, wanted: int, *, partial: bool) -> dict[str, str]:
-    """Return the annotations of all pods of a workload that wants ``wanted``: a single pod is no gang unless something is said of it."""
+    """Return the annotations of all pods of a workload. A single pod is no gang unless annotations say so."""
     found = stated(workload)
     if default is not None and (wanted > 1 or found):
         found[GANG] = default
@@ -56,5 +57,5 @@ def annotated(pod: objects.Pod, added: Mapping[str, str]) -> objects.Pod:
 
 
 def in_part(pod: objects.Pod) -> objects.Pod:
-    """Return a copy of a pod of a gang, if it is one, that need not be placed with all others."""
+    """Return a copy of a pod whose gang, if any, may be placed in part."""
     return pod if marker(pod) is None else annotated(pod, {MIN_MEMBER: "1"})

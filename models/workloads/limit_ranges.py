@@ -1,6 +1,7 @@
-"""What a LimitRange fills in where containers of a new pod leave requests and limits open.
+"""Defaults that LimitRanges give containers of new pods for requests and limits.
 
-Sources: plugin/pkg/admission/limitranger (mergePodResourceRequirements) and pkg/apis/core/v1/defaults.go (SetDefaults_LimitRangeItem).
+Sources: plugin/pkg/admission/limitranger (mergePodResourceRequirements) and pkg/apis/core/v1/defaults.go
+(SetDefaults_LimitRangeItem).
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ _change = msgspec.structs.replace
 
 
 def filled(spec: objects.PodSpec, namespace: str, snapshot: Snapshot) -> objects.PodSpec:
-    """Return the spec of a new pod with what the LimitRanges of its namespace fill in; the same object where that is nothing."""
+    """Return the spec of a new pod with the defaults of its namespace's LimitRanges; the same object if none apply."""
     limits: objects.ResourceList = {}
     requests: objects.ResourceList = {}
     for found in snapshot.limit_ranges.values():
@@ -32,7 +33,10 @@ def filled(spec: objects.PodSpec, namespace: str, snapshot: Snapshot) -> objects
 
 
 def _defaults(item: LimitRangeItem) -> tuple[objects.ResourceList, objects.ResourceList]:
-    """Default limits and requests; the maximum is the default limit, and the default limit or the minimum the default request."""
+    """Return the default limits and requests of an item.
+
+    The maximum is the default limit. The default limit, or else the minimum, is the default request.
+    """
     limits = {**(item.max or {}), **(item.default or {})}
     return limits, {**(item.min or {}), **limits, **(item.defaultRequest or {})}
 

@@ -1,4 +1,4 @@
-"""Manifests put into a cluster's snapshot, as ``kubectl apply`` would: what they say wins, what they leave open stays."""
+"""Manifests merged into a cluster's snapshot, as by ``kubectl apply``: their fields win, and omitted fields stay."""
 
 from __future__ import annotations
 
@@ -13,12 +13,17 @@ from kubestow.models.snapshot.object_names import key_of
 from kubestow.models.snapshot.snapshot import Snapshot
 
 _change = msgspec.structs.replace
-_APART: Final = ("metadata", "spec", "status")
+_MERGED_SEPARATELY: Final = ("metadata", "spec", "status")
 
 
 def merge(snapshot: Snapshot, manifests: Snapshot, problems: list[str]) -> Snapshot:
-    """Return a new snapshot of the objects of both but for the manifests' pods. ``problems`` takes what cannot be merged: a Node with other
-    content. A workload's object is the manifest's, with the cluster's uid and status."""
+    """Return a new snapshot of the objects of both, without the manifests' pods.
+
+    A workload's object is the manifest's, with the cluster's uid and status.
+
+    Args:
+        problems: Collects objects that cannot be merged: Nodes with different content.
+    """
     merged = snapshot.copy()
     for name, count in manifests.ignored.items():
         merged.ignored[name] = merged.ignored.get(name, 0) + count
@@ -46,14 +51,14 @@ def merge(snapshot: Snapshot, manifests: Snapshot, problems: list[str]) -> Snaps
                 found[slot], changed = _overlay(old, obj)
                 if changed:
                     merged.warnings.append(
-                        located(manifests, obj, f"{', '.join(changed)} differ from the snapshot's, the manifest's count")
+                        located(manifests, obj, f"{', '.join(changed)} differ from the snapshot's; the manifest's apply")
                     )
         _put(merged, kind.name, found)
     return merged
 
 
 def located(manifests: Snapshot, obj: Any, message: str) -> str:
-    """Return a message about an object of the manifests: file, object, what is wrong."""
+    """Return a message about an object of the manifests, with file and object."""
     identity = identity_of(kinds.KINDS[type(obj).__name__], obj)
     source = manifests.sources.get(identity)
     return f"{source}: {identity}: {message}" if source else f"{identity}: {message}"
@@ -89,7 +94,7 @@ def _workload(old: Any, new: Any) -> Any:
 
 
 def _overlay(old: Any, new: Any) -> tuple[Any, list[str]]:
-    """The manifest's object with the cluster's fields where it has none, and the fields in which they differ."""
+    """Return the manifest's object, completed with the cluster's fields, and the names of differing fields."""
     found, changed = _fill(old, new, "")
     found.metadata = _metadata(old.metadata, new.metadata)
     if getattr(old, "status", None) is not None:
@@ -98,14 +103,14 @@ def _overlay(old: Any, new: Any) -> tuple[Any, list[str]]:
         found.spec, inner = (old.spec, []) if new.spec is None else _fill(old.spec, new.spec, "spec.")
         changed += inner
     if isinstance(old, storage_objects.PersistentVolumeClaim) and old.spec is not None and old.spec.volumeName:
-        found.spec = old.spec  # a bound claim's spec cannot be changed
+        found.spec = old.spec  # the spec of a bound claim is immutable
     return found, changed
 
 
 def _fill(old: Any, new: Any, path: str) -> tuple[Any, list[str]]:
     filled, changed = {}, []
     for name in old.__struct_fields__:
-        if not path and name in _APART:
+        if not path and name in _MERGED_SEPARATELY:
             continue
         was, now = getattr(old, name), getattr(new, name)
         if now is None or now == "":

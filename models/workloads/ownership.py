@@ -1,4 +1,7 @@
-"""Which pods of a snapshot belong to which workload, and what an operator calls it: what would be edited, not the ReplicaSet in between."""
+"""The pods of each workload, and the workload of each pod.
+
+A pod's workload is the object that an operator would edit, not the ReplicaSet in between.
+"""
 
 from __future__ import annotations
 
@@ -21,16 +24,17 @@ _encoder: Final = msgspec.json.Encoder(order="deterministic")
 
 
 def deployment_by_hash(owner: objects.OwnerReference, pod: objects.Pod) -> str | None:
-    """Return the Deployment of a pod's ReplicaSet, which is called ``NAME-<pod-template-hash>``; None where the names do not say it."""
+    """Return the Deployment of a pod's ReplicaSet ``NAME-<pod-template-hash>``; None if the names do not match."""
     label = (pod.metadata.labels or {}).get(HASH)
     return owner.name.removesuffix(f"-{label}") if label and owner.name.endswith(f"-{label}") else None
 
 
 class OwnedPods:
-    """Pods by what owns them. ``of`` and ``finished`` give indices into ``snapshot.pods``, ascending.
+    """Pods by owner. ``of`` and ``finished`` return ascending indices into ``snapshot.pods``.
 
-    Owner references count by kind and name: an object that was deleted and made again keeps its pods here. A dump may lack the
-    ReplicaSets and Jobs in between, whose names then say whose they are (``NAME-<pod-template-hash>``, ``NAME-<scheduled minute>``).
+    Owner references count by kind and name, so an object that was deleted and recreated keeps its pods. A dump
+    may lack the ReplicaSets and Jobs in between. Their names then identify the owner
+    (``NAME-<pod-template-hash>``, ``NAME-<scheduled minute>``).
     """
 
     def __init__(self, snapshot: Snapshot) -> None:
@@ -71,14 +75,17 @@ class OwnedPods:
             self._child("CronJob", namespace, made[1], owner.name)
 
     def children(self, kind: str, namespace: str, name: str) -> list[str]:
-        """Names of the ReplicaSets of a Deployment or the Jobs of a CronJob."""
+        """Return the names of the ReplicaSets of a Deployment or the Jobs of a CronJob."""
         return list(self._children.get((kind, namespace, name), ()))
 
     def of(self, kind: str, namespace: str, name: str, adopts: Selector | None = None) -> list[int]:
-        """Return the pods of a workload that are neither finished nor being deleted; ``adopts``: its selector, for pods without a
-        controller."""
+        """Return the pods of a workload that are neither finished nor being deleted.
+
+        Args:
+            adopts: Its selector, for pods without a controller.
+        """
         found = self._all(self._living, kind, namespace, name)
-        if kind == "PodTemplate":  # nothing controls these: they are known by how their names were made
+        if kind == "PodTemplate":  # nothing controls these pods; their generated names identify them
             found += [i for i in self._bare.get(namespace, ()) if self._pods[i].metadata.generateName == f"{name}-"]
         elif adopts:
             found += [i for i in self._bare.get(namespace, ()) if selector_matches(adopts, self._pods[i].metadata.labels or {})]
@@ -96,7 +103,7 @@ class OwnedPods:
 
 
 def named(snapshot: Snapshot, kind: str, namespace: str, name: str) -> Any | None:
-    """Return the object of a workload, where the snapshot has it."""
+    """Return the object of a workload; None if the snapshot lacks it."""
     for obj in snapshot.workloads.get(kind, ()):
         if obj.metadata.name == name and (obj.metadata.namespace or "default") == namespace:
             return obj
@@ -104,8 +111,11 @@ def named(snapshot: Snapshot, kind: str, namespace: str, name: str) -> Any | Non
 
 
 class Owners:
-    """The owners of a snapshot's pods, as texts: ``Kind namespace/name`` of a workload, ``Pod namespace/name`` of a bare pod, or
-    ``Pod ns/a,ns/b`` of equal bare pods that are looked at together."""
+    """The owners of a snapshot's pods as text.
+
+    These are ``Kind namespace/name`` for a workload, ``Pod namespace/name`` for a bare pod, and ``Pod
+    ns/a,ns/b`` for a group of equal bare pods.
+    """
 
     def __init__(self, snapshot: Snapshot) -> None:
         self.snapshot = snapshot
@@ -117,8 +127,10 @@ class Owners:
                         self._deployments[f"{obj.metadata.namespace or 'default'}/{obj.metadata.name}"] = reference.name
 
     def of(self, pod: objects.Pod) -> str:
-        """Return the owner of one pod. A ReplicaSet stands for its Deployment: by its own owner reference, else by the
-        pod-template-hash."""
+        """Return the owner of one pod. For a ReplicaSet this is its Deployment.
+
+        The Deployment is known by the ReplicaSet's owner reference, or else by the pod-template-hash.
+        """
         owner = objects.controller_of(pod)
         if owner is None:
             return f"Pod {objects.pod_key(pod)}"
@@ -132,8 +144,11 @@ class Owners:
         return f"{owner.kind} {key}"
 
     def group(self, pods: Iterable[int]) -> dict[str, list[int]]:
-        """Indices into ``snapshot.pods`` by owner, those of a workload by ordinal (what a controller would remove last comes first);
-        bare pods of equal labels and spec are one owner."""
+        """Return pods by owner, as indices into ``snapshot.pods``.
+
+        Pods of a workload are sorted by ordinal; a controller would remove the last ones first. Bare pods with
+        equal labels and spec have one owner.
+        """
         found: dict[str, list[int]] = {}
         bare: dict[bytes, list[int]] = {}
         for i in pods:
@@ -154,7 +169,7 @@ class Owners:
         return (int(number[1]) if ordered and number is not None else 0, i)
 
     def members(self, owner: str) -> list[int]:
-        """Return all pods of an owner that are not over, those on nodes included."""
+        """Return all pods of an owner that are not finished, bound or not."""
         kind, _, names = owner.partition(" ")
         if kind == "Pod":
             wanted = set(names.split(","))
@@ -167,7 +182,7 @@ class Owners:
 
 
 def name(owner: str) -> str:
-    """Return how sentences call an owner: ``namespace/name``."""
+    """Return the name of an owner in sentences: ``namespace/name``."""
     kind, _, names = owner.partition(" ")
     first, *more = names.split(",") if kind == "Pod" else [names]
     return f"{first} and {len(more)} more" if more else first

@@ -1,4 +1,4 @@
-"""The pods that controllers make of their templates, in the form in which the API server would store them."""
+"""The pods that controllers make from templates, in the form in which the API server would store them."""
 
 from __future__ import annotations
 
@@ -20,22 +20,24 @@ from kubestow.models.workloads.revisions import Revisions, reference
 from kubestow.models.workloads.template import Names, minute
 from kubestow.models.workloads.view import Workload, priority_of
 
-#: plugin/pkg/admission/defaulttolerationseconds: every pod outlives a short failure of its node.
-_PATIENT: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+#: plugin/pkg/admission/defaulttolerationseconds: every pod tolerates a short failure of its node.
+_TOLERATED_TAINTS: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 _PENDING: Final = objects.PodStatus(phase="Pending")
 _change = msgspec.structs.replace
 
 
 class NotAdmitted(Exception):
-    """A pod spec names a PriorityClass or RuntimeClass that is not there, or contradicts the latter. The text says which."""
+    """A pod spec names an unknown PriorityClass or RuntimeClass, or contradicts its RuntimeClass."""
 
 
 def admitted(spec: objects.PodSpec, namespace: str, snapshot: Snapshot) -> objects.PodSpec:
-    """Return a pod's spec as stored: priority, scheduler, tolerations, the requests and limits of LimitRanges, and what its namespace and
-    its RuntimeClass add (the rest was defaulted when it was read).
+    """Return a pod's spec as stored.
+
+    It has priority, scheduler, tolerations, the requests and limits of LimitRanges, and the additions of its
+    namespace and RuntimeClass. Other defaults were applied when it was read.
 
     Raises:
-        NotAdmitted: no such PriorityClass or RuntimeClass, or the spec contradicts its RuntimeClass.
+        NotAdmitted: An unknown PriorityClass or RuntimeClass, or a contradiction to the RuntimeClass.
     """
     priority = priority_of(spec, snapshot)
     if priority is None:
@@ -44,7 +46,7 @@ def admitted(spec: objects.PodSpec, namespace: str, snapshot: Snapshot) -> objec
     own = list(spec.tolerations or ())
     tolerations = own + [
         objects.Toleration(key, "Exists", None, "NoExecute")
-        for key in _PATIENT
+        for key in _TOLERATED_TAINTS
         if not any((not t.key or t.key == key) and t.effect in (None, "", "NoExecute") for t in own)
     ]
     spec = _change(
@@ -63,9 +65,11 @@ def admitted(spec: objects.PodSpec, namespace: str, snapshot: Snapshot) -> objec
 
 
 class Maker:
-    """Makes the missing pods of workloads. ``snapshot`` (its own to change) gets the ReplicaSets and Jobs in between, and the pods.
+    """Makes the missing pods of workloads.
 
-    ``claims``: what the claims of StatefulSets' pods ask for, by ``namespace/name``.
+    Attributes:
+        snapshot: Receives the pods, and the ReplicaSets and Jobs in between.
+        claims: Specs of the claims of StatefulSets' pods, by ``namespace/name``.
     """
 
     def __init__(self, snapshot: Snapshot) -> None:
@@ -76,7 +80,12 @@ class Maker:
         self.revisions = Revisions(snapshot, self.owners)
 
     def plan(self, workload: Workload, existing: Sequence[int], previous: Any | None = None) -> tuple[Plan, objects.OwnerReference | None]:
-        """Return what is missing, and what shall own it. ``existing``: pods of the workload, ``previous``: its object in the cluster."""
+        """Return the missing pods of a workload and their owner.
+
+        Args:
+            existing: Pods of the workload.
+            previous: Its object in the cluster.
+        """
         pods = [self.snapshot.pods[i] for i in existing]
         kind, name, namespace = workload.kind, workload.name, workload.namespace
         owner = reference(workload.obj)
@@ -95,7 +104,7 @@ class Maker:
             return daemon_sets.plan(workload, snapshot.nodes, snapshot.gates, pods, revision), owner
         if kind in ("Job", "CronJob"):
             if replicas.suspended(workload):
-                return Plan(0, warnings=("is suspended: it makes no pods",)), None
+                return Plan(0, warnings=("is suspended: no pods are made",)), None
             obj: Job = workload.obj if kind == "Job" else self._run(workload)
             run = obj.metadata.name or ""
             finished = [self.snapshot.pods[i] for i in self.owners.finished("Job", namespace, run)]
@@ -103,10 +112,10 @@ class Maker:
         return replicas.replicated(workload, f"{name}-", len(pods)), None if kind == "PodTemplate" else owner
 
     def fill(self, workload: Workload, slots: Sequence[Slot], owner: objects.OwnerReference | None) -> list[int]:
-        """Make the pods of ``slots``: indices of the new pods in the snapshot.
+        """Add the pods of ``slots`` to the snapshot, and return their indices.
 
         Raises:
-            NotAdmitted: the template names a class that is not there, or contradicts its RuntimeClass.
+            NotAdmitted: The template names an unknown class, or contradicts its RuntimeClass.
         """
         made = self.pods(workload, slots, owner)
         first = len(self.snapshot.pods)
@@ -114,10 +123,10 @@ class Maker:
         return list(range(first, len(self.snapshot.pods)))
 
     def pods(self, workload: Workload, slots: Sequence[Slot], owner: objects.OwnerReference | None) -> list[objects.Pod]:
-        """Return the pods of ``slots``, not put into the snapshot.
+        """Return the pods of ``slots`` without adding them to the snapshot.
 
         Raises:
-            NotAdmitted: the template names a class that is not there, or contradicts its RuntimeClass.
+            NotAdmitted: The template names an unknown class, or contradicts its RuntimeClass.
         """
         spec = admitted(workload.spec, workload.namespace, self.snapshot)
         if workload.kind == "DaemonSet":
@@ -154,7 +163,7 @@ class Maker:
         return objects.Pod(metadata, spec, _PENDING)
 
     def _run(self, workload: Workload) -> Job:
-        """The Job of a CronJob's run that is under way, or of its next one."""
+        """Return the Job of a CronJob's current run, or of its next one."""
         namespace, name = workload.namespace, workload.name
         for child in self.owners.children("CronJob", namespace, name):
             if self.owners.of("Job", namespace, child):

@@ -1,4 +1,4 @@
-"""How many pods a workload wants, and which are missing.
+"""The number of pods that a workload wants, and the missing pods.
 
 Sources: pkg/controller/{replicaset,statefulset,job,cronjob,daemon} of k8s.io/kubernetes.
 """
@@ -17,18 +17,25 @@ from kubestow.models.kube import objects
 from kubestow.models.kube.workload_objects import CronJob, DaemonSet, Job, JobSpec, JobStatus, PodTemplate
 from kubestow.models.workloads.view import Workload
 
-#: How many pods a PodTemplate stands for.
+#: Annotation of a PodTemplate with its number of pods.
 REPLICAS: Final = "kubestow.dev/replicas"
 INDEX: Final = "batch.kubernetes.io/job-completion-index"
-#: Kueue sets a Job going as soon as all of it fits: its suspension is no wish that it should not run.
+#: Kueue starts a Job as soon as all of its pods fit, so a suspended Job with this label still counts.
 _KUEUE: Final = "kueue.x-k8s.io/queue-name"
 _RANGE: Final = re.compile(r"([0-9]{1,10})(?:-([0-9]{1,10}))?\Z", re.ASCII)
-_OVER: Final = ("Complete", "Failed", "SuccessCriteriaMet", "FailureTarget")
+_FINISHED_CONDITIONS: Final = ("Complete", "Failed", "SuccessCriteriaMet", "FailureTarget")
 
 
 @dataclass(frozen=True)
 class Slot:
-    """A pod to make: its whole name, or what five characters are added to; labels besides the template's; of a DaemonSet the node."""
+    """A pod to make.
+
+    Attributes:
+        name: Full name; None: ``base`` with five characters added.
+        base: Prefix of a generated name.
+        labels: Labels in addition to the template's.
+        node: Node of a DaemonSet's pod.
+    """
 
     name: str | None = None
     base: str = ""
@@ -38,7 +45,13 @@ class Slot:
 
 @dataclass(frozen=True)
 class Plan:
-    """``wanted``: pods that the workload should have now; ``slots``: those that it lacks; ``warnings``: why that may surprise."""
+    """The pods that a workload wants and lacks.
+
+    Attributes:
+        wanted: Number of pods that the workload should have now.
+        slots: The pods that it lacks.
+        warnings: Explanations of surprising numbers.
+    """
 
     wanted: int
     slots: Sequence[Slot] = ()
@@ -46,7 +59,7 @@ class Plan:
 
 
 def asked(workload: Workload) -> int:
-    """Return the most pods that a workload has at a time, as it states it; 0 where the number of nodes decides."""
+    """Return the largest stated number of pods at a time; 0 if the number of nodes decides."""
     if workload.kind == "DaemonSet":
         return 0
     if workload.job is not None:
@@ -55,7 +68,7 @@ def asked(workload: Workload) -> int:
 
 
 def replicas(obj: Any) -> int:
-    """Return the stated number of pods of a workload that states one: 1 by default."""
+    """Return the stated number of pods of a workload; 1 by default."""
     if isinstance(obj, PodTemplate):
         annotations = (obj.template.metadata.annotations if obj.template and obj.template.metadata else None) or {}
         text = (obj.metadata.annotations or {}).get(REPLICAS, annotations.get(REPLICAS, "1"))
@@ -88,13 +101,17 @@ def _parallel(spec: JobSpec | None, count: int) -> JobSpec:
 
 
 def replicated(workload: Workload, base: str, existing: int, labels: Mapping[str, str] | None = None) -> Plan:
-    """Deployment, ReplicaSet, ReplicationController and PodTemplate: pods that are all alike."""
+    """Return the plan of a Deployment, ReplicaSet, ReplicationController or PodTemplate, whose pods are all equal."""
     wanted = replicas(workload.obj)
     return Plan(wanted, [Slot(base=base, labels=labels or {})] * max(0, wanted - existing))
 
 
 def stateful(workload: Workload, existing: Iterable[objects.Pod], revision: str, taken: Callable[[str], bool]) -> Plan:
-    """Return a StatefulSet's missing ordinals; ``taken`` tells the names of pods in its namespace."""
+    """Return the plan with a StatefulSet's missing ordinals.
+
+    Args:
+        taken: Returns True for names of existing pods in its namespace.
+    """
     spec = workload.obj.spec
     start = (spec.ordinals.start if spec.ordinals is not None else None) or 0
     wanted = replicas(workload.obj)
@@ -113,7 +130,7 @@ def stateful(workload: Workload, existing: Iterable[objects.Pod], revision: str,
         for name, i in names.items()
         if name not in living and name not in blocked
     ]
-    warnings = tuple(f"cannot make its pod {name}: one of that name is there, being deleted or not its own" for name in sorted(blocked))
+    warnings = tuple(f"cannot make its pod {name}: a pod of that name is being deleted or not its own" for name in sorted(blocked))
     return Plan(wanted, slots, warnings)
 
 
@@ -124,15 +141,15 @@ def job(
     existing: Sequence[objects.Pod],
     finished: Sequence[objects.Pod],
 ) -> Plan:
-    """Return what a Job (of that name) still runs: min(parallelism, completions - succeeded)."""
+    """Return the plan of a Job with this name: min(parallelism, completions - succeeded) pods."""
     spec = workload.job
     assert spec is not None
     if _ended(status):
-        return Plan(0, warnings=("is finished: it makes no more pods",))
+        return Plan(0, warnings=("is finished: no more pods are made",))
     wanted = job_wanted(workload, status, existing, finished)
     labels = {"batch.kubernetes.io/job-name": name, "job-name": name}
     if spec.completionMode == "Indexed":
-        over, active = _over(status, finished), _indices(existing)
+        over, active = _finished_indexes(status, finished), _indexes(existing)
         free = (i for i in range(spec.completions or 0) if i not in active and not any(i in each for each in over))
         missing = islice(free, max(0, wanted - len(existing)))
         return Plan(wanted, [Slot(base=_indexed(name, i), labels={**labels, INDEX: str(i)}) for i in missing])
@@ -140,36 +157,36 @@ def job(
 
 
 def job_wanted(workload: Workload, status: JobStatus | None, existing: Sequence[objects.Pod], finished: Sequence[objects.Pod]) -> int:
-    """Return how many pods a Job still runs at once; none once it is finished or while it is suspended."""
+    """Return the number of pods that a Job still runs at once; 0 if it is finished or suspended."""
     spec = workload.job
     assert spec is not None
     if _ended(status) or suspended(workload):
         return 0
     parallelism = 1 if spec.parallelism is None else spec.parallelism
     if spec.completionMode == "Indexed":
-        return max(0, min(parallelism, (spec.completions or 0) - sum(map(len, _over(status, finished)))))
-    succeeded = max((status.succeeded if status is not None else None) or 0, len(_good(finished)))
-    if spec.completions is None:  # a work queue: once one pod succeeded, no more are made
+        return max(0, min(parallelism, (spec.completions or 0) - sum(map(len, _finished_indexes(status, finished)))))
+    succeeded = max((status.succeeded if status is not None else None) or 0, len(_succeeded(finished)))
+    if spec.completions is None:  # a work queue: after the first success, no more pods are made
         return parallelism if succeeded == 0 else min(parallelism, len(existing))
     return max(0, min(parallelism, spec.completions - succeeded))
 
 
 def _ended(status: JobStatus | None) -> bool:
-    return any(c.type in _OVER and c.status == "True" for c in (status.conditions if status is not None else None) or ())
+    return any(c.type in _FINISHED_CONDITIONS and c.status == "True" for c in (status.conditions if status is not None else None) or ())
 
 
-def _good(finished: Sequence[objects.Pod]) -> list[objects.Pod]:
+def _succeeded(finished: Sequence[objects.Pod]) -> list[objects.Pod]:
     return [pod for pod in finished if pod.status is not None and pod.status.phase == "Succeeded"]
 
 
-def _over(status: JobStatus | None, finished: Sequence[objects.Pod]) -> list[range]:
+def _finished_indexes(status: JobStatus | None, finished: Sequence[objects.Pod]) -> list[range]:
     """Return the indexes of an Indexed Job that need no more pods."""
     over = [*_ranges(status.completedIndexes), *_ranges(status.failedIndexes)] if status is not None else []
-    return over + [range(i, i + 1) for i in _indices(_good(finished)) if not any(i in each for each in over)]
+    return over + [range(i, i + 1) for i in _indexes(_succeeded(finished)) if not any(i in each for each in over)]
 
 
 def suspended(workload: Workload) -> bool:
-    """Return whether a Job or CronJob makes no pods for now."""
+    """Return True if a Job or CronJob makes no pods for now."""
     spec = workload.job
     if workload.kind == "CronJob" and workload.obj.spec.suspend:
         return True
@@ -177,18 +194,18 @@ def suspended(workload: Workload) -> bool:
 
 
 def _indexed(name: str, index: int) -> str:
-    """podGenerateNameWithIndex: the Job's name gives way, not the index."""
+    """Return podGenerateNameWithIndex: a long Job name is cut, the index is not."""
     suffix = f"-{index}-"
     return name[: 58 - len(suffix)] + suffix
 
 
-def _indices(pods: Iterable[objects.Pod]) -> set[int]:
+def _indexes(pods: Iterable[objects.Pod]) -> set[int]:
     texts = ({**(p.metadata.annotations or {}), **(p.metadata.labels or {})}.get(INDEX, "") for p in pods)
     return {int(text) for text in texts if text.isascii() and text.isdigit()}
 
 
 def _ranges(text: str | None) -> Iterator[range]:
-    """``0,2-4`` as a Job's status writes sets of indexes."""
+    """Yield the ranges of a set of indexes in a Job's status, such as ``0,2-4``."""
     for part in (text or "").split(","):
         found = _RANGE.match(part)
         if found is not None:

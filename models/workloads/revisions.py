@@ -1,6 +1,7 @@
-"""Revisions of a workload's template: the ReplicaSet of a Deployment, the label of the others.
+"""Revisions of a workload's template: the ReplicaSet of a Deployment, a label for other kinds.
 
-Source: pkg/controller/deployment/util (FindNewReplicaSet, EqualIgnoreHash) and deployment/sync.go (getNewReplicaSet).
+Source: pkg/controller/deployment/util (FindNewReplicaSet, EqualIgnoreHash) and deployment/sync.go
+(getNewReplicaSet).
 """
 
 from __future__ import annotations
@@ -23,13 +24,13 @@ _change = msgspec.structs.replace
 
 
 def reference(obj: Any) -> objects.OwnerReference:
-    """Return what the objects that ``obj`` controls say of it."""
+    """Return the owner reference to ``obj`` in the objects that it controls."""
     kind = type(obj).__name__
     return objects.OwnerReference(kind, obj.metadata.name, _API.get(kind, "apps/v1"), obj.metadata.uid, True)
 
 
 def same_template(workload: Workload, other: Any | None) -> bool:
-    """Return whether another object of the workload's kind has the same template, as far as placement reads it."""
+    """Return True if another object of the workload's kind has the same template in the fields that placement reads."""
     found = other.spec.template if other is not None and other.spec is not None else None
     return found is not None and fingerprint(found) == fingerprint(workload.template)
 
@@ -42,8 +43,10 @@ class Revisions:
         self._owners = owners
 
     def label(self, workload: Workload, pods: Sequence[objects.Pod], previous: Any | None, prefix: str) -> str:
-        """Return the value of controller-revision-hash: that of the workload's ``pods`` if ``previous``, its object in the cluster, has the
-        same template."""
+        """Return the value of controller-revision-hash for new pods of a workload.
+
+        It is that of ``pods`` if ``previous``, the workload's object in the cluster, has the same template.
+        """
         known = [label for pod in pods if (label := (pod.metadata.labels or {}).get(_REVISION))]
         if known and same_template(workload, previous):
             return max(sorted(set(known)), key=known.count)
@@ -60,10 +63,11 @@ class Revisions:
         return {HASH: labels.get(HASH, guess)}
 
     def replica_set(self, workload: Workload, pods: Sequence[objects.Pod], previous: Any | None) -> ReplicaSet:
-        """Return the ReplicaSet of a Deployment's template, made and added where the cluster has none.
+        """Return the ReplicaSet of a Deployment's template; add one if the cluster has none.
 
-        Of several with this template the one with most of ``pods`` counts, then the newest. Where the snapshot lacks the ReplicaSets of
-        running pods, and nothing says that their template is another, the new pods join theirs.
+        Among several with this template, the one with most of ``pods`` wins, then the newest. If the snapshot
+        lacks the ReplicaSets of running pods, and nothing indicates a different template, the new pods join
+        theirs.
         """
         children = self._owners.children("Deployment", workload.namespace, workload.name)
         sets = [rs for rs in self._sets(workload.namespace) if rs.metadata.name in children]
@@ -80,7 +84,7 @@ class Revisions:
         return self.new(workload)
 
     def new(self, workload: Workload) -> ReplicaSet:
-        """Return a ReplicaSet for a Deployment's template whose hash no other has, added to the snapshot."""
+        """Add a ReplicaSet with an unused hash for a Deployment's template to the snapshot, and return it."""
         taken = {rs.metadata.name for rs in self._sets(workload.namespace)}
         taken |= set(self._owners.children("Deployment", workload.namespace, workload.name))
         salt = 0

@@ -1,4 +1,4 @@
-"""What a rollout starts from: the Deployment with its new template, its pods in the cluster, and the pods of the new revision."""
+"""The start of a rollout: the Deployment with its new template, its pods in the cluster, and those of the new revision."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kubestow.models.kube import objects, workload_objects
 from kubestow.models.snapshot.snapshot import InputError, Snapshot
 from kubestow.models.workloads import claims
 from kubestow.models.workloads.deployment_rollout import Old, Pace, old_pods, pace
-from kubestow.models.workloads.expand import MOST_PODS, owned, revision_pods
+from kubestow.models.workloads.expand import MAX_PODS, owned, revision_pods
 from kubestow.models.workloads.merge import merge
 from kubestow.models.workloads.view import split
 
@@ -24,10 +24,17 @@ _NOR: Final = {"Deployment": ", nor a StatefulSet or DaemonSet"}
 
 @dataclass(frozen=True)
 class Revision:
-    """``workload``: ``namespace/name`` of the ``deployment``, which is as it is to be; ``snapshot``: the cluster with what the manifests
-    say and the claims of the new pods, but without these; ``new``: as many as there are to be replicas. ``going``: indices into
-    ``snapshot.pods`` of pods of the Deployment that are being deleted already. ``unmodelled``: what is only supposed of the new pods'
-    claims."""
+    """The start of a Deployment's rollout.
+
+    Attributes:
+        workload: ``namespace/name`` of the Deployment.
+        deployment: The Deployment as it is to be.
+        snapshot: The cluster with the manifests and the claims of the new pods, but without these pods.
+        old: Pods of old revisions.
+        new: As many new pods as the Deployment has replicas.
+        going: Pods of the Deployment that are being deleted, as indices into ``snapshot.pods``.
+        unmodelled: Assumptions about the new pods' claims.
+    """
 
     workload: str
     deployment: workload_objects.Deployment
@@ -40,16 +47,21 @@ class Revision:
 
     @property
     def paused(self) -> bool:
-        """Return True if the controller rolls nothing until the Deployment is resumed."""
+        """True if the controller rolls out nothing until the Deployment is resumed."""
         return bool(self.deployment.spec is not None and self.deployment.spec.paused)
 
 
 def read(snapshot: Snapshot, name: str, manifests: Snapshot | None, edits: Edits | None = None) -> Revision:
-    """``name``: ``[Deployment/][NAMESPACE/]NAME``; ``manifests``: what holds its new template (None: the template stays). ``edits``:
-    those that are in the snapshot already: where they scale the Deployment, its manifest's replicas do not count.
+    """Return the start of a Deployment's rollout.
+
+    Args:
+        name: ``[Deployment/][NAMESPACE/]NAME``.
+        manifests: Holds the new template; None: the template stays.
+        edits: Edits already applied to the snapshot. If they scale the Deployment, its manifest's replicas do
+            not count.
 
     Raises:
-        InputError: there is no such Deployment, or several; its strategy, template or other manifests cannot be used.
+        InputError: No such Deployment, or several; or its strategy, template or other manifests are unusable.
     """
     name = name.removeprefix("Deployment/")
     merged, deployment = updated(snapshot, "Deployment", name, manifests, edits)
@@ -58,8 +70,8 @@ def read(snapshot: Snapshot, name: str, manifests: Snapshot | None, edits: Edits
         raise InputError([f"--rollout {name}: spec.template.spec.nodeName: its pods are not scheduled, expected none"])
     namespace, short = deployment.metadata.namespace or "default", deployment.metadata.name or ""
     steps = pace(deployment)
-    if steps.replicas > MOST_PODS:
-        raise InputError([f"--rollout {name}: spec.replicas: got {steps.replicas}, expected at most {MOST_PODS:,}"])
+    if steps.replicas > MAX_PODS:
+        raise InputError([f"--rollout {name}: spec.replicas: got {steps.replicas}, expected at most {MAX_PODS:,}"])
     old, going = old_pods(merged, owned(undeleted(merged), "Deployment", namespace, short))
     new, _ = revision_pods(merged, deployment, steps.replicas)
     merged = merged.copy()
@@ -68,10 +80,10 @@ def read(snapshot: Snapshot, name: str, manifests: Snapshot | None, edits: Edits
 
 
 def kind_of(snapshot: Snapshot, name: str, manifests: Snapshot | None) -> tuple[Kind, str]:
-    """Return the kind of the workload that ``[KIND/][NAMESPACE/]NAME`` means, and the rest of the name.
+    """Return the kind of the workload that ``[KIND/][NAMESPACE/]NAME`` refers to, and the name without kind.
 
     Raises:
-        InputError: workloads of several kinds are called so, or a kind that is not rolled out.
+        InputError: Workloads of several kinds have this name, or the kind cannot be rolled out.
     """
     kind, short = split(name)
     if kind is not None:
@@ -82,7 +94,7 @@ def kind_of(snapshot: Snapshot, name: str, manifests: Snapshot | None) -> tuple[
     for among in (snapshot, manifests):
         found = [each for each in ROLLING if among is not None and _named(among, each, short)]
         if len(found) > 1:
-            raise InputError([f"--rollout {name}: a {' and a '.join(found)} are called so, expected KIND/NAMESPACE/NAME"])
+            raise InputError([f"--rollout {name}: a {' and a '.join(found)} have this name, expected KIND/NAMESPACE/NAME"])
         if found:
             return found[0], short
     return "Deployment", short
@@ -95,15 +107,16 @@ def updated(snapshot: Snapshot, kind: str, name: str, manifests: Snapshot | None
         snapshot: The cluster.
         kind: Of the workload.
         name: ``[NAMESPACE/]NAME``.
-        manifests: What holds the new template; None: it stays.
-        edits: Those that are in the snapshot already: where they scale the workload, its manifest's replicas do not count.
+        manifests: Hold the new template; None: it stays.
+        edits: Edits already applied to the snapshot. If they scale the workload, its manifest's replicas do not
+            count.
 
     Raises:
-        InputError: there is no such workload, or several, or the manifests contradict the cluster.
+        InputError: No such workload, or several, or the manifests contradict the cluster.
     """
     here = _named(snapshot, kind, name)
     if len(here) > 1:
-        raise InputError([f"--rollout {name}: {len(here)} {kind}s are called so ({', '.join(map(_key, here))}), expected NAMESPACE/NAME"])
+        raise InputError([f"--rollout {name}: {len(here)} {kind}s have this name ({', '.join(map(_key, here))}), expected NAMESPACE/NAME"])
     if manifests is None:
         if not here:
             raise InputError(
@@ -114,7 +127,7 @@ def updated(snapshot: Snapshot, kind: str, name: str, manifests: Snapshot | None
     if here:
         there = [d for d in there if _key(d) == _key(here[0])] or _moved(manifests, kind, here[0])
     if len(there) != 1:
-        raise InputError([f"--rollout {name}: {len(there)} {kind}s of the manifests are called so, expected one"])
+        raise InputError([f"--rollout {name}: {len(there)} {kind}s of the manifests have this name, expected one"])
     problems: list[str] = []
     merged = merge(snapshot, replace(manifests, workloads={kind: there}), problems)
     if problems:
@@ -151,7 +164,7 @@ def _named(snapshot: Snapshot, kind: str, name: str) -> list[Any]:
 
 
 def _moved(manifests: Snapshot, kind: str, like: Any) -> list[Any]:
-    """Manifests often name no namespace: then it is where the workload of the snapshot is."""
+    """Return the manifest's workloads in the namespace of the snapshot's, because manifests often state no namespace."""
     found = [d for d in _named(manifests, kind, like.metadata.name or "") if (d.metadata.namespace or "default") == "default"]
     moved = [msgspec.structs.replace(d.metadata, namespace=like.metadata.namespace) for d in found]
     return [msgspec.structs.replace(d, metadata=metadata) for d, metadata in zip(found, moved, strict=True)]

@@ -1,4 +1,4 @@
-"""Comparison of pod templates, and the short texts that controllers make of them and of counters."""
+"""Comparison of pod templates, and the short hashes and suffixes that controllers generate."""
 
 from __future__ import annotations
 
@@ -13,33 +13,35 @@ from kubestow.models.kube import objects, quantity, workload_objects
 from kubestow.models.snapshot import interning
 from kubestow.models.workloads.ownership import HASH
 
-#: k8s.io/apimachinery/pkg/util/rand: no vowels, nothing that looks like another character.
+#: k8s.io/apimachinery/pkg/util/rand: no vowels and no characters that look alike.
 ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"
-#: k8s.io/apiserver/pkg/storage/names: what is left of a name before five random characters are added.
-_BASE: Final = 58
+#: k8s.io/apiserver/pkg/storage/names: characters of a name before five random characters are added.
+_MAX_BASE_CHARACTERS: Final = 58
 _DEFAULT_SCHEDULER: Final = "default-scheduler"
-#: Fields of templates that are not compared: captures leave them out, or admission fills them in and no rule reads them.
+#: Fields of templates that are not compared. Captures omit them, or admission fills them in and no rule reads
+#: them.
 _NOT_COMPARED: Final = ("image", "serviceAccountName", "annotations", "securityContext")
 _AMOUNTS: Final = ("requests", "limits", "overhead")
-#: Maps whose keys and values are the author's.
+#: Maps with free keys and values.
 _MAPS: Final = ("labels", "matchLabels", "nodeSelector")
-#: Fields in which empty, false or 0 is another thing than nothing: selectors, sources of volumes, pointers of the API.
-_MEANT_IF_EMPTY: Final = frozenset(
+#: Fields whose empty, false or 0 value differs from absence: selectors, sources of volumes, pointers of the API.
+_KEPT_IF_EMPTY: Final = frozenset(
     {
         *("labelSelector", "namespaceSelector", "selector", "storageClassName", "hostUsers", "priority", "weight"),
         *("hostPath", "gcePersistentDisk", "awsElasticBlockStore", "azureDisk", "cinder", "iscsi", "rbd"),
     }
 )
-#: The annotation of a captured workload with digests of the annotations of its template, which are not captured themselves.
+#: The annotation of a captured workload with digests of its template's annotations, which are not captured.
 DIGESTS: Final = "kubestow.dev/template-annotations"
 _encoder: Final = msgspec.json.Encoder(order="deterministic")
 
 
 def fingerprint(template: workload_objects.PodTemplateSpec) -> bytes:
-    """Return bytes that are equal for templates of which placement reads the same, whoever has filled in defaults.
+    """Return bytes that are equal for templates whose placement-relevant fields are equal, with or without
+    defaults.
 
-    An API server adds defaults to what it stores, and leaves out what is empty. Both forms have one fingerprint. Images do not count.
-    Annotations that are not read do not count, either.
+    An API server adds defaults to stored objects and omits empty fields. Both forms have one fingerprint.
+    Images and annotations that kubestow does not read do not count.
     """
     metadata = template.metadata or objects.ObjectMeta()
     read = {k: v for k, v in (metadata.annotations or {}).items() if interning.is_read(k)}
@@ -47,7 +49,9 @@ def fingerprint(template: workload_objects.PodTemplateSpec) -> bytes:
 
 
 def essence(template: workload_objects.PodTemplateSpec, generated: Collection[str]) -> dict[str, Any]:
-    """Return plain data of what placement reads of a template, without annotations and images, and without defaults and empty fields.
+    """Return the placement-relevant fields of a template as plain data.
+
+    They exclude annotations, images, defaults and empty fields.
 
     Args:
         generated: Labels that a controller has added.
@@ -71,13 +75,13 @@ def _essence(value: dict[str, Any]) -> dict[str, Any]:
         elif isinstance(below, list):
             below = [_essence(each) if isinstance(each, dict) else each for each in below]
             below = [each for each in below if each.keys() != {"name"}] if key == "volumes" else below
-        if below or (key in _MEANT_IF_EMPTY and below is not None):
+        if below or (key in _KEPT_IF_EMPTY and below is not None):
             found[key] = below
     return found
 
 
 def _hash_text(template: workload_objects.PodTemplateSpec) -> bytes:
-    """Return the bytes that the hash of a revision is made of. They stay as they are: the names of pods depend on them."""
+    """Return the bytes for the hash of a revision. They must not change, because names of pods depend on them."""
     metadata = objects.ObjectMeta()
     if template.metadata is not None:
         metadata.labels = {k: v for k, v in (template.metadata.labels or {}).items() if k != HASH}
@@ -107,9 +111,9 @@ def _amounts(resources: Mapping[str, objects.RawQuantity] | None) -> objects.Res
 
 
 def annotation_digests(template: workload_objects.PodTemplateSpec) -> dict[str, str]:
-    """Return, by a digest of its name, a digest of each annotation of a template and of the claims that its pods make for themselves.
+    """Return digests of the annotations of a template and of its ephemeral claims, by a digest of their names.
 
-    Digests say whether two annotations are equal, and not what they are.
+    Digests show whether two annotations are equal without revealing them.
     """
     volumes = (template.spec.volumes if template.spec is not None else None) or ()
     claims = [(v.name or "", v.ephemeral.volumeClaimTemplate) for v in volumes if v.ephemeral and v.ephemeral.volumeClaimTemplate]
@@ -122,7 +126,7 @@ def annotation_digests(template: workload_objects.PodTemplateSpec) -> dict[str, 
 
 
 def annotation_digest(*parts: str) -> str:
-    """Return a digest of 64 bits, in hexadecimal digits."""
+    """Return a digest of 64 bits in hexadecimal digits."""
     text = "\0".join(parts).encode("utf-8", "surrogatepass")
     return hashlib.blake2b(text, digest_size=8, person=b"kubestow").hexdigest()
 
@@ -142,21 +146,23 @@ def _number(*parts: bytes) -> int:
 
 
 def template_hash(template: workload_objects.PodTemplateSpec, salt: int = 0) -> str:
-    """Return a revision's hash: the decimal digits of 32 bits in the safe alphabet, as rand.SafeEncodeString writes them. Not the number
-    that Kubernetes computes, which takes in fields that are not read here."""
+    """Return a revision's hash: the decimal digits of 32 bits in the safe alphabet, as in rand.SafeEncodeString.
+
+    The number differs from the one that Kubernetes computes, which includes fields that are not read here.
+    """
     return "".join(ALPHABET[ord(c) % len(ALPHABET)] for c in str(_number(_hash_text(template), b"%d" % salt) % 2**32))
 
 
 def minute(namespace: str, name: str) -> int:
-    """Eight digits for the scheduled minute in the name of a CronJob's next Job."""
+    """Return eight digits for the scheduled minute in the name of a CronJob's next Job."""
     return 90_000_000 + _number(namespace.encode(), name.encode()) % 10_000_000
 
 
 class Names:
-    """Names of new pods: deterministic, and never taken."""
+    """Generator of names for new pods: deterministic and unused."""
 
     def __init__(self, taken: set[str]) -> None:
-        """``taken``: ``namespace/name`` of all pods; grows."""
+        """Initialise with the ``namespace/name`` of all pods; the set grows."""
         self._taken = taken
         self._next: dict[tuple[str, str], int] = {}
 
@@ -164,15 +170,15 @@ class Names:
         return f"{namespace}/{name}" in self._taken
 
     def take(self, namespace: str, name: str) -> str:
-        """Reserve this very name."""
+        """Reserve exactly this name."""
         self._taken.add(f"{namespace}/{name}")
         return name
 
     def suffixed(self, namespace: str, base: str) -> str:
-        """``base`` and five characters; a long base is cut as the API server does."""
+        """Return ``base`` with five characters added. A long base is cut as by the API server."""
         counter = self._next.get((namespace, base), 0)
         while True:
-            number, name = _number(namespace.encode(), base.encode(), b"%d" % counter), base[:_BASE]
+            number, name = _number(namespace.encode(), base.encode(), b"%d" % counter), base[:_MAX_BASE_CHARACTERS]
             for _ in range(5):
                 number, digit = divmod(number, len(ALPHABET))
                 name += ALPHABET[digit]

@@ -1,4 +1,4 @@
-"""One way to look at every kind of workload, and how the command line names one."""
+"""A uniform view of every kind of workload, and their names on the command line."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from kubestow.models.kube.lenient_decode import shorten
 from kubestow.models.kube.selectors import Requirement, Selector, canonical
 from kubestow.models.snapshot.snapshot import InputError, Snapshot
 
-#: What kubectl takes for a kind besides its name and plural.
-_SHORT: Final = {
+#: kubectl's short names of kinds, in addition to names and plurals.
+_SHORT_NAMES: Final = {
     "deploy": "Deployment",
     "rs": "ReplicaSet",
     "sts": "StatefulSet",
@@ -23,7 +23,7 @@ _SHORT: Final = {
     "rc": "ReplicationController",
 }
 _KINDS: Final = {
-    **_SHORT,
+    **_SHORT_NAMES,
     **{kind.lower(): kind for kind in kinds.WORKLOADS},
     **{f"{kind.lower()}s": kind for kind in kinds.WORKLOADS},
 }
@@ -77,14 +77,16 @@ class Workload:
 
 
 def view(obj: Any) -> Workload | None:
-    """Return a workload object with a pod template and a pod spec in it; None where either is missing."""
+    """Return the view of a workload object; None if its pod template or pod spec is missing."""
     found = kinds.pod_template(obj)
     return None if found is None or found[1].spec is None else Workload(type(obj).__name__, obj, *found)
 
 
 def labelled(obj: Any) -> Any:
-    """Return a workload whose template has no labels at all, with those that its selector names: a part of a kustomization, say, which adds
-    common labels when it is built. Others as they are."""
+    """Return a workload whose template has no labels with those of its selector; other workloads unchanged.
+
+    For example, a kustomization adds common labels only when it is built.
+    """
     found, adopts = view(obj), getattr(getattr(obj, "spec", None), "selector", None)
     if found is None or found.labels or adopts is None or found.job is not None:
         return obj
@@ -95,13 +97,13 @@ def labelled(obj: Any) -> Any:
 
 
 def listed(snapshot: Snapshot) -> Iterator[Any]:
-    """Return all workload objects, kind by kind."""
+    """Yield all workload objects, kind by kind."""
     for kind in kinds.WORKLOADS:
         yield from snapshot.workloads.get(kind, ())
 
 
 def selector(obj: Any) -> Selector | None:
-    """By which labels a workload adopts pods that have no controller; None where it adopts none."""
+    """Return the selector by which a workload adopts pods without a controller; None if it adopts none."""
     spec = getattr(obj, "spec", None)
     if spec is None or isinstance(obj, workload_objects.CronJob | workload_objects.PodTemplate):
         return None
@@ -114,18 +116,19 @@ def selector(obj: Any) -> Selector | None:
 
 
 def split(text: str) -> tuple[str | None, str]:
-    """Return the kind that ``[KIND/][NAMESPACE/]NAME`` begins with, None if it has none, and the rest."""
+    """Return the kind that ``[KIND/][NAMESPACE/]NAME`` begins with (None: no kind), and the remainder."""
     head, _, rest = text.partition("/")
     kind = _KINDS.get(head.lower()) if rest else None
     return (None, text) if kind is None else (kind, rest)
 
 
 def find(snapshots: Iterable[Snapshot], text: str) -> tuple[str, str, str]:
-    """Kind, namespace and name of the workload that ``[KIND/][NAMESPACE/]NAME`` means; what another object controls, as a Deployment its
-    ReplicaSets, is meant only by its kind.
+    """Return kind, namespace and name of the workload that ``[KIND/][NAMESPACE/]NAME`` refers to.
+
+    Objects that another one controls, such as ReplicaSets of a Deployment, match only with their kind.
 
     Raises:
-        InputError: none, or several.
+        InputError: No such workload, or several.
     """
     *qualifiers, name = text.split("/")
     kind = _KINDS.get(qualifiers[0].lower()) if qualifiers else None
@@ -149,7 +152,10 @@ def find(snapshots: Iterable[Snapshot], text: str) -> tuple[str, str, str]:
 
 
 def priority_of(spec: objects.PodSpec, snapshot: Snapshot) -> int | None:
-    """Return the priority of a pod; of a class that the input lacks that of any pod of the class there. None: unknown."""
+    """Return the priority of a pod; None if unknown.
+
+    If the input lacks its class, this is the priority of any pod of the class.
+    """
     found = defaults.priority(spec, snapshot.priority_classes)
     if found is None:
         same = (pod.spec.priority for pod in snapshot.pods if pod.spec.priorityClassName == spec.priorityClassName)

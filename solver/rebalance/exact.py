@@ -1,7 +1,7 @@
-"""The exact engine of plans: the best end state by the model, checked for an order of steps, cut off where there is none, and so on.
+"""The exact engine of plans: find the best end state by the model, look for an order of steps, cut it off, repeat.
 
-Branch and check (Thorsteinsson, doi:10.1007/3-540-45578-7_2). The model is a relaxation, tier after tier proved before the next; the
-search ends when its best end state is worth no more than the best plan.
+This is branch and check (Thorsteinsson, doi:10.1007/3-540-45578-7_2). The model is a relaxation, and each tier
+is proved before the next. The search ends when the model's best end state is no better than the best plan.
 """
 
 from __future__ import annotations
@@ -26,31 +26,38 @@ from kubestow.solver.rebalance.tiers.objective import PlanObjective
 from kubestow.solver.rebalance.waves.within import within_waves
 from kubestow.solver.runtime.run_context import RunContext
 
-#: Up to this many variables tiers are solved with the full linear relaxation.
-TIGHT_LIMIT = 2_000
-#: The share of the time left that the model may take for one end state.
-MODEL_SHARE = 0.6
-#: The share of the time left that finding the order of one end state's steps may take.
-ORDER_SHARE = 0.5
-#: What a look for an order counts, in deterministic seconds.
-CHECK = 0.02
+#: Variables up to which tiers are solved with the full linear relaxation.
+MAX_TIGHT_VARIABLES = 2_000
+#: Fraction of the remaining time that the model may take for one end state.
+MODEL_TIME_FRACTION = 0.6
+#: Fraction of the remaining time for finding the order of one end state's steps.
+ORDER_TIME_FRACTION = 0.5
+#: Deterministic seconds charged for one search for an order.
+CHECK_SECONDS = 0.02
 
 Vector = tuple[int, ...]
 
 
 @dataclass
 class _Bound:
-    """No end state that was left when it was found, and has at least ``held`` in the tiers before, has more in this tier."""
+    """An upper bound on a tier.
+
+    Among the end states that remained when it was found, none with at least the values ``held`` in the earlier
+    tiers exceeds ``most`` in this tier.
+
+    Attributes:
+        open: Number of end states set aside before.
+    """
 
     tier: int
     held: Vector
     most: int
-    open: int  # how many end states were set aside before
+    open: int
 
 
 @dataclass
 class _Relaxed:
-    """An end state by the model. ``proved``: none is better, tier after tier."""
+    """An end state of the model. ``proved``: True if none is better, tier after tier."""
 
     counts: Ints
     solution: list[int]
@@ -59,7 +66,7 @@ class _Relaxed:
 
 
 class Exact:
-    """The exact engine over one problem."""
+    """The exact engine for one problem."""
 
     def __init__(self, values: PlanObjective, context: RunContext) -> None:
         self.problem, self.values, self.context, self.deadline = values.problem, values, context, context.deadline
@@ -69,14 +76,14 @@ class Exact:
         self.points = self.values.encode(TargetRules(self.model, active))
         self._ceilings = [min(most, p.constant + p.most) for most, p in zip(self.values.bounds(), self.points, strict=True)]
         self._bounds: list[_Bound] = []
-        self._open: list[Vector] = []  # what end states may be worth for which no order was found, nor that there is none
+        self._open: list[Vector] = []  # possible values of end states without a known order that are not proved to have none
         self._detoured: set[int] = set()  # classes whose stopovers the model counts as moves
         self._detours: list[cp_model.IntVar] = []
         self._notes: list[str] = []
         self._stuck: tuple[Vector, list[Step]] | None = None  # of the best end state without an order
 
     def solve(self, steps: Sequence[Step] = ()) -> PlanSearchResult:
-        """Improve a plan (accepted steps) until it is proved to be best, time is up, or ``stop`` is set."""
+        """Improve a plan (accepted steps) until it is proved optimal, time is up, or ``stop`` is set."""
         best, best_values = list(steps), self.values.of_steps(steps)
         last: _Relaxed | None = None
         while not self.cpsat.done():
@@ -85,7 +92,7 @@ class Exact:
                 break
             last = relaxed
             if relaxed.values <= best_values:
-                continue  # not proved: once more, in what time is left
+                continue  # not proved: try again in the remaining time
             found = self._order(relaxed.counts)
             if found.steps is not None:
                 kept = within_waves(self.values, found.steps)
@@ -102,7 +109,8 @@ class Exact:
         stuck = self._stuck[1] if self._stuck is not None and self._stuck[0] > best_values else []
         return PlanSearchResult(best, best_values, bounds, "exact", self._notes, stuck)
 
-    # --- end states that have no order, or a longer one -------------------------------------------------------------------------
+    # --- end states that have no order, or a longer one
+    # -------------------------------------------------------------------------
 
     def _order(self, counts: Ints) -> Ordered:
         problem = self.problem
@@ -112,34 +120,35 @@ class Exact:
             bound = int(change[problem.pending].sum())
             gone = -int(change[~problem.pending].sum())
             most = problem.limits.maxMoves + bound + gone
-        self.deadline.charge(CHECK)
-        return order(problem, counts, self.context, seconds=max(0.1, self.deadline.left() * ORDER_SHARE), steps_at_most=most)
+        self.deadline.charge(CHECK_SECONDS)
+        return order(problem, counts, self.context, seconds=max(0.1, self.deadline.left() * ORDER_TIME_FRACTION), steps_at_most=most)
 
     def _set_aside(self, relaxed: _Relaxed, found: Ordered) -> None:
-        """Note what the end state may be worth, unless that is known."""
+        """Record the possible values of the end state unless they are known."""
         if found.steps is None:
             if found.stuck and self.problem.limits.maxMoves is None and (self._stuck is None or relaxed.values > self._stuck[0]):
                 self._stuck = relaxed.values, found.stuck
             if found.exhausted:
-                self._note("an end state that no order of steps leads to was cut off; proofs refer to plans that can be carried out")
+                self._note("an end state that no order of steps reaches was excluded; proofs refer to plans that can be carried out")
             else:
-                few = " in so few waves" if self.problem.limits.maxWaves is not None else ""
+                few = " within the wave limit" if self.problem.limits.maxWaves is not None else ""
                 self._note(f"an end state was set aside because no order of steps{few} was found in time; bounds count it as possible")
                 self._open.append(relaxed.values)
             return
         worth = self.values.of_steps(found.steps)
         at_best = list(self.values.of(relaxed.counts))
-        if found.fewest:  # in steps; those of the fewest need not be the cheapest
+        if found.fewest:  # in steps; the fewest steps need not be the cheapest
             extra = count_pods(found.steps) - count_pods(steps_to(self.problem, relaxed.counts))
             at_best = [value - extra * tier.per_move(self.problem) for value, tier in zip(at_best, self.values.tiers, strict=True)]
         if tuple(at_best) > worth:
-            self._note("an end state was set aside because no order of fewest steps was found in time; bounds count it as possible")
+            self._note("an end state was set aside because no shortest order of steps was found in time; bounds count it as possible")
             self._open.append(tuple(at_best))
 
     def _cut_off(self, relaxed: _Relaxed, found: Ordered) -> None:
-        """Exclude an end state from the model that is worth less than the model says, or have the model say what it is worth.
+        """Exclude an end state that is worth less than the model says, or correct its value in the model.
 
-        If few classes prove that it has no order, all end states with these classes in the same places are excluded with it.
+        If a few classes prove that it has no order, all end states with the same places of these classes are
+        excluded.
         """
         problem = self.problem
         if self._confine(relaxed, found):
@@ -150,7 +159,11 @@ class Exact:
         self.model.forbid(relaxed.counts, [g for g in sorted(self.model.left) if problem.movable[g] or problem.pending[g]])
 
     def _confine(self, relaxed: _Relaxed, found: Ordered) -> bool:
-        """Confine classes to what they can reach; return True if the model then excludes the end state or has its value."""
+        """Confine classes to the states that they can reach.
+
+        Returns:
+            True if the model then excludes the end state or has its value.
+        """
         problem, counts = self.problem, relaxed.counts
         excluded, extra, cost = False, 0, 0
         for each in found.confined:
@@ -184,12 +197,20 @@ class Exact:
         return cp_model.LinearExpr.weighted_sum(own, points.weights) + points.constant
 
     def _relax(self, least: Vector, counts: Ints, last: _Relaxed | None) -> _Relaxed | None:
-        """The best end state that is left, tier after tier; None where none is worth as much as ``least``, or none is found in time.
-        ``counts``: a plan's end state to start from; ``last``: the best one before it was cut off."""
+        """Return the best remaining end state, tier after tier.
+
+        Args:
+            least: Values that the end state has to reach.
+            counts: The end state of a plan to start from.
+            last: The previous best end state, before it was cut off.
+
+        Returns:
+            The end state; None if none reaches ``least`` or none is found in time.
+        """
         began = self.deadline.left()
         solution = self.cpsat.assignment(self.model, counts)
         held: list[int] = []
-        proved, tied = True, True  # tied: so far as good as ``least``, no better
+        proved, tied = True, True  # tied: equal to ``least`` in all tiers so far
         model = self.model.model.clone()
         size = len(self.points)
         for t, points in enumerate(self.points):
@@ -205,15 +226,16 @@ class Exact:
                 target = self._expression(attempt, points)
                 if floor is not None:
                     attempt.add(target >= floor)
-                if ceiling < self._ceilings[t]:  # a bound that is known anyway leads the search astray
+                if ceiling < self._ceilings[t]:  # a bound that is known anyway would mislead the search
                     attempt.add(target <= ceiling)
                 attempt.maximize(target)
                 if solution is not None:
                     add_hint(attempt, solution)
-                share = max(0.0, self.deadline.left() - began * (1 - MODEL_SHARE)) / (size - t)
-                answer = self.cpsat.run(attempt, max(share, 0.05), self._reporter(t), tight=len(self.model.x) <= TIGHT_LIMIT)
+                share = max(0.0, self.deadline.left() - began * (1 - MODEL_TIME_FRACTION)) / (size - t)
+                answer = self.cpsat.run(attempt, max(share, 0.05), self._reporter(t), tight=len(self.model.x) <= MAX_TIGHT_VARIABLES)
                 if answer.status == cp_model.INFEASIBLE and floor is not None:
-                    # nothing that is left is as good as the plan: what it has from here on is all that there is
+                    # no remaining end state is as good as the plan, so the plan's values bound the remaining
+                    # tiers
                     for later in range(t, size):
                         self._bounds.append(_Bound(later, (*held, *least[t:later]), least[later], len(self._open)))
                     return None
@@ -239,7 +261,7 @@ class Exact:
         return lambda value, bound: self.context.report("exact", self.values.tiers[t].name, value, bound)
 
     def _bound(self, t: int, best: Vector) -> int:
-        """No plan with at least the values ``best`` in the tiers before has more in tier t."""
+        """Return an upper bound on tier t for plans with at least the values ``best`` in the earlier tiers."""
         most = self._ceilings[t]
         for bound in self._bounds:
             if bound.tier == t and all(h <= b for h, b in zip(bound.held, best, strict=False)):

@@ -1,7 +1,7 @@
-"""Which filters a running pod breaks by rules alone that are forgiven: they do not count for the goal repair.
+"""Filters that a running pod breaks by forgiven rules alone; they do not count for the goal repair.
 
-A pod that breaks the same filter by another rule as well is not excused of it. The cluster is compiled twice, with all rules and without
-the forgiven ones.
+A pod that breaks the same filter by another rule as well is not excused. The cluster is compiled twice, with
+all rules and without the forgiven ones.
 """
 
 from __future__ import annotations
@@ -22,17 +22,18 @@ from kubestow.solver.rebalance.problem.state import PlanState
 from kubestow.solver.rules.inter_pod_affinity import InterPodAffinity
 from kubestow.solver.rules.node_static import NodeAffinity
 
-#: The fields whose rules each filter judges.
+#: The fields whose rules each filter checks.
 FIELDS: Final = {NodeAffinity.name: ("nodeAffinity",), InterPodAffinity.name: ("podAffinity", "podAntiAffinity")}
-#: Rules that are named in a note.
-_NAMED: Final = 5
+#: Number of rules that a note names.
+_MAX_NAMED_RULES: Final = 5
 
 
 def excuse(snapshot: Snapshot, asked: PlanOptions) -> tuple[PlanOptions, Forgiveness]:
-    """Return the options of a plan with what its history forgives, and that.
+    """Return the plan options with the rules that the history forgives, and these rules.
 
     Raises:
-        InputError: snapshots without a time, or as for :func:`kubestow.solver.rebalance.problem.problem.read_problem`.
+        InputError: A snapshot lacks its time, or see
+            :func:`kubestow.solver.rebalance.problem.problem.read_problem`.
     """
     if "repair" not in asked.goals:
         return asked, Forgiveness()
@@ -52,7 +53,7 @@ def excuse(snapshot: Snapshot, asked: PlanOptions) -> tuple[PlanOptions, Forgive
 
 
 def account(plan: RebalancePlan, snapshot: Snapshot, asked: PlanOptions, found: Forgiveness) -> None:
-    """Note in a plan what is forgiven, and what a reader must know of that."""
+    """Record in a plan the forgiven rules and the notes about them."""
     history = asked.history
     if "repair" not in asked.goals:
         return
@@ -67,19 +68,19 @@ def account(plan: RebalancePlan, snapshot: Snapshot, asked: PlanOptions, found: 
 
 
 def sentences(snapshot: Snapshot, history: History, found: Forgiveness) -> list[str]:
-    """Return what a reader must know of rules that are forgiven, and of those that are not for want of earlier snapshots."""
+    """Return the notes on forgiven rules, and on rules that count because earlier snapshots are missing."""
     said = [
-        f"{pod_key(snapshot.pods[i])} breaks {field} that holds during execution, within its grace of {grace} s: it does not count yet"
+        f"{pod_key(snapshot.pods[i])} breaks {field} that holds during execution; within its grace of {grace} s it does not count yet"
         for (i, (field, _)), grace in found.rules.items()
     ]
     said = list(dict.fromkeys(said))
-    texts = said[:_NAMED]
-    if len(said) > _NAMED:
-        texts.append(f"{len(said) - _NAMED} more rules that hold during execution are within their grace")
+    texts = said[:_MAX_NAMED_RULES]
+    if len(said) > _MAX_NAMED_RULES:
+        texts.append(f"{len(said) - _MAX_NAMED_RULES} more rules that hold during execution are within their grace")
     if found.uncovered:
         rules = f"{found.uncovered} broken rule{'s' * (found.uncovered > 1)} that hold{'s' * (found.uncovered == 1)} during execution"
-        why = "the earlier snapshots do not reach back so far" if history.earlier else "no earlier snapshot is given (--since)"
-        texts.append(f"{rules} may be broken for less than the grace: {why}, and what is broken counts")
+        why = "the earlier snapshots do not cover the whole grace" if history.earlier else "no earlier snapshot is given (--since)"
+        texts.append(f"{rules} may be within the grace but count: {why}")
     return texts
 
 

@@ -1,7 +1,8 @@
-"""Large-neighbourhood search over end states: some nodes at a time, with all that may move on them, solved tier after tier by CP-SAT.
+"""Large-neighbourhood search over end states: some nodes at a time, solved tier after tier by CP-SAT.
 
-What a neighbourhood sees is the same model as of the whole (kubestow.solver.rebalance.target.model), the rest of the cluster held where it
-is. A better end state counts only once an order of accepted steps leads to it; that is looked for at the end.
+A neighbourhood contains all movable pods of its nodes. It uses the same model as the whole problem
+(kubestow.solver.rebalance.target.model), with the other nodes fixed. A better end state counts only once an
+order of accepted steps leads to it; that order is sought at the end.
 """
 
 from __future__ import annotations
@@ -24,25 +25,25 @@ from kubestow.solver.rebalance.waves.within import within_waves
 from kubestow.solver.runtime.run_context import RunContext
 
 #: Model variables of the first neighbourhood.
-START = 800.0
-#: Model variables of a neighbourhood at least.
-LEAST = 60.0
-#: Model variables of a neighbourhood at most.
-MOST = 4_000.0
+INITIAL_VARIABLES = 800.0
+#: Fewest model variables of a neighbourhood.
+MIN_VARIABLES = 60.0
+#: Most model variables of a neighbourhood.
+MAX_VARIABLES = 4_000.0
 #: Seconds for one tier of a neighbourhood.
-GLANCE = 2.0
-#: Share of the time that is kept for finding an order of steps, ...
-ORDER = 0.3
-#: ... and where preferences and balance are searched afterwards.
-LATER = 0.65
-#: Neighbourhoods in a row without gain after which the search ends.
-PATIENCE = 400
-#: Deterministic seconds that building one variable counts.
-BUILD = 2e-4
+TIER_SECONDS = 2.0
+#: Fraction of the time reserved for finding an order of steps.
+ORDER_TIME_FRACTION = 0.3
+#: The same if preferences and balance are searched afterwards.
+LATER_TIME_FRACTION = 0.65
+#: Consecutive neighbourhoods without gain after which the search ends.
+MAX_IDLE_NEIGHBOURHOODS = 400
+#: Deterministic seconds charged for building one variable.
+BUILD_SECONDS = 2e-4
 
 
 class Lns:
-    """Preferences and balance are not searched here, only the tiers that come before them."""
+    """The search by neighbourhoods. It covers only the tiers before preferences and balance."""
 
     def __init__(self, values: PlanObjective, goals: Sequence[str], context: RunContext) -> None:
         problem = values.problem
@@ -55,19 +56,19 @@ class Lns:
         searched = goals[: goals.index("improve")] if "improve" in goals else goals
         self._searched = PlanObjective(problem, searched)
         self._later = len(searched) < len(goals)
-        if self._later:  # moves that preferences ask for are none too many
+        if self._later:  # preferences may need any number of moves
             self._searched.tiers = self._searched.tiers[:-1]
-        self.size = START
+        self.size = INITIAL_VARIABLES
 
     def run(self, found: PlanSearchResult) -> PlanSearchResult:
-        """Improve steps that are accepted one after the other."""
+        """Improve an accepted sequence of steps."""
         if not self._mobile.any():
             return found
         found.engine = "lns"
-        kept = self.left() * (LATER if self._later else ORDER)
+        kept = self.left() * (LATER_TIME_FRACTION if self._later else ORDER_TIME_FRACTION)
         counts = self.problem.end(found.steps)
         idle, changed = 0, False
-        while not self.context.stop.is_set() and self.left() > kept and idle < PATIENCE:
+        while not self.context.stop.is_set() and self.left() > kept and idle < MAX_IDLE_NEIGHBOURHOODS:
             if not self._step(counts):
                 idle += 1
                 continue
@@ -79,7 +80,7 @@ class Lns:
         return found
 
     def _take(self, found: PlanSearchResult, counts: Ints) -> None:
-        """Take an end state over, if some order of steps leads there and it is worth more."""
+        """Adopt an end state if an order of steps leads to it and its values are better."""
         ordered = order(self.problem, counts, self.context, seconds=max(1.0, self.left() / (2 if self._later else 1)))
         if ordered.steps is None:
             found.notes.append("a better end state was set aside because no order of steps was found in time")
@@ -92,15 +93,15 @@ class Lns:
     # --- neighbourhoods -----------------------------------------------------------------------------------------------------------
 
     def _step(self, counts: Ints) -> bool:
-        """Solve one neighbourhood and change ``counts`` to what is better; whether anything was."""
+        """Solve one neighbourhood and apply its improvements to ``counts``; return True if there were any."""
         part = self._part(counts, self._nodes(counts))
         if part is None:
             return False
         model = TargetModel(self.problem, self._active, part, counts, room=self.values.room)
-        self.cpsat.deadline.charge(BUILD * len(model.x))
+        self.cpsat.deadline.charge(BUILD_SECONDS * len(model.x))
         points = self._searched.encode(TargetRules(model, self._active, self._known))
         inside = {(g, n): int(counts[g, n]) for g, n in model.x if counts[g, n]}
-        # with the pods fixed, what the tiers count is free to be as good as it is: all of them at once
+        # With the pods fixed, the variables of the tiers are free to take their best values, all at once.
         every = [cp_model.LinearExpr.weighted_sum(tier.variables, tier.weights) for tier in points if tier.variables]
         model.model.maximize(cp_model.LinearExpr.sum(every))
         hint = self.cpsat.assignment(model, inside, objective=True)
@@ -116,20 +117,24 @@ class Lns:
                 model.model.maximize(target)
                 model.model.clear_hints()  # type: ignore[no-untyped-call]  # ortools has no types for it
                 add_hint(model.model, solution)
-                answer = self.cpsat.run(model.model, GLANCE, quick=True)
+                answer = self.cpsat.run(model.model, TIER_SECONDS, quick=True)
                 solved &= answer.status == cp_model.OPTIMAL
                 if answer.solution is not None and tier.value(answer.solution) - tier.constant > now:
                     solution, better = answer.solution, True
                     now = tier.value(solution) - tier.constant
             model.model.add(target >= now)
-        self.size = min(MOST, self.size * 1.05) if solved else max(LEAST, self.size * 0.8)
+        self.size = min(MAX_VARIABLES, self.size * 1.05) if solved else max(MIN_VARIABLES, self.size * 0.8)
         if better:
             for (g, n), variable in model.x.items():
                 counts[g, n] = solution[variable.index]
         return better
 
     def _nodes(self, counts: Ints) -> Ints:
-        """Nodes of the next neighbourhood: two that could be freed with few pods, nodes that took pods from others, and some at random."""
+        """Return the nodes of the next neighbourhood.
+
+        They are some that could be freed with few moves, some that received pods, some to be drained, and
+        random others.
+        """
         problem, rng = self.problem, self.rng
         size = problem.cluster.n_nodes
         load = problem.movable @ counts
@@ -154,7 +159,7 @@ class Lns:
         return np.array(sorted(chosen), dtype=np.int64)
 
     def _part(self, counts: Ints, nodes: Ints) -> Cells | None:
-        """The cells of these nodes for all that runs there or waits, pods that they came from included."""
+        """Return the cells of these nodes for all pods that run there or wait, with the pods' origins."""
         problem = self.problem
         cells, pods = {}, {}
         here = counts[:, nodes]

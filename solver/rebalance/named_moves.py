@@ -1,4 +1,4 @@
-"""From class-level steps in waves to moves of named pods, each with the reason it is made for."""
+"""Moves of named pods, each with its reason, from class-level steps in waves."""
 
 from __future__ import annotations
 
@@ -9,15 +9,21 @@ from kubestow.models.kube import objects
 from kubestow.models.kube.selectors import Bools
 from kubestow.solver.rebalance.problem.problem import RebalanceProblem, Step
 
-#: Why pods of a class leave a node: (class, node, pods that the plan binds there) -> sentence.
+#: The reason why pods of a class leave a node: (class, node, pods that the plan binds there) -> sentence.
 Reason = Callable[[int, int, Sequence[str]], str]
 
 
 def name_moves(
     problem: RebalanceProblem, waves: Sequence[Sequence[Step]], units: Sequence[bool], reason: Reason
 ) -> tuple[list[Move], list[Eviction]]:
-    """Return moves and evictions by step. Of a class the pods that never moved leave first, in input order; those that are evicted in the
-    order in which they would have to go. ``units``: by wave, whether its bindings are one unit of a gang."""
+    """Return moves and evictions, step by step.
+
+    Within a class, pods that never moved leave first, in input order. Evicted pods leave in the order of
+    ``problem.leaving``.
+
+    Args:
+        units: Per wave, True if its bindings are one unit of a gang.
+    """
     pods, names = problem.cluster.snapshot.pods, problem.cluster.nodes.names
     index = {name: n for n, name in enumerate(names)}
     resting: dict[tuple[int, int], list[int]] = {}
@@ -65,7 +71,7 @@ def name_moves(
         if isinstance(entry, Move) and entry.stopover:
             entry.reason = "stops over to make room"
         elif needed != i and needed in going:
-            entry.reason = f"must run near {objects.pod_key(pods[needed])}, which goes"
+            entry.reason = f"must run near {objects.pod_key(pods[needed])}, which leaves"
         else:
             entry.reason = reason(g, n, bound.get(n, ()))
             if isinstance(entry, Eviction) and i in problem.leaving:
@@ -74,16 +80,23 @@ def name_moves(
 
 
 def _next_to_go(there: Sequence[int], now: Collection[int], turn: Mapping[int, int]) -> int:
-    """Return where in a list, which is taken from its end, the pod stands that goes next: one that is not there by this wave (``now``), of
-    those whose turn comes first."""
+    """Return the list index of the pod that goes next; the list is consumed from its end.
+
+    Pods that arrived in this wave (``now``) come last. Among the others, the first in ``turn`` goes.
+    """
     if not turn and there[-1] not in now:
         return len(there) - 1
     return min(range(len(there)), key=lambda at: (there[at] in now, turn.get(there[at], len(turn)), -at))
 
 
 class Reasons:
-    """Why each move is made, from the start and the end of a plan. ``broken``: by (class, node), the rules that pods break there at
-    the start; ``freed``: bool[N], nodes that the plan frees; ``goals``: of the plan."""
+    """The reason for each move, from the start and the end of a plan.
+
+    Attributes:
+        broken: By (class, node), the rules that pods break there at the start.
+        freed: Nodes that the plan frees, bool[N].
+        goals: Goals of the plan.
+    """
 
     def __init__(self, problem: RebalanceProblem, broken: dict[tuple[int, int], list[str]], freed: Bools, goals: Sequence[str]) -> None:
         self.problem, self.broken, self.freed, self.goals = problem, broken, freed, goals

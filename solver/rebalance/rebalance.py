@@ -1,4 +1,4 @@
-"""From a snapshot to a verified RebalancePlan: search for steps, group them in waves, name the pods, have the result judged."""
+"""From a snapshot to a verified RebalancePlan: search for steps, group them in waves, name the pods, verify."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ from kubestow.solver.runtime.options import OnProgress
 from kubestow.solver.runtime.progress_trace import ProgressReporter
 from kubestow.solver.runtime.run_context import RunContext
 
-#: What comes after the search (waves, check, writing) takes so many times as long as compiling.
-AFTER = 6.0
-#: Waves that need no explanation.
-FEW_WAVES = 10
+#: Ratio of the time after the search (waves, verification, writing) to the compile time.
+AFTER_TO_COMPILE_RATIO = 6.0
+#: Number of waves up to which no note explains them.
+MAX_UNEXPLAINED_WAVES = 10
 
 
 def rebalance(
@@ -51,12 +51,15 @@ def rebalance(
     stop: threading.Event | None = None,
     began: float | None = None,
 ) -> plans.RebalancePlan:
-    """Find a plan for the goals. ``stop`` may be set from another thread or a signal handler: the best plan so far is returned. ``began``:
-    when the caller began, on the monotonic clock; the time limit counts from there.
+    """Find a plan for the goals.
+
+    Args:
+        stop: May be set from another thread or a signal handler; the best plan so far is then returned.
+        began: Start of the time limit on the monotonic clock; by default the time of the call.
 
     Raises:
-        InputError: nodes to drain that are not there, or quantities, annotations, prices and gangs that cannot be read.
-        InternalFault: the independent checker found the plan invalid.
+        InputError: A node to drain does not exist, or a quantity, annotation, price or gang cannot be read.
+        InternalFault: The independent checker found the plan invalid.
     """
     started = time.monotonic()
     options = asked.options
@@ -94,18 +97,18 @@ def rebalance(
 
 
 def _reserve(limit: float | None, compiling: float) -> float:
-    """Return the seconds of the time limit that are kept for what comes after the search."""
-    return min(AFTER * compiling, limit / 3) if limit is not None else 0.0
+    """Return the seconds of the time limit that are reserved for the work after the search."""
+    return min(AFTER_TO_COMPILE_RATIO * compiling, limit / 3) if limit is not None else 0.0
 
 
 def _unsure(problem: RebalanceProblem) -> bool:
-    """Return whether a required rule of any pod depends on labels of namespaces that are not known."""
+    """Return True if a required rule of some pod depends on unknown labels of namespaces."""
     snapshot = problem.cluster.snapshot
     return is_undecided(snapshot, range(len(snapshot.pods)))
 
 
 def _loosen(problem: RebalanceProblem, values: PlanObjective, found: PlanSearchResult) -> None:
-    """Take back the bounds (changed) of what rules decide, where labels that are not known say what these match."""
+    """Weaken the bounds (in place) of tiers that depend on rules if unknown labels decide which pods these match."""
     if not _unsure(problem):
         return
     for t, tier in enumerate(values.tiers):
@@ -160,7 +163,7 @@ def _document(
 
 
 def _broken(problem: RebalanceProblem) -> dict[tuple[int, int], list[str]]:
-    """Rules that movable pods break at the start, by (class, node)."""
+    """Return the rules that movable pods break at the start, by (class, node)."""
     state = PlanState(problem)
     found: dict[tuple[int, int], list[str]] = {}
     for g in np.flatnonzero(problem.movable).tolist():
@@ -172,7 +175,7 @@ def _broken(problem: RebalanceProblem) -> dict[tuple[int, int], list[str]]:
 
 
 def _units(problem: RebalanceProblem, waves: Sequence[Sequence[Step]]) -> list[bool]:
-    """By wave, whether its bindings are those of one gang that are not accepted one after the other."""
+    """Return, for each wave, True if its bindings are accepted only as one unit of a gang."""
     if not problem.cluster.gangs:
         return [False] * len(waves)
     state = PlanState(problem)
@@ -189,7 +192,7 @@ def _units(problem: RebalanceProblem, waves: Sequence[Sequence[Step]]) -> list[b
 
 
 def _unknown(problem: RebalanceProblem) -> list[doc.Unmodelled]:
-    """Return what a plan cannot know: how the zones of a node are used by those that run."""
+    """Return the unknowns of a plan: how running pods use the NUMA zones of a node."""
     cluster = problem.cluster
     return [
         doc.Unmodelled(f"Node/{cluster.nodes.names[n]}", "NodeResourceTopology", "the zones that running pods hold are not known")
@@ -211,12 +214,12 @@ def _notes(problem: RebalanceProblem, asked: PlanOptions) -> list[str]:
 
 
 def _many_waves(problem: RebalanceProblem, steps: Sequence[Step]) -> list[str]:
-    """Say which PodDisruptionBudget asks for so many waves."""
+    """Return a note on the PodDisruptionBudget that requires many waves."""
     least = least_waves(problem, steps)
-    if least is None or least.waves <= FEW_WAVES:
+    if least is None or least.waves <= MAX_UNEXPLAINED_WAVES:
         return []
     budget = problem.budgets[least.budget]
     return [
-        f"{least.waves} waves at least: PodDisruptionBudget {budget.name} allows {budget.allowed} "
+        f"the plan needs at least {least.waves} waves: PodDisruptionBudget {budget.name} allows {budget.allowed} "
         f"disruption{'s' if budget.allowed != 1 else ''} at a time, and {least.pods} of its pods move"
     ]

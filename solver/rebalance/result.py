@@ -1,4 +1,4 @@
-"""What a search for a plan finds."""
+"""The result of a search for a plan."""
 
 from __future__ import annotations
 
@@ -9,8 +9,14 @@ from kubestow.solver.rebalance.problem.problem import Step
 
 @dataclass
 class PlanSearchResult:
-    """``steps``: accepted one after the other; ``values``: by tier, in the order of :attr:`PlanObjective.tiers`; ``bounds``: that no plan
-    exceeds, given the values of the tiers before. ``stuck``: moves that wait for each other on the way to a better end."""
+    """The result of a search for a plan.
+
+    Attributes:
+        steps: An accepted sequence of steps.
+        values: Value of each tier, in the order of :attr:`PlanObjective.tiers`.
+        bounds: Upper bound on each tier, given the values of the earlier tiers.
+        stuck: Moves that wait for each other on the way to a better end state.
+    """
 
     steps: list[Step]
     values: tuple[int, ...]
@@ -21,5 +27,5 @@ class PlanSearchResult:
 
     @property
     def proved(self) -> bool:
-        """Whether every tier reaches its bound."""
+        """True if every tier reaches its bound."""
         return all(value >= bound for value, bound in zip(self.values, self.bounds, strict=True))

@@ -1,4 +1,4 @@
-"""Search for a plan: goal after goal by steps that are accepted one by one, then an exact model of end states, or neighbourhoods of one."""
+"""The search for a plan: construction goal by goal, then the exact model of end states or its neighbourhoods."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from kubestow.solver.rebalance.waves.within import within_waves
 from kubestow.solver.rules.eligibility import possible
 from kubestow.solver.runtime.run_context import RunContext
 
-#: Above this many (class, node) pairs `auto` leaves the exact model of the whole alone.
-EXACT_LIMIT = 15_000
-#: The share of the time that construction may take.
-CONSTRUCT = 0.6
-#: Seconds at most that finding fewer moves to construction's end state may take.
-STRAIGHTEN_SECONDS = 60.0
+#: (class, node) pairs above which `auto` does not use the exact model of the whole.
+MAX_EXACT_CELLS = 15_000
+#: Fraction of the time that construction may take.
+CONSTRUCTION_TIME_FRACTION = 0.6
+#: Cap on the seconds for finding fewer moves to construction's end state.
+MAX_STRAIGHTEN_SECONDS = 60.0
 
 
 def search(problem: RebalanceProblem, values: PlanObjective, goals: Sequence[str], context: RunContext) -> PlanSearchResult:
@@ -34,34 +34,34 @@ def search(problem: RebalanceProblem, values: PlanObjective, goals: Sequence[str
         return PlanSearchResult([], nothing, list(nothing))
     whole = left()
 
-    def over() -> bool:  # construction does not look at the clock of a deterministic run
-        return context.stop.is_set() or (not options.deterministic and left() < whole * (1 - CONSTRUCT))
+    def over() -> bool:  # construction ignores the clock in a deterministic run
+        return context.stop.is_set() or (not options.deterministic and left() < whole * (1 - CONSTRUCTION_TIME_FRACTION))
 
     context.report("greedy")
     builder = MoveBuilder(problem, over)
     best = within_waves(values, construct(builder, values, goals))
     found = PlanSearchResult(best, values.of_steps(best), values.bounds())
     if problem.limits.maxWaves is not None and found.values < (nothing := values.of_steps([])):
-        found.steps, found.values = [], nothing  # some steps alone may be worth less than none
+        found.steps, found.values = [], nothing  # the remaining steps may be worth less than no steps
     _straighten(values, found, context)
     _bound_moves(found, values)
     _report(found, values, context)
     if found.proved or options.engine == "greedy" or context.over():
         return found
     pairs = int(np.count_nonzero((possible(problem.cluster, rules.build(problem.cluster)) > 0)[problem.movable | problem.pending]))
-    if options.engine == "exact" or (options.engine == "auto" and pairs <= EXACT_LIMIT):
+    if options.engine == "exact" or (options.engine == "auto" and pairs <= MAX_EXACT_CELLS):
         from kubestow.solver.rebalance.exact import Exact
 
         try:
             result = Exact(values, context).solve(found.steps)
         except OverflowError:
-            found.notes.append("utilisation beyond what CP-SAT can sum: construction alone was asked")
+            found.notes.append("skipped the exact engine: utilisation exceeds the numbers that CP-SAT can sum")
             return found
         return _better(found, result, values, context)
     from kubestow.solver.rebalance.lns import Lns
 
     if options.engine == "auto":
-        found.notes.append(f"engine auto chose lns: an exact model would have {pairs:,} variables (limit {EXACT_LIMIT})")
+        found.notes.append(f"engine auto chose lns: an exact model would have {pairs:,} variables (limit {MAX_EXACT_CELLS})")
     first = next((t for t, tier in enumerate(values.tiers) if isinstance(tier, Improvement)), len(values.tiers))
     if found.values[:first] < tuple(found.bounds[:first]):
         found = Lns(values, goals, context).run(found)
@@ -74,23 +74,23 @@ def search(problem: RebalanceProblem, values: PlanObjective, goals: Sequence[str
 
 
 def _bound_moves(found: PlanSearchResult, values: PlanObjective) -> None:
-    """Say how many moves it takes at least to reach what the other tiers reached."""
+    """Lower the bound on moves to the fewest that reach the values of the other tiers."""
     found.bounds[-1] = min(found.bounds[-1], values.bound_of_moves(found.values))
 
 
 def _straighten(values: PlanObjective, found: PlanSearchResult, context: RunContext) -> None:
-    """Reach the same end state by fewer moves, where construction moved pods more than once."""
+    """Reach the same end state by fewer moves if construction moved pods more than once."""
     counts = values.problem.end(found.steps)
     moves = sum(step.k for step in found.steps if step.a >= 0 and step.b >= 0)
     if moves > values.problem.moves(counts):
-        ordered = order(values.problem, counts, context, seconds=max(1.0, min(context.deadline.left() / 4, STRAIGHTEN_SECONDS)))
+        ordered = order(values.problem, counts, context, seconds=max(1.0, min(context.deadline.left() / 4, MAX_STRAIGHTEN_SECONDS)))
         steps = within_waves(values, ordered.steps) if ordered.steps is not None else found.steps
         if (worth := values.of_steps(steps)) > found.values:
             found.steps, found.values = steps, worth
 
 
 def construct(builder: MoveBuilder, values: PlanObjective, goals: Sequence[str]) -> list[Step]:
-    """Work for goal after goal; what one reached the next ones keep."""
+    """Work on one goal after the other; each keeps the results of the earlier ones."""
     problem = builder.problem
     if problem.drain:
         drain_and_consolidate.drain(builder)
@@ -102,7 +102,7 @@ def construct(builder: MoveBuilder, values: PlanObjective, goals: Sequence[str])
         ),
         "improve": improve.improve,
     }
-    reached = 1 if problem.drain else 0  # tiers, from the first, that the goals so far speak of
+    reached = 1 if problem.drain else 0  # number of tiers covered by the goals so far
     for goal in goals:
         before, kept = len(builder.steps), values.of(builder.state.counts, builder.state) if reached else ()
         work[goal](builder)
@@ -121,7 +121,7 @@ def _report(found: PlanSearchResult, values: PlanObjective, context: RunContext)
 
 
 def _better(found: PlanSearchResult, result: PlanSearchResult, values: PlanObjective, context: RunContext) -> PlanSearchResult:
-    """Return what the exact engine says, its bounds in any case."""
+    """Merge the exact engine's result with the construction's; its bounds are used in any case."""
     steps, reached = result.steps, result.values
     if reached < found.values:
         steps, reached = found.steps, found.values

@@ -1,4 +1,4 @@
-"""What is in the way of a goal that a plan does not reach, in sentences."""
+"""The obstacles to goals that a plan does not reach, as sentences."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from kubestow.solver.rebalance.tiers.objective import PlanObjective
 from kubestow.solver.rebalance.tiers.pods import BrokenRules, Drained, Placed
 from kubestow.solver.rebalance.tiers.tier import Tier
 
-#: Obstacles listed of one kind; the rest is summed up in the last one.
-LISTED = 50
-#: How many obstacles of one kind, and what describes them.
+#: Obstacles listed per kind; the last one sums up the others.
+MAX_LISTED_OBSTACLES = 50
+#: Number of obstacles of one kind, and a function that describes them.
 _Described = tuple[int, Callable[[], list[Obstacle]]]
 
 _WHY = {
@@ -31,13 +31,16 @@ _WHY = {
     "local-storage": "it keeps data on the node (--also-move local-storage)",
     "devices": "it holds devices, which plans do not move",
     "terminating": "it is being deleted",
-    "eviction-requested": "others have asked for its eviction",
+    "eviction-requested": "its eviction has already been requested",
 }
 
 
 def obstacles(problem: RebalanceProblem, values: PlanObjective, reached: PlanSearchResult, asked: PlanOptions) -> list[Obstacle]:
-    """Return the obstacles of every goal that the steps do not reach: pods left on drained nodes, rules still broken, pods still pending,
-    and moves that wait for each other."""
+    """Return the obstacles of every goal that the steps do not reach.
+
+    These are pods left on drained nodes, rules still broken, pods still pending, and moves that wait for each
+    other.
+    """
     goals = {*asked.goals, *(["drain"] if problem.drain else [])}
     if goals.isdisjoint(kind.goal for kind in _FIND):
         return []
@@ -56,26 +59,30 @@ def obstacles(problem: RebalanceProblem, values: PlanObjective, reached: PlanSea
 
 
 def _circle(problem: RebalanceProblem, goal: str, stuck: Sequence[Step]) -> Obstacle:
-    """Moves that a better end would need, and of which none can be the first."""
+    """Return the obstacle of moves that a better end state needs although none can be first."""
     names, pods, words = problem.cluster.nodes.names, problem.cluster.snapshot.pods, []
-    for step in stuck[:LISTED]:
+    for step in stuck[:MAX_LISTED_OBSTACLES]:
         every = problem.cluster.classes[step.g].pods
         here = [i for i in every if step.a >= 0 and pods[i].spec.nodeName == names[step.a]] or list(every)
         source = f" from {names[step.a]}" if step.a >= 0 else ""
         words.append(f"{objects.pod_key(pods[here[0]])}{source}" + (f" to {names[step.b]}" if step.b >= 0 else " evicted"))
-    return Obstacle(goal, f"moves that wait for each other, with no spare place to break the circle: {', '.join(words)}")
+    return Obstacle(goal, f"moves that wait for each other in a cycle, with no spare node to break it: {', '.join(words)}")
 
 
 def _short(goal: str, entries: list[_Described]) -> list[Obstacle]:
-    """The first obstacles; ``entries``: how many there are of each kind, and what describes them, which takes long."""
+    """Return the first obstacles and a summary of the remaining ones.
+
+    Args:
+        entries: Per kind, the number of obstacles and a function that describes them, which is slow.
+    """
     found: list[Obstacle] = []
     total = sum(number for number, _ in entries)
     for _, describe in entries:
         found += describe()
-        if len(found) >= LISTED:
+        if len(found) >= MAX_LISTED_OBSTACLES:
             break
-    if total > LISTED:
-        return [*found[: LISTED - 1], Obstacle(goal, f"{total - LISTED + 1} more like these")]
+    if total > MAX_LISTED_OBSTACLES:
+        return [*found[: MAX_LISTED_OBSTACLES - 1], Obstacle(goal, f"{total - MAX_LISTED_OBSTACLES + 1} more like these")]
     return found
 
 
@@ -101,7 +108,7 @@ def _left(problem: RebalanceProblem, state: PlanState) -> list[Obstacle]:
 
 
 def _guarded(problem: RebalanceProblem, i: int) -> str:
-    """Return which budgets keep a pod where it is."""
+    """Return the budgets that keep a pod in place."""
     names = [budget.name for budget in problem.budgets if i in budget.pods]
     if len(names) > 1:
         return f"{len(names)} PodDisruptionBudgets select it ({', '.join(names)}), and the Eviction API refuses such pods"
@@ -109,14 +116,14 @@ def _guarded(problem: RebalanceProblem, i: int) -> str:
 
 
 def _named(problem: RebalanceProblem, g: int, n: int, k: int) -> list[str]:
-    """Names of the pods of a class that are left on a node: the last ones, as those that leave are taken from the front."""
+    """Return the names of the last k pods of a class on a node. Leaving pods are taken from the front."""
     snapshot, name = problem.cluster.snapshot, problem.cluster.nodes.names[n]
     here = [i for i in problem.cluster.classes[g].pods if snapshot.pods[i].spec.nodeName == name]
     return [objects.pod_key(snapshot.pods[i]) for i in here[len(here) - k :]]
 
 
 def _nowhere(problem: RebalanceProblem, state: PlanState, g: int, n: int) -> str:
-    """Why a pod of class g on node n finds no other place in the end."""
+    """Return the reason why a pod of class g on node n finds no other place at the end."""
     if state.landing(g, n).any():
         return _too_many_evictions(problem, state, g) or _held_back(problem, "move")
     open_nodes = ~problem.closed
@@ -130,17 +137,17 @@ def _nowhere(problem: RebalanceProblem, state: PlanState, g: int, n: int) -> str
 
 
 def _held_back(problem: RebalanceProblem, what: str) -> str:
-    """Why a step that would be accepted in the end is not taken."""
+    """Return the reason why a step that would be accepted at the end is not taken."""
     limits = problem.limits
     asked = [limits.maxMoves, limits.maxMovesPerNamespace, limits.maxMovesPerWorkload] if what == "move" else []
     if any(most is not None for most in (*asked, limits.maxWaves)):
         few = f" (at most {_waves(limits.maxWaves)})" if limits.maxWaves is not None else ""
-        return f"the limits of the plan{few} do not allow its {what}, or a goal that comes first would lose by it"
-    return f"its {what} would be accepted, but a goal that comes first would lose by it, or time was up"
+        return f"the limits of the plan{few} do not allow its {what}, or an earlier goal would get worse"
+    return f"its {what} would be accepted, but an earlier goal would get worse, or time ran out"
 
 
 def _too_many_evictions(problem: RebalanceProblem, state: PlanState, g: int) -> str | None:
-    """Why no more pods of a class are evicted, if that is its budget and the number of waves."""
+    """Return the reason why no more pods of a class are evicted, if it is the budget and the number of waves."""
     budget = problem.budget[g]
     most = problem.evictions_at_most.get(budget) if budget is not None else None
     if budget is None or most is None:
@@ -149,7 +156,8 @@ def _too_many_evictions(problem: RebalanceProblem, state: PlanState, g: int) -> 
     if int(left.sum()) < most:
         return None
     name = problem.budgets[budget].name
-    return f"PodDisruptionBudget {name} lets {most} of its pods go in {_waves(problem.limits.maxWaves)}, and others of them do"
+    evictions = f"{most} eviction{'s' * (most != 1)}"
+    return f"PodDisruptionBudget {name} allows {evictions} in {_waves(problem.limits.maxWaves)}, already used by other pods"
 
 
 def _waves(most: int | None) -> str:
@@ -167,9 +175,9 @@ def _rejections(state: PlanState, g: int, nodes: Bools) -> str:
             words.append(f"{rule.name} on {int(mask.sum())} of {total} ({rule.message(g, mask)})")
     crowded = state.crowded(g) & nodes & ~np.logical_or.reduce([rule.rejects(g) for rule in state.rules])
     if crowded.any():
-        words.append(f"{state.fit.name} on {int(crowded.sum())} of {total} (a resize of another pod waits for what is free)")
+        words.append(f"{state.fit.name} on {int(crowded.sum())} of {total} (the free resources are kept for another pod's waiting resize)")
     if not words:
-        return "a rule of pods that run would be broken without it, or more than before"
+        return "without it, a rule of a running pod would be broken or broken further"
     return "; ".join(words)
 
 
@@ -218,7 +226,7 @@ def _pending(problem: RebalanceProblem, state: PlanState) -> list[Obstacle]:
     return _short("admit", found)
 
 
-#: Tiers of which something may be left, and what finds it.
+#: Tiers that may have obstacles, and the functions that find them.
 _FIND: dict[type[Tier], Callable[[RebalanceProblem, PlanState], list[Obstacle]]] = {
     Drained: _left, BrokenRules: _broken, Placed: _pending,
 }  # fmt: skip

@@ -42,7 +42,7 @@ from kubestow.models.snapshot.snapshot import Snapshot, from_objects, load
 from kubestow.solver.rebalance.problem.options import PlanOptions
 from kubestow.solver.rebalance.problem.problem import read_problem
 from kubestow.solver.rebalance.rebalance import rebalance
-from kubestow.solver.rebalance.tiers.improvement import POINT
+from kubestow.solver.rebalance.tiers.improvement import BALANCE_PER_POINT
 from kubestow.solver.rebalance.tiers.objective import PlanObjective
 from kubestow.solver.runtime.options import Options
 from tests.benchmarks import consolidation
@@ -194,7 +194,7 @@ def improved(seed: int, nodes: int, pods: int, seconds: float) -> str:
     asked = [PlanOptions(goals=("improve",), options=Options(engine=engine, time_limit=seconds)) for engine in ("greedy", "auto")]
     built, (found, took) = rebalance(snapshot, asked[0]), _timed(lambda: rebalance(snapshot, asked[1]))
     tier, alone = found.objective[0], built.objective[0].value
-    points = " | ".join(f"{value / POINT:,.0f}" for value in (before, alone, tier.value, tier.bound, first_bound))
+    points = " | ".join(f"{value / BALANCE_PER_POINT:,.0f}" for value in (before, alone, tier.value, tier.bound, first_bound))
     rest = [(tier.bound - value) / max(1, tier.bound - before) for value in (alone, tier.value)]
     moves = f"{len(built.moves):,} | {len(found.moves):,} | {found.waves}"
     return f"| {nodes:,} | {pods:,} | {seed} | {points} | {rest[0]:.1%} | {rest[1]:.1%} | {moves} | {took:.0f} |"

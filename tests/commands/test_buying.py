@@ -108,7 +108,7 @@ def test_a_snapshot_without_nodes_is_welcome_where_some_are_bought(tmp_path: Pat
         (["x:g2.large@a"], ["--buy 'x:g2.large@a': expected N:SHAPE@ZONE, N a whole number within 1..100000"]),
         (["0:g2.large@a"], ["--buy '0:g2.large@a': expected N:SHAPE@ZONE, N a whole number within 1..100000"]),
         (["1:g3.large@a"], ["--buy '1:g3.large@a': no shape 'g3.large' in the catalogue; did you mean g2.large?"]),
-        (["1:x1.8xlarge@b"], ["--buy '1:x1.8xlarge@b': shape 'x1.8xlarge' cannot be had in zone 'b', expected one of a, c"]),
+        (["1:x1.8xlarge@b"], ["--buy '1:x1.8xlarge@b': shape 'x1.8xlarge' is not offered in zone 'b', expected one of a, c"]),
         (["2:x1.8xlarge@a", "1:x1.8xlarge@c"], ["--buy: 3 nodes of shape 'x1.8xlarge', expected at most 2, as the catalogue says"]),
         (["1:q@a", "1:r@a"], ["--buy '1:q@a': no shape 'q' in the catalogue", "--buy '1:r@a': no shape 'r' in the catalogue"]),
     ],

@@ -158,7 +158,7 @@ def test_what_helm_renders_is_read_from_standard_input(cluster: Path) -> None:
 def test_what_an_autoscaler_would_change_is_named(cluster: Path) -> None:
     scaler = "---\napiVersion: autoscaling/v2\nkind: HorizontalPodAutoscaler\nmetadata: {name: web}\nspec: {maxReplicas: 9}\n"
     notes = json.loads(check("-w", "-", "--cluster", cluster, "-f", "json", given=SOUND + scaler).stdout)["notes"]
-    assert "how many pods 1 HorizontalPodAutoscaler would ask for: spec.replicas counts" in notes
+    assert "replicas set by 1 HorizontalPodAutoscaler: spec.replicas counts instead" in notes
 
 
 def test_lists_folders_and_json_are_read_alike(tmp_path: Path, cluster: Path) -> None:

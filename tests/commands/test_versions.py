@@ -108,7 +108,7 @@ def test_what_no_version_has_is_refused(snapshot: Path, asked: tuple[str, ...], 
 def test_what_the_snapshot_tells_is_said_where_it_is_a_guess(tmp_path: Path) -> None:
     path = written(tmp_path / "kubelet.json", kubelet="v1.35.1")
     found = run("solve", path, "-f", "json", "-q")
-    note = "the snapshot does not tell the server's version: taken for that of the newest kubelet, Kubernetes 1.35"
+    note = "the snapshot does not state the server's version: assumed to be that of the newest kubelet, Kubernetes 1.35"
     assert (found.stderr, json.loads(found.stdout)["notes"][-1]) == (f"note: {note}\n", note)
     assert json.loads(found.stdout)["snapshot"]["kubernetesVersion"] == "1.35"
     assert run("solve", path, "-q", "--kubernetes-version", "1.36").stderr == ""
@@ -180,7 +180,7 @@ def test_a_result_of_a_version_to_come_is_judged_by_the_nearest(snapshot: Path) 
     result.write_text(json.dumps(told))
     found = run("verify", snapshot, "--result", result, "-q")
     assert found.exit_code == 0
-    assert "note: the rules of Kubernetes 1.38 are not known: judged by those of 1.37, the nearest that is" in found.stderr.splitlines()
+    assert "note: the rules of Kubernetes 1.38 are not known: using those of 1.37, the nearest known version" in found.stderr.splitlines()
 
 
 def test_new_tolerations_follow_the_gates(snapshot: Path) -> None:

@@ -273,7 +273,7 @@ ROWS = (
         "the scheduler does not look at spec.os, the kubelet does",
     ),
     Row(
-        "46-suspended", "check job.yaml --cluster cluster.yaml", 0, ("is suspended: it makes no pods", "0 of 0 pods"),
+        "46-suspended", "check job.yaml --cluster cluster.yaml", 0, ("is suspended: no pods are made", "0 of 0 pods"),
         "a suspended Job has no pods",
     ),
     Row(

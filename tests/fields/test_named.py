@@ -137,5 +137,5 @@ def test_annotations_that_are_said_to_be_named_are_named(key: str) -> None:
 
 def test_autoscalers_are_in_a_note() -> None:
     assert settling.without_pods({}, {"HorizontalPodAutoscaler": 2}) == [
-        "how many pods 2 HorizontalPodAutoscalers would ask for: spec.replicas counts"
+        "replicas set by 2 HorizontalPodAutoscalers: spec.replicas counts instead"
     ]

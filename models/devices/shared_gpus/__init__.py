@@ -1,4 +1,5 @@
-"""GPUs that systems without dynamic resource allocation share, as devices with consumable capacity. Enter at :mod:`.adapter`.
+"""GPUs that systems without dynamic resource allocation share, as devices with consumable capacity.
 
-It is reading, shared by everybody: what comes out are ResourceSlices, a DeviceClass and ResourceClaims like any others.
+The entry point is :mod:`.adapter`. All parts of kubestow share this reading. Its results are ordinary
+ResourceSlices, a DeviceClass and ResourceClaims.
 """

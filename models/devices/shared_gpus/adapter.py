@@ -1,7 +1,8 @@
-"""A snapshot of a cluster that shares GPUs without dynamic resource allocation, in terms of it.
+"""Translation of a snapshot with GPUs shared by other systems to dynamic resource allocation.
 
-Each card becomes a device that may be allocated several times, with the capacities ``memory``, ``cores`` and ``slots``; every pod that asks
-for a share gets a ResourceClaim, allocated if the pod runs. The resources that the system judges itself leave the pods' requests.
+Each card becomes a device that may be allocated several times, with the capacities ``memory``, ``cores`` and
+``slots``. Every pod that requests a share gets a ResourceClaim, allocated if the pod runs. Resources that the
+system handles itself are removed from the pods' requests.
 """
 
 from __future__ import annotations
@@ -22,10 +23,11 @@ from kubestow.models.snapshot.settling import some_of
 from kubestow.models.snapshot.snapshot import Snapshot
 
 SYSTEMS: Final[dict[str, System]] = {"hami": HAMI, "kai": KAI, "volcano": VOLCANO}
-#: The driver of the devices, the name of their class, and the entry of pods.
+#: The driver of the devices and name of their class, and the name of the pods' claim entry.
 DRIVER: Final = "shared-gpus.kubestow.dev"
 ENTRY: Final = "shared-gpus"
 _GATES: Final = ("DRAConsumableCapacity", "DRAPrioritizedList")
+#: Alternatives of one request (FirstAvailableDeviceRequestMaxSize).
 _MAX_ALTERNATIVES: Final = 8
 _USE, _DO_NOT_USE = "nvidia.com/use-gputype", "nvidia.com/nouse-gputype"
 _USE_UUID, _DO_NOT_USE_UUID = "nvidia.com/use-gpuuuid", "nvidia.com/nouse-gpuuuid"
@@ -33,8 +35,10 @@ _change = msgspec.structs.replace
 
 
 def apply(snapshot: Snapshot, name: str) -> None:
-    """Put devices, their class and claims into a snapshot (changed). What is in it already stays: pods and nodes that come later are added
-    by another call."""
+    """Add devices, their class and claims to a snapshot (changed).
+
+    Existing ones stay. Call again for pods and nodes that are added later.
+    """
     system = SYSTEMS[name]
     cards = {node.metadata.name or "": system.cards(node) for node in snapshot.nodes}
     _warn(snapshot, name, system, cards)
@@ -73,23 +77,23 @@ def apply(snapshot: Snapshot, name: str) -> None:
 
 
 def _warn(snapshot: Snapshot, name: str, system: System, cards: Mapping[str, list[Card]]) -> None:
-    """Say where nodes tell of cards that cannot be shared or read, and where none tells of any."""
-    told = [
+    """Warn if nodes list cards that cannot be shared or read, or if no node lists any."""
+    listing = [
         node.metadata.name or ""
         for node in snapshot.nodes
         if system.register in (node.metadata.annotations or {}) or system.register in (node.metadata.labels or {})
     ]
-    mute = [node for node in told if not cards[node]]
+    unreadable = [node for node in listing if not cards[node]]
     warnings = []
-    if not told:
-        warnings.append(f"sharedGPUs: {name}: no node has {system.register}, so none has a card to share")
-    elif mute:
-        warnings.append(f"sharedGPUs: {name}: {system.register} tells of no card that can be shared on {some_of(mute, 'node')}")
+    if not listing:
+        warnings.append(f"sharedGPUs: {name}: no node has {system.register}, so there are no cards to share")
+    elif unreadable:
+        warnings.append(f"sharedGPUs: {name}: {system.register} lists no shareable card on {some_of(unreadable, 'node')}")
     snapshot.warnings += [text for text in warnings if text not in snapshot.warnings]
 
 
 def _with_gates(gates: FeatureGates) -> FeatureGates:
-    """Return gates with which devices can be shared: the systems need none of Kubernetes'."""
+    """Return the gates with those enabled that shared devices need. The systems themselves need no gates."""
     missing = {gate: True for gate in _GATES if not gates.enabled(gate)}
     return FeatureGates(gates.version, tuple(sorted({**dict(gates.given), **missing}.items()))) if missing else gates
 
@@ -137,7 +141,7 @@ def _spec(asks: Iterable[Ask], sizes: list[int], pod: objects.Pod) -> api.Resour
 
 
 def _exactly(ask: Ask, memory: int | None, expressions: list[str]) -> api.ExactDeviceRequest:
-    """What is not named is taken as a whole."""
+    """Return a request. Unnamed capacities are taken as a whole."""
     capacity: dict[str, str | int | float] = {"cores": ask.cores}
     if memory is not None:
         capacity["memory"] = f"{memory}Mi"
@@ -148,7 +152,7 @@ def _exactly(ask: Ask, memory: int | None, expressions: list[str]) -> api.ExactD
 
 
 def _selectors(annotations: dict[str, str]) -> list[str]:
-    """Return which cards a pod wants, by the annotations that HAMi and Volcano have for that."""
+    """Return selectors for the cards that a pod wants, from the annotations of HAMi and Volcano."""
 
     def quoted(text: str) -> list[str]:
         return [msgspec.json.encode(part.strip()).decode() for part in text.split(",") if part.strip()]
@@ -191,7 +195,7 @@ def _allocation(
 
 
 def _give(snapshot: Snapshot, index: int, spec: api.ResourceClaimSpec, allocation: api.AllocationResult | None) -> None:
-    """Give a pod a claim of its own, as if it were made of a template."""
+    """Give a pod a claim of its own, as if made from a template."""
     pod = snapshot.pods[index]
     namespace, name = pod.metadata.namespace or "default", f"{pod.metadata.name}-{ENTRY}"
     owner = objects.OwnerReference("Pod", pod.metadata.name or "", "v1", pod.metadata.uid, True)
@@ -207,7 +211,7 @@ def _give(snapshot: Snapshot, index: int, spec: api.ResourceClaimSpec, allocatio
 
 
 def _without(snapshot: Snapshot, index: int, resources: frozenset[str]) -> None:
-    """Take the resources that the system judges itself out of a pod's requests."""
+    """Remove the resources that the system handles itself from a pod's requests."""
     pod = snapshot.pods[index]
 
     def left(found: list[objects.Container] | None) -> list[objects.Container] | None:

@@ -1,4 +1,4 @@
-"""What every system that shares GPUs says in its own way: cards of a node, what a pod asks for, what a pod has."""
+"""The data that every system for shared GPUs provides: a node's cards, a pod's requests, and a pod's shares."""
 
 from __future__ import annotations
 
@@ -11,7 +11,13 @@ from kubestow.models.kube import objects
 
 @dataclass(frozen=True)
 class Card:
-    """One GPU. ``slots``: how many pods may share it; ``memory``: MiB; ``cores``: percent of its compute power."""
+    """One GPU.
+
+    Attributes:
+        memory: MiB.
+        slots: Number of pods that may share it.
+        cores: Percent of its compute power.
+    """
 
     uuid: str
     memory: int
@@ -22,8 +28,14 @@ class Card:
 
 @dataclass(frozen=True)
 class Ask:
-    """``count`` cards, of each ``memory`` MiB, or ``portion`` of what it has, and ``cores`` percent; neither memory nor portion: all of it.
-    ``alone``: nobody shares these cards."""
+    """A request for ``count`` cards. Without ``memory`` and ``portion``, it takes all memory of each card.
+
+    Attributes:
+        memory: MiB of each card.
+        portion: Fraction of each card's memory.
+        cores: Percent of compute power.
+        alone: True if no other pod shares the cards.
+    """
 
     count: int
     memory: int | None = None
@@ -34,7 +46,7 @@ class Ask:
 
 @dataclass(frozen=True)
 class Share:
-    """What a running pod has of a card. ``memory`` None: all of it."""
+    """The share of a card that a running pod has. ``memory``: MiB; None: all memory."""
 
     uuid: str
     memory: int | None
@@ -44,9 +56,14 @@ class Share:
 
 @dataclass(frozen=True)
 class System:
-    """A system that shares GPUs. ``resources``: the names that it judges by itself; ``held``: what the pods of a node have of its cards;
-    ``register``: the annotation or label by which a node tells of its cards; ``annotations``: those of which one makes a pod ask for a
-    card."""
+    """A system that shares GPUs.
+
+    Attributes:
+        resources: Names of the resources that it handles itself.
+        held: Returns the shares that the pods of a node have of its cards.
+        register: Annotation or label in which a node lists its cards.
+        annotations: Annotations by which a pod requests a card.
+    """
 
     resources: frozenset[str]
     cards: Callable[[objects.Node], list[Card]]
@@ -57,6 +74,6 @@ class System:
 
 
 def whole(raw: object) -> int | None:
-    """Return a quantity of a resource that is a whole number, None for anything else."""
+    """Return a resource quantity that is a whole number; None for other values."""
     text = str(raw)
     return int(text) if text.isascii() and text.isdigit() else None

@@ -1,7 +1,8 @@
-"""HAMi and Volcano vGPU, which have one protocol under two sets of names.
+"""HAMi and Volcano vGPU, which use one protocol under two sets of names.
 
-Sources: https://github.com/Project-HAMi/HAMi/blob/master/docs/develop/protocol.md, pkg/device/devices.go and pkg/device/nvidia/device.go
-there; https://github.com/volcano-sh/volcano/blob/master/pkg/scheduler/api/devices/nvidia/vgpu/utils.go
+Sources: https://github.com/Project-HAMi/HAMi/blob/master/docs/develop/protocol.md, pkg/device/devices.go and
+pkg/device/nvidia/device.go there;
+https://github.com/volcano-sh/volcano/blob/master/pkg/scheduler/api/devices/nvidia/vgpu/utils.go
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from kubestow.models.kube import objects
 
 @dataclass(frozen=True)
 class _Names:
-    """``fields``: positions of type and health in a card's line of the annotation of nodes."""
+    """Names of one system. ``fields``: indices of type and health in a card's line of the node annotation."""
 
     register: str
     allocated: str
@@ -48,8 +49,8 @@ _VOLCANO: Final = _Names(
     "volcano.sh/vgpu-cores",
     (3, 4),
 )
-#: Cores of a pod that wants a card for itself.
-_ALONE: Final = 100
+#: Percent of cores from which a pod has a card for itself.
+_EXCLUSIVE_CORES: Final = 100
 
 
 def _cards(names: _Names, node: objects.Node) -> list[Card]:
@@ -95,7 +96,7 @@ def _asks(names: _Names, pod: objects.Pod) -> list[Ask]:
         percentage = whole(given[names.percentage]) if names.percentage in given and memory is None else None
         cores = whole(given.get(names.cores, 0)) or 0
         portion = None if percentage is None or percentage >= 100 else Fraction(percentage, 100)
-        found.append(Ask(count, memory, portion, cores, cores >= _ALONE))
+        found.append(Ask(count, memory, portion, cores, cores >= _EXCLUSIVE_CORES))
     return found
 
 
@@ -107,7 +108,7 @@ def _held(names: _Names, pods: list[objects.Pod], _: list[Card]) -> dict[int, li
             items = line.strip().split(",")
             if len(items) >= 4:
                 cores = whole(items[3]) or 0
-                found.setdefault(index, []).append(Share(items[0].partition("[")[0], whole(items[2]), cores, cores >= _ALONE))
+                found.setdefault(index, []).append(Share(items[0].partition("[")[0], whole(items[2]), cores, cores >= _EXCLUSIVE_CORES))
     return found
 
 

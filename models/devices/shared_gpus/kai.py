@@ -1,6 +1,7 @@
-"""KAI Scheduler: fractions of GPUs in annotations of pods, cards in labels of nodes.
+"""KAI Scheduler: fractions of GPUs in annotations of pods, and cards in labels of nodes.
 
-Sources: https://github.com/NVIDIA/KAI-Scheduler/blob/main/docs/gpu-sharing/README.md and pkg/common/constants/constants.go there
+Sources: https://github.com/NVIDIA/KAI-Scheduler/blob/main/docs/gpu-sharing/README.md and
+pkg/common/constants/constants.go there
 """
 
 from __future__ import annotations
@@ -13,10 +14,10 @@ from kubestow.models.kube import objects
 
 _RESOURCE: Final = "nvidia.com/gpu"
 _COUNT: Final = "nvidia.com/gpu.count"
-#: Pods of one group share one card, which a pod of the reservation holds whole.
+#: Pods of one group share a card, which a reservation pod holds as a whole.
 _GROUP: Final = "runai-gpu-group"
 _RESERVATIONS: Final = ("runai-reservation", "kai-resource-reservation")
-#: A card may be shared by as many pods as its memory allows.
+#: Memory alone limits the number of pods per card.
 _SLOTS: Final = 1000
 
 
@@ -57,7 +58,7 @@ def _portion(text: str) -> Fraction | None:
 
 
 def _held(pods: list[objects.Pod], cards: list[Card]) -> dict[int, list[Share]]:
-    """Pods with whole cards get the next ones that nobody has: cards of a node are alike."""
+    """Return the shares of pods. Pods with whole cards get the next free ones, since cards of a node are equal."""
     found: dict[int, list[Share]] = {}
     free = iter(cards)
     groups: dict[str, Card | None] = {}

@@ -1,4 +1,4 @@
-"""What an update of a StatefulSet or a DaemonSet starts from.
+"""The start of an update of a StatefulSet or a DaemonSet.
 
-Enter at :mod:`kubestow.models.workloads.updates.update_input`.
+The entry point is :mod:`kubestow.models.workloads.updates.update_input`.
 """

@@ -1,7 +1,8 @@
-"""The pods of a StatefulSet or a DaemonSet before and after an update, and what its strategy allows.
+"""The pods of a StatefulSet or a DaemonSet before and after an update, and the limits of its strategy.
 
 Sources: pkg/controller/statefulset/stateful_set_utils.go (getParentNameAndOrdinal, newVersionedStatefulSetPod,
-getStatefulSetMaxUnavailable) and pkg/controller/daemon (NodeShouldRunDaemonPod, updatedDesiredNodeCounts) of Kubernetes.
+getStatefulSetMaxUnavailable) and pkg/controller/daemon (NodeShouldRunDaemonPod, updatedDesiredNodeCounts) of
+Kubernetes.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from kubestow.models.kube.workload_objects import DeploymentStrategy, RollingUpd
 from kubestow.models.snapshot.snapshot import InputError, Snapshot
 from kubestow.models.workloads import checks, claims, daemon_sets
 from kubestow.models.workloads.deployment_rollout import is_ready, scaled
-from kubestow.models.workloads.expand import MOST_PODS, owned
+from kubestow.models.workloads.expand import MAX_PODS, owned
 from kubestow.models.workloads.ownership import named
 from kubestow.models.workloads.pods import Maker, NotAdmitted, admitted
 from kubestow.models.workloads.replicas import Slot, replicas
@@ -35,16 +36,16 @@ _HASH: Final = "controller-revision-hash"
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A pod that the workload has, or may get.
+    """A pod that the workload has or may get.
 
     Attributes:
-        index: Into the pods of the snapshot.
-        slot: Its place: the ordinal counted from the first one, or the place of its node in the snapshot.
-        new: Whether it is of the new revision.
+        index: Index into the pods of the snapshot.
+        slot: The ordinal counted from the first one, or the index of its node in the snapshot.
+        new: True if it belongs to the new revision.
         node: Its node at the start; None if it has none.
-        ready: Whether it serves at the start.
-        there: Whether it is there at the start.
-        born: When it was created, as the snapshot has it.
+        ready: True if it serves at the start.
+        there: True if it exists at the start.
+        born: Its creation time, as in the snapshot.
     """
 
     index: int
@@ -64,16 +65,16 @@ class Update:
     Attributes:
         workload: ``namespace/name``.
         obj: The object as it is to be.
-        snapshot: The cluster with what the manifests say, with all members among its pods.
-        replicas: Pods that are to be there in the end.
+        snapshot: The cluster with the manifests, with all members among its pods.
+        replicas: Number of pods at the end.
         partition: Slots below it keep their revision (StatefulSets).
-        surge: Pods next to old ones that are allowed (DaemonSets).
-        unavailable: Pods that may be missing.
-        parallel: podManagementPolicy Parallel.
-        counts: Whether maxUnavailable counts every pod that is not available (gate MaxUnavailableStatefulSet).
+        surge: Pods allowed next to old ones (DaemonSets).
+        unavailable: Pods allowed to be unavailable.
+        parallel: podManagementPolicy is Parallel.
+        counts: maxUnavailable counts every unavailable pod (gate MaxUnavailableStatefulSet).
         runs: Slots that are to have a pod.
-        keeps: Slots whose pods stay, of DaemonSets.
-        going: Indices of pods that count as gone: they are being deleted, or their node is not in the snapshot.
+        keeps: Slots whose pods stay (DaemonSets).
+        going: Indices of pods that count as gone: being deleted, or on nodes that the snapshot lacks.
     """
 
     kind: Literal["StatefulSet", "DaemonSet"]
@@ -95,7 +96,7 @@ class Update:
 
     @property
     def new(self) -> list[Member]:
-        """Return the pods of the new revision that the update brings."""
+        """The pods of the new revision that the update creates."""
         return [member for member in self.members if member.new and not member.there]
 
 
@@ -113,12 +114,12 @@ def read_update(
         snapshot: The cluster.
         kind: Of the workload.
         name: ``[NAMESPACE/]NAME``.
-        manifests: What holds its new template. None: the template stays, and all pods are replaced.
-        edits: Those that are in the snapshot already.
-        is_new: Says which of its pods are of the new revision already.
+        manifests: Hold its new template. None: the template stays, and all pods are replaced.
+        edits: Edits already applied to the snapshot.
+        is_new: Returns True for its pods that belong to the new revision already.
 
     Raises:
-        InputError: there is no such workload, or several; its strategy, template or other manifests cannot be used.
+        InputError: No such workload, or several; or its strategy, template or other manifests are unusable.
     """
     merged, obj = updated(snapshot, kind, name, manifests, edits)
     obj = labelled(obj)
@@ -129,8 +130,8 @@ def read_update(
         raise InputError([f"{where}: {problem}" for problem in problems or ["spec.template: has no pod spec, expected one"]])
     if workload.spec.nodeName:
         raise InputError([f"--rollout {name}: spec.template.spec.nodeName: its pods are not scheduled, expected none"])
-    if kind == "StatefulSet" and replicas(obj) > MOST_PODS:
-        raise InputError([f"--rollout {name}: spec.replicas: got {replicas(obj)}, expected at most {MOST_PODS:,}"])
+    if kind == "StatefulSet" and replicas(obj) > MAX_PODS:
+        raise InputError([f"--rollout {name}: spec.replicas: got {replicas(obj)}, expected at most {MAX_PODS:,}"])
     mine = owned(undeleted(merged), kind, workload.namespace, workload.name)
     strategy = obj.spec.updateStrategy or DeploymentStrategy()
     if strategy.type not in (None, "", "RollingUpdate", "OnDelete"):
@@ -143,14 +144,19 @@ def read_update(
 
 
 def ordinal(name: str, parent: str) -> int | None:
-    """Return the ordinal in the name of a StatefulSet's pod; None if it is not made by the set (getParentNameAndOrdinal)."""
+    """Return the ordinal of a StatefulSet's pod by its name; None for other pods (getParentNameAndOrdinal)."""
     head, _, tail = name.rpartition("-")
     return int(tail) if head == parent and tail.isascii() and tail.isdecimal() else None
 
 
 @dataclass
 class _Reading:
-    """``previous``: the workload's object in the cluster; ``mine``: indices of its pods, those that are being deleted, too."""
+    """Reads an update.
+
+    Attributes:
+        previous: The workload's object in the cluster.
+        mine: Indices of its pods, including those being deleted.
+    """
 
     merged: Snapshot
     workload: Workload
@@ -198,7 +204,7 @@ class _Reading:
         if surge and unavailable:
             where = f"{self.workload.ref}: spec.updateStrategy.rollingUpdate"
             raise InputError(
-                [f"{where}: got maxSurge {rolling.maxSurge} and maxUnavailable {rolling.maxUnavailable}, expected one of them 0"]
+                [f"{where}: got maxSurge {rolling.maxSurge} and maxUnavailable {rolling.maxUnavailable}, expected one to be 0"]
             )
         targets = {i: daemon_sets.target(self.merged.pods[i]) for i in self.mine}
         old, going = self._old({i: places[node] for i, node in targets.items() if node in places})
@@ -217,7 +223,7 @@ class _Reading:
             raise InputError([f"{self.workload.ref}: spec.updateStrategy.rollingUpdate: {error}"]) from error
 
     def _old(self, slots: dict[int, int]) -> tuple[list[Member], list[int]]:
-        """Return the pods that are there, by ``slots`` of their indices, and those that are being deleted."""
+        """Return the existing pods by ``slots`` of their indices, and the indices of those being deleted."""
         found, going = [], []
         for i, slot in slots.items():
             pod = self.merged.pods[i]
@@ -232,13 +238,14 @@ class _Reading:
     def _made(
         self, parts: Sequence[tuple[Workload | None, list[int], bool]], start: int
     ) -> tuple[Snapshot, list[Member], list[Unmodelled]]:
-        """Return the snapshot with the pods that the controller may make, these pods, and what is only supposed of their claims.
+        """Return the snapshot with the pods that the controller may make, these pods, and the assumptions about
+        their claims.
 
         Args:
-            parts: Templates with the slots that get a pod of them, and whether they are of the new revision.
+            parts: Templates, the slots that get their pods, and True for the new revision.
             start: The first ordinal.
         """
-        mine = set(self.mine) if self.workload.kind == "StatefulSet" else set()  # whose new pods have the names of the old ones
+        mine = set(self.mine) if self.workload.kind == "StatefulSet" else set()  # its new pods have the names of the old ones
         bare = replace(self.merged.copy(), pods=[pod for i, pod in enumerate(self.merged.pods) if i not in mine])
         made: list[tuple[objects.Pod, int, bool]] = []
         asked: dict[str, Any] = {}
@@ -258,7 +265,7 @@ class _Reading:
         return snapshot, members, unmodelled
 
     def _revision(self, maker: Maker, workload: Workload, *, new: bool) -> str:
-        """Return the label of a revision: none that a pod has for a new one, that of most pods for the old one."""
+        """Return the label of a revision: an unused one for the new revision, that of most pods for the old one."""
         known = [label for i in self.mine if (label := (self.merged.pods[i].metadata.labels or {}).get(_HASH))]
         if not new and known:
             return max(sorted(set(known)), key=known.count)

@@ -1,5 +1,6 @@
-"""Construction: one module for each goal, which adds accepted steps to a plan.
+"""Construction heuristics: one module per goal; each adds accepted steps to a plan.
 
-Enter at ``repair.repair``, ``admit.admit``, ``improve.improve`` and ``drain_and_consolidate``, each on a ``move_builder.MoveBuilder``.
-It may import the other packages of ``rebalance`` but not its entry files.
+Entry points are ``repair.repair``, ``admit.admit``, ``improve.improve`` and ``drain_and_consolidate``. Each
+works on a ``move_builder.MoveBuilder``. This package may import the other packages of ``rebalance`` but not its
+entry files.
 """

@@ -1,4 +1,4 @@
-"""Give pending pods a place, by moving others away and, where that is allowed, by evicting pods of lower priority."""
+"""The goal admit: place pending pods by moving others and, if allowed, by evicting pods of lower priority."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from kubestow.solver.rebalance.goals.move_builder import MoveBuilder
 
 
 def admit(builder: MoveBuilder) -> None:
-    """Bind pending pods, highest priority first, gangs whole: as they are, then after moves of others, then after evictions."""
+    """Bind pending pods, highest priority first and gangs whole.
+
+    Each pod is first bound as is, then after moves of others, then after evictions.
+    """
     problem = builder.problem
     waiting = np.flatnonzero(problem.pending)
     if not len(waiting):

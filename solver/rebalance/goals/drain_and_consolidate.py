@@ -1,4 +1,7 @@
-"""Empty nodes, pod by pod, by steps that are accepted one after the other: those to be drained, and as many others as can be freed."""
+"""The drain and the goal consolidate: empty nodes pod by pod, by accepted steps.
+
+A drain empties the named nodes; consolidation frees as many other nodes as it can.
+"""
 
 from __future__ import annotations
 
@@ -10,21 +13,24 @@ from kubestow.solver.rebalance.goals.move_builder import MoveBuilder
 from kubestow.solver.rebalance.problem.problem import Step
 from kubestow.solver.rebalance.tiers.packing import Packing
 
-#: Times that consolidation begins again, knowing which nodes were freed.
-PASSES = 3
-#: Percent of what the other nodes have left that the nodes may hold which are taken for freed at first.
-FULL = 92
-#: Nodes in a row that cannot be freed, even with other pods moving away, before consolidation ends.
-PATIENCE = 30
-#: Times in a row that no room was found for pods of a class, after which it is not tried again.
-HOPELESS = 3
-#: Nodes on which room is made for one pod by moving others away, at most.
-LOOKED = 12
+#: Repetitions of consolidation with the nodes freed last time closed from the start.
+MAX_REPEATED_PASSES = 3
+#: Percent of the other nodes' residual capacity that the nodes of the first guess may use.
+MAX_GUESSED_FILL_PERCENT = 92
+#: Consecutive nodes that cannot be freed, even by moving other pods away, before consolidation ends.
+MAX_FAILED_NODES = 30
+#: Consecutive failures to make room for pods of a class, after which the class is skipped.
+MAX_FAILURES_PER_CLASS = 3
+#: Nodes on which room is made for one pod by moving others away.
+MAX_NODES_PER_POD = 12
 
 
 def drain(builder: MoveBuilder) -> None:
-    """Move pods off the nodes to be drained; where one finds no place, others make room for it, and at last it is evicted if it may be.
-    Then the places are for those of high priority first."""
+    """Move pods off the nodes to be drained.
+
+    If a pod finds no place, others make room for it. If that fails, it is evicted if allowed; then pods of high
+    priority get places first.
+    """
     problem = builder.problem
     leaving = [(g, n) for n in sorted(problem.drain, key=lambda n: len(builder.running(n))) for g in builder.running(n)]
     if problem.evictable.any():
@@ -35,11 +41,11 @@ def drain(builder: MoveBuilder) -> None:
             return
         if not move_off(builder, g, n):
             left.append((g, n))
-    failed: dict[int, int] = {}  # by class, how often in a row no room was found
+    failed: dict[int, int] = {}  # by class: consecutive failures to make room
     for g, n in left:
         if builder.over():
             return
-        if move_off(builder, g, n) or (failed.get(g, 0) < HOPELESS and make_room(builder, g, n)):
+        if move_off(builder, g, n) or (failed.get(g, 0) < MAX_FAILURES_PER_CLASS and make_room(builder, g, n)):
             failed[g] = 0
             continue
         failed[g] = failed.get(g, 0) + 1
@@ -48,7 +54,7 @@ def drain(builder: MoveBuilder) -> None:
 
 
 def move_off(builder: MoveBuilder, g: int, n: int, allowed: Bools | None = None) -> bool:
-    """Move one pod of class g from node n to the fullest node that takes it."""
+    """Move one pod of class g from node n to the fullest node that accepts it; return True if there is one."""
     mask = builder.places(g, n)
     if allowed is not None:
         mask &= allowed
@@ -61,7 +67,15 @@ def move_off(builder: MoveBuilder, g: int, n: int, allowed: Bools | None = None)
 
 
 def make_room(builder: MoveBuilder, g: int, a: int, allowed: Bools | None = None) -> bool:
-    """Give one pod of class g, which runs on node a (-1: is pending), a place by moving pods away from it first; a move each."""
+    """Move pods away from a node so that one pod of class g gets a place there; each pod moves once.
+
+    Args:
+        a: Node of the pod; -1 if it is pending.
+        allowed: Nodes that may receive pods, bool[N]; None: all.
+
+    Returns:
+        True if the pod got a place.
+    """
     problem, state = builder.problem, builder.state
     lack = np.maximum(problem.cluster.demand[g] - state.fit.free, 0) / np.maximum(problem.cluster.allocatable.max(axis=0, initial=1), 1)
     could = problem.movable @ state.counts > 0
@@ -71,7 +85,7 @@ def make_room(builder: MoveBuilder, g: int, a: int, allowed: Bools | None = None
     if a >= 0:
         could[a] = False
     nodes = np.flatnonzero(could)
-    for n in nodes[np.argsort(lack[nodes].sum(axis=1), kind="stable")][:LOOKED].tolist():
+    for n in nodes[np.argsort(lack[nodes].sum(axis=1), kind="stable")][:MAX_NODES_PER_POD].tolist():
         before = len(builder.steps)
         for h in reversed(builder.running(n)):  # the smallest first
             if builder.over():
@@ -88,11 +102,15 @@ def make_room(builder: MoveBuilder, g: int, a: int, allowed: Bools | None = None
 
 
 def consolidate(builder: MoveBuilder, price: Ints, most: int | None = None, packing: Packing | None = None) -> None:
-    """Free nodes one after the other, those first that cost least moves for their price; ``price``: int64[N], what a freed node is worth;
-    ``most``: how many at most; ``packing``: tells which are to be freed at first, where there is no such limit.
+    """Free nodes one by one, those with the lowest cost of moves relative to their price first.
 
-    Pods that went to a node which was freed later moved twice. So once it is known which nodes can be freed, all is done again with those
-    closed from the beginning, as long as that frees as many.
+    Pods that went to a node which was freed later moved twice. So the nodes that can be freed are closed from
+    the beginning in a second pass. This is repeated as long as as many nodes are freed.
+
+    Args:
+        price: Value of a freed node, int64[N].
+        most: Largest number of nodes to free.
+        packing: Proposes the nodes of the first guess if ``most`` is None.
     """
     problem = builder.problem
     begin = len(builder.steps)
@@ -122,11 +140,15 @@ def consolidate(builder: MoveBuilder, price: Ints, most: int | None = None, pack
 
 
 def _freed_from(builder: MoveBuilder, order: Ints, open_: Bools, first: Bools, price: Ints, most: int | None) -> tuple[Bools, list[Step]]:
-    """Empty nodes, expecting that the ``first`` (bool[N]) can be freed; then again, knowing which were; gives those and the steps."""
+    """Empty nodes, assuming that ``first`` (bool[N]) can be freed; then repeat with the nodes that were freed.
+
+    Returns:
+        The freed nodes, bool[N], and the steps.
+    """
     begin = len(builder.steps)
     best = _pass(builder, order, open_, first, most)
     steps = builder.steps[begin:]
-    for _ in range(PASSES):
+    for _ in range(MAX_REPEATED_PASSES):
         if builder.over() or not best.any():
             break
         builder.back_to(begin)
@@ -139,14 +161,14 @@ def _freed_from(builder: MoveBuilder, order: Ints, open_: Bools, first: Bools, p
 
 
 def _guess(builder: MoveBuilder, order: Ints, open_: Bools, most: int | None) -> Bools:
-    """bool[N]: the first nodes in order whose pods, by their sums, nearly fill what the others have left."""
+    """Return the first nodes in order whose total load nearly fills the residual capacity of the others, bool[N]."""
     cluster, state = builder.problem.cluster, builder.state
     counts = state.counts * builder.problem.movable[:, None]
     load = np.concatenate([counts.T @ cluster.demand, counts.sum(axis=0)[:, None]], axis=1)[order]
     room = np.concatenate([np.maximum(state.fit.free, 0), np.maximum(state.fit.slots, 0)[:, None]], axis=1)
     wanted = np.cumsum(load, axis=0)
     left = room[open_].sum(axis=0) - np.cumsum(room[order], axis=0)
-    fine = (wanted * 100 <= left * FULL).all(axis=1)
+    fine = (wanted * 100 <= left * MAX_GUESSED_FILL_PERCENT).all(axis=1)
     size = int(np.argmin(fine)) if not fine.all() else len(order)
     found = np.zeros(len(open_), dtype=bool)
     found[order[: size if most is None else min(size, most)]] = True
@@ -154,10 +176,15 @@ def _guess(builder: MoveBuilder, order: Ints, open_: Bools, most: int | None) ->
 
 
 def _push(builder: MoveBuilder, order: Ints, target: Bools, freed: Bools, most: int | None) -> None:
-    """Try the nodes that are left once more, with pods of others giving way; bool[N] ``target`` takes pods, ``freed`` are free."""
+    """Retry the remaining nodes, now also moving pods of other nodes.
+
+    Args:
+        target: Nodes that may receive pods, bool[N].
+        freed: Nodes that are free, bool[N].
+    """
     count, failed = int(np.count_nonzero(freed)), 0
     for n in order[~freed[order]].tolist():
-        if builder.over() or failed > PATIENCE or (most is not None and count >= most):
+        if builder.over() or failed > MAX_FAILED_NODES or (most is not None and count >= most):
             return
         failed += 1
         if _empty(builder, n, target, push=True):
@@ -170,7 +197,7 @@ def _moves(steps: list[Step]) -> int:
 
 
 def _pass(builder: MoveBuilder, order: Ints, open_: Bools, wanted: Bools, most: int | None) -> Bools:
-    """Empty nodes in order, those that are ``wanted`` (bool[N]) first, and none of these takes pods; gives which were freed."""
+    """Empty nodes in order, those in ``wanted`` (bool[N]) first; these accept no pods. Return the freed nodes."""
     freed = np.zeros(len(open_), dtype=bool)
     target = open_ & ~wanted
     for n in [*order[wanted[order]].tolist(), *order[~wanted[order]].tolist()]:
@@ -184,7 +211,11 @@ def _pass(builder: MoveBuilder, order: Ints, open_: Bools, wanted: Bools, most: 
 
 
 def _empty(builder: MoveBuilder, n: int, target: Bools, *, push: bool = False) -> bool:
-    """Move all movable pods off a node onto others in use, or leave it as it was; ``push``: pods there may give way."""
+    """Move all movable pods off a node onto other nodes in use; if that fails, restore it.
+
+    Args:
+        push: Pods on the other nodes may be moved to make room.
+    """
     before = len(builder.steps)
     others = target.copy()
     others[n] = False

@@ -1,9 +1,9 @@
-"""Choose among the targets of drained pods: plans that all goals call equal are not equal to the pods.
+"""Better targets for drained pods, chosen among plans that have equal values in all goals.
 
-A drain only counts pods that are left and moves, so construction fills the fullest node. Here each drained pod gets the target with the
-most preference points, then the most even utilisation, as ``improve`` weighs both
-(:data:`kubestow.solver.rebalance.tiers.improvement.POINT`). No tier of the plan gets worse. The choice is a heuristic: ``--goal improve``
-proves the best one.
+A drain counts only remaining pods and moves, so construction fills the fullest node. Here each drained pod gets
+the target with the most preference points, then the most even utilisation. ``improve`` weighs both in the same
+way (:data:`kubestow.solver.rebalance.tiers.improvement.BALANCE_PER_POINT`). No tier of the plan gets worse. The choice is a
+heuristic: ``--goal improve`` proves the best one.
 """
 
 from __future__ import annotations
@@ -15,14 +15,15 @@ import numpy as np
 from kubestow.solver.rebalance.goals.improve import Gains
 from kubestow.solver.rebalance.goals.move_builder import MoveBuilder
 from kubestow.solver.rebalance.problem.problem import Step
-from kubestow.solver.rebalance.tiers.improvement import POINT
+from kubestow.solver.rebalance.tiers.improvement import BALANCE_PER_POINT
 from kubestow.solver.rebalance.tiers.objective import PlanObjective
 from kubestow.solver.rebalance.waves.schedule import waves
 from kubestow.solver.rebalance.waves.within import fits
 
-#: Steps that single changes of targets may replay in all. A replay checks each step of the plan, so few steps allow many changes.
+#: Total number of steps that changes of single targets may replay. A replay checks each step of the plan, so a
+#: plan of few steps allows many changes.
 MAX_REPLAYED_STEPS = 20_000
-#: Passes over the drained pods. A second pass uses the room that the first one made; later ones rarely find more.
+#: Passes over the drained pods. The second pass uses the room that the first one made; later ones rarely gain.
 MAX_PASSES = 3
 
 
@@ -49,7 +50,7 @@ def even_drain(values: PlanObjective, steps: list[Step], over: Callable[[], bool
 
 
 class _Tied:
-    """Plans with equal values in all tiers; ``steps`` is the one with the best targets."""
+    """Plans with equal values in all tiers. ``steps`` is the one with the best targets."""
 
     def __init__(self, values: PlanObjective, steps: list[Step], over: Callable[[], bool]) -> None:
         self.values, self.problem, self.steps, self.over = values, values.problem, steps, over
@@ -112,13 +113,13 @@ class _Tied:
         return True
 
     def _worth(self, steps: Sequence[Step]) -> int:
-        """Return preferences and balance in the end, in units of balance."""
+        """Return preferences and balance of the end state, in units of balance."""
         counts, preferences = self.problem.end(steps), self.values.preferences
-        return POINT * preferences.total(preferences.families(counts)) + self.values.spread.value(counts)
+        return BALANCE_PER_POINT * preferences.total(preferences.families(counts)) + self.values.spread.value(counts)
 
 
 def _follow(gains: Gains, step: Step) -> None:
-    """Have the counters follow a step; a binding and an eviction have one end only."""
+    """Update the counters for a step. A binding and an eviction have one end only."""
     if step.a >= 0:
         gains.put(step.g, step.a, -1)
     if step.b >= 0:

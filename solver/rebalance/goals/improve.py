@@ -1,7 +1,7 @@
-"""Move pods to where preferences and even utilisation gain most, each move worth at least what a move has to bring.
+"""The goal improve: move pods to where preferences and even utilisation gain most.
 
-One preference point is worth :data:`POINT` units of the strategy spread. The gain of a move is exact: the pod is taken out, and every node
-is asked what it would bring there.
+Each move must gain at least the plan's ``minGain``. One preference point is worth :data:`BALANCE_PER_POINT` units of the
+strategy spread. The gain of a move is exact: the pod is taken out, and its value is computed on every node.
 """
 
 from __future__ import annotations
@@ -15,45 +15,45 @@ from kubestow.solver.objective.preferences import Objective
 from kubestow.solver.objective.tie_break import Spread
 from kubestow.solver.rebalance.goals.move_builder import MoveBuilder
 from kubestow.solver.rebalance.problem.problem import RebalanceProblem, Step
-from kubestow.solver.rebalance.tiers.improvement import POINT
+from kubestow.solver.rebalance.tiers.improvement import BALANCE_PER_POINT
 
-#: The first sweep asks for moves worth so many times the least gain,
-FIRST = 16
-#: and each next one for so many times less.
-LESS = 4
-#: Sweeps end when fewer than one in so many pods moved in the last one.
-RARE = 200
+#: Smallest gain of a move in the first sweep, as a multiple of the plan's least gain.
+FIRST_GAIN_RATIO = 16
+#: Divisor of the smallest gain from one sweep to the next.
+GAIN_STEP_RATIO = 4
+#: Sweeps end when fewer than 1 in this many pods moved in the last one.
+PODS_PER_MOVE_AT_END = 200
 
 
 class Balance:
-    """What pods more or fewer change in the strategy spread; counters that follow a placement int64[G, N]."""
+    """The change of the strategy spread per added or removed pod. Its counters follow a placement int64[G, N]."""
 
     def __init__(self, spread: Spread, counts: Ints) -> None:
         self.spread = spread
         self.used = spread.used + counts.T @ spread.demand
         kinds, kind = np.unique(spread.demand, axis=0, return_inverse=True)
         self._kind = kind.reshape(-1)
-        self._asked = kinds[:, None, :]  # [K, 1, 2]: what classes of one kind count for
+        self._asked = kinds[:, None, :]  # [K, 1, 2]: demands of the distinct kinds of classes
         self._added = (
             np.stack([self._costs(self.used, demand) for demand in kinds]) if len(kinds) else np.zeros((0, spread.cluster.n_nodes))
         )
 
     def _costs(self, used: Ints, demand: Ints) -> Ints:
-        """Return what pods that ask for ``demand`` add on nodes that use so much."""
+        """Return the cost that pods with ``demand`` add on nodes that use ``used``."""
         return self.spread.cost(used + demand) - self.spread.cost(used)
 
     def put(self, g: int, n: int, k: int) -> None:
-        """Put k pods of class g more on node n."""
+        """Add k pods of class g to node n."""
         self.used[n] += k * self.spread.demand[g]
         used = np.maximum(self.used[n], 0)
         self._added[:, n] = self.spread.cost_on(n, used + self._asked[:, 0, :]) - self.spread.cost_on(n, used[None, :])
 
     def added(self, g: int) -> Ints:
-        """Return int64[N]: what one more pod of class g costs on each node."""
+        """Return the cost of one more pod of class g on each node, int64[N]."""
         return np.array(self._added[self._kind[g]], dtype=np.int64)
 
     def freed(self, g: int, n: int) -> int:
-        """Return what one pod of class g less on node n saves."""
+        """Return the cost saved by removing one pod of class g from node n."""
         used = self.used[n]
         both = np.maximum(np.stack([used, used - self.spread.demand[g]]), 0)
         now, without = self.spread.cost_on(n, both).tolist()
@@ -61,7 +61,7 @@ class Balance:
 
 
 class Gains:
-    """What preferences and balance say of a placement: counters that follow the builder's steps."""
+    """Preferences and balance of a placement. The counters follow the builder's steps."""
 
     def __init__(self, problem: RebalanceProblem, counts: Ints) -> None:
         self.problem = problem
@@ -73,37 +73,44 @@ class Gains:
                 self.soft.place(g, n, int(counts[g, n]))
 
     def put(self, g: int, n: int, k: int) -> None:
-        """Put k pods of class g more on node n."""
+        """Add k pods of class g to node n."""
         if self.soft is not None:
             self.soft.place(g, n, k)
         self.balance.put(g, n, k)
 
     def moving(self, g: int, n: int) -> Ints:
-        """Return int64[N]: what one pod of class g that runs on node n would be worth on each node, n included, with itself taken out."""
+        """Return the value of one pod of class g from node n on each node, n included, with itself taken out; int64[N]."""
         points: Ints = -self.balance.added(g)
         points[n] = -self.balance.freed(g, n)
         if self.soft is not None:
-            points = points + POINT * self.soft.away(g, n)
+            points = points + BALANCE_PER_POINT * self.soft.away(g, n)
         return points
 
 
 def improve(builder: MoveBuilder) -> None:
-    """Sweep over the movable pods, first for moves worth much, at last for those worth ``minGain``, until little is found."""
+    """Sweep over the movable pods with a decreasing smallest gain, down to ``minGain``, until few pods move."""
     problem = builder.problem
-    least = max(1, POINT * problem.limits.minGain)
+    least = max(1, BALANCE_PER_POINT * problem.limits.minGain)
     gains = Gains(problem, builder.state.counts)
-    wanted, seen = FIRST * least, dict[tuple[int, int], int]()
-    few = int(problem.start[problem.movable].sum()) // RARE
+    wanted, seen = FIRST_GAIN_RATIO * least, dict[tuple[int, int], int]()
+    few = int(problem.start[problem.movable].sum()) // PODS_PER_MOVE_AT_END
     while not builder.over():
         moved = _sweep(builder, gains, wanted, seen, every=not seen or wanted == least)
         if wanted == least and moved <= few:
             return
-        wanted = max(least, wanted // LESS)
+        wanted = max(least, wanted // GAIN_STEP_RATIO)
 
 
 def _sweep(builder: MoveBuilder, gains: Gains, wanted: int, seen: dict[tuple[int, int], int], *, every: bool) -> int:
-    """One pass: pods go to their best place, if that is worth so much; how many did. ``seen``: by (class, node), the best gain when last
-    looked at; unless ``every`` pod is looked at, only those for which it was enough."""
+    """Make one pass in which pods go to their best node if they gain at least ``wanted``.
+
+    Args:
+        seen: Best gain when last examined, by (class, node).
+        every: Examine every pod; otherwise only pods whose gain in ``seen`` is at least ``wanted``.
+
+    Returns:
+        The number of pods that moved.
+    """
     problem, state = builder.problem, builder.state
     moved = 0
     for g in np.flatnonzero(problem.movable).tolist():

@@ -1,4 +1,4 @@
-"""Places for the pending pods of a gang: in each domain that could hold it, or anywhere, by as few moves of others as are found."""
+"""Places for the pending pods of a gang, in each domain that could hold it or anywhere, with few moves of others."""
 
 from __future__ import annotations
 
@@ -8,26 +8,30 @@ import numpy as np
 
 from kubestow.models.cluster.cluster import GangGroup, Ids, Ints
 from kubestow.models.kube.selectors import Bools
-from kubestow.solver.rebalance.goals.make_room import NEVER, RoomMaker
+from kubestow.solver.rebalance.goals.make_room import INFEASIBLE_COST, RoomMaker
 from kubestow.solver.rebalance.goals.move_builder import MoveBuilder
 from kubestow.solver.rebalance.problem.problem import Step
 from kubestow.solver.rebalance.sequencing.gang_binding import bind_gang
 from kubestow.solver.rules.inter_pod_affinity import InterPodAffinity
 
 #: Domains that are tried for one gang.
-DOMAINS = 24
+MAX_DOMAINS = 24
 
 
 def admit_gang(builder: MoveBuilder, room_maker: RoomMaker, k: int) -> bool:
-    """Bind as many pods of gang k as it needs, or more, after as few evictions and moves as are found; whether it was."""
+    """Bind as many pods of gang k as it needs, or more, with as few evictions and moves as the search finds.
+
+    Returns:
+        True if the gang was bound.
+    """
     gang = builder.problem.cluster.gangs[k]
     before = len(builder.steps)
-    best: tuple[int, int, int, list[Step]] | None = None  # -pods bound, evictions (of lower priority), cost of moves, steps
+    best: tuple[int, int, int, list[Step]] | None = None  # minus the pods bound, evictions (of lower priority), cost of moves, steps
     count = sum(builder.problem.cluster.classes[g].count for g in gang.classes)
     for least, region in _regions(builder, room_maker, gang):
         if builder.over() or (best is not None and best[:3] <= (-count, 0, least)):
             break
-        limit = best[2] if best is not None and best[:2] == (-count, 0) else NEVER
+        limit = best[2] if best is not None and best[:2] == (-count, 0) else INFEASIBLE_COST
         steps = _fill(builder, room_maker, gang, region, limit)
         builder.back_to(before)
         if steps is not None:
@@ -42,7 +46,11 @@ def admit_gang(builder: MoveBuilder, room_maker: RoomMaker, k: int) -> bool:
 
 
 def _regions(builder: MoveBuilder, room_maker: RoomMaker, gang: GangGroup) -> Iterator[tuple[int, Bools | None]]:
-    """(cost at least, as far as is seen, bool[N]) of domains that could hold the gang, the cheapest first, and None for all nodes."""
+    """Yield the regions that could hold the gang, the cheapest first: domains, then None for all nodes.
+
+    Yields:
+        A lower bound on the cost, as far as estimated, and the domain, bool[N].
+    """
     problem, cluster = builder.problem, builder.problem.cluster
     keys = [gang.key] if gang.key is not None else []
     for g in gang.classes:
@@ -53,19 +61,19 @@ def _regions(builder: MoveBuilder, room_maker: RoomMaker, gang: GangGroup) -> It
     prices = _Prices(builder, room_maker, gang) if keys else None
     for key in dict.fromkeys(keys):
         for nodes in cluster.members(key):
-            cost = prices.of(nodes) if prices is not None else NEVER
-            if cost < NEVER:
+            cost = prices.of(nodes) if prices is not None else INFEASIBLE_COST
+            if cost < INFEASIBLE_COST:
                 region = np.zeros(cluster.n_nodes, dtype=bool)
                 region[nodes] = True
                 found.append((cost, len(found), region & ~problem.closed))
-    for cost, _, region in sorted(found, key=lambda f: f[:2])[:DOMAINS]:
+    for cost, _, region in sorted(found, key=lambda f: f[:2])[:MAX_DOMAINS]:
         yield cost, region
     if gang.key is None:
         yield 0, None
 
 
 class _Prices:
-    """What the members of a gang cost on some nodes, one node a pod where none is free: for orders only."""
+    """Estimated cost of the gang's members on some nodes, used for ordering only. A full node takes one pod."""
 
     def __init__(self, builder: MoveBuilder, room_maker: RoomMaker, gang: GangGroup) -> None:
         self.needed = gang.needed
@@ -75,23 +83,26 @@ class _Prices:
         for g in gang.classes:
             price = room_maker.price(g)
             self.price.append(price)
-            self.room.append(np.where(price == 0, builder.state.fit.room(g), price < NEVER))
+            self.room.append(np.where(price == 0, builder.state.fit.room(g), price < INFEASIBLE_COST))
 
     def of(self, nodes: Ids) -> int:
-        """Return what the members cost on some nodes; NEVER: they do not hold enough."""
+        """Return the estimated cost of the members on some nodes; INFEASIBLE_COST if the nodes hold too few."""
         cost = held = 0
         for count, price, room in zip(self.counts, self.price, self.room, strict=True):
             order = nodes[np.argsort(price[nodes], kind="stable")]
-            order = order[price[order] < NEVER]
+            order = order[price[order] < INFEASIBLE_COST]
             taken = np.minimum(np.cumsum(room[order]), count)
             cost += int((np.diff(taken, prepend=0) * price[order]).sum())
             held += count if len(order) else 0
-        return cost if held >= self.needed else NEVER
+        return cost if held >= self.needed else INFEASIBLE_COST
 
 
 def _fill(builder: MoveBuilder, room_maker: RoomMaker, gang: GangGroup, region: Bools | None, limit: int) -> list[Step] | None:
-    """Return steps that bind the gang in a region by moves that cost less than ``limit``; they may stay in the builder. Its pods find a
-    place one by one, as if those that they have to be near to were there already; then they are bound for good, after all moves."""
+    """Return steps that bind the gang in a region by moves that cost less than ``limit``, or None.
+
+    The pods first find places one by one, as if the pods that they must be near were there already. Then they
+    are bound for good, after all moves. The steps may stay in the builder.
+    """
     before = len(builder.steps)
     affinity = InterPodAffinity.of(builder.state.rules)
     vouched = [] if region is None else affinity.vouch(gang.classes, region)
@@ -115,7 +126,7 @@ def _fill(builder: MoveBuilder, room_maker: RoomMaker, gang: GangGroup, region: 
 
 
 def _members(builder: MoveBuilder, room_maker: RoomMaker, gang: GangGroup, region: Bools | None, limit: int) -> bool:
-    """Place members, the largest first; whether enough were."""
+    """Place members, the largest first; return True if enough were placed."""
     classes, before = builder.problem.cluster.classes, len(builder.steps)
     spare = sum(classes[g].count for g in gang.classes) - gang.needed
     for g in sorted(gang.classes, key=lambda g: -builder.size(g)):
@@ -125,7 +136,7 @@ def _members(builder: MoveBuilder, room_maker: RoomMaker, gang: GangGroup, regio
             if not room_maker.place(g, region):
                 spare -= classes[g].count - i
                 break
-            if limit < NEVER and _cost(builder, builder.steps[before:]) >= limit:
+            if limit < INFEASIBLE_COST and _cost(builder, builder.steps[before:]) >= limit:
                 return False
         if spare < 0:
             return False
@@ -133,5 +144,5 @@ def _members(builder: MoveBuilder, room_maker: RoomMaker, gang: GangGroup, regio
 
 
 def _cost(builder: MoveBuilder, steps: list[Step]) -> int:
-    """Return what the moves among some steps cost."""
+    """Return the total cost of the moves among some steps."""
     return sum(int(builder.problem.cost[step.g]) * step.k for step in steps if step.a >= 0)

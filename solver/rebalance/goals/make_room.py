@@ -1,8 +1,9 @@
-"""Room for one pod: others leave a node for it, few of them, each for a place that it has or for which room is made in turn; at last, where
-that is allowed, pods of lower priority leave for good.
+"""Room for one pod: a few other pods leave a node, each for a free place or for one that is made free in turn.
 
-Such a row of moves is an ejection chain (Glover 1996, doi:10.1016/0166-218X(94)00037-E). Anti-affinity and host ports say exactly who has
-to leave a node; of the others those leave that make up for what resources lack. Depth, choices and questions are bounded.
+Such a sequence of moves is an ejection chain (Glover 1996, doi:10.1016/0166-218X(94)00037-E). As a last resort,
+if allowed, pods of lower priority are evicted. Anti-affinity and host ports determine exactly which pods have
+to leave a node. Of the other pods, those leave that free the missing resources. Depth, branching and the number
+of landing checks are bounded.
 """
 
 from __future__ import annotations
@@ -15,41 +16,53 @@ from kubestow.solver.rebalance.goals.move_builder import MoveBuilder
 from kubestow.solver.rebalance.problem.problem import Step
 from kubestow.solver.rules.node_ports import clash
 
-#: Moves in a row; nodes on which room is made, by depth (the last for all deeper ones); questions that are asked for one pod.
-DEPTH = 8
-BRANCHES = (12, 4, 2)
-LOOKS = 300
-#: Nodes of which the pods are looked at one by one.
-CHOSEN = 128
-#: What an eviction of the lowest priority costs, in moves.
-EVICTED = 100_000
-#: More than any cost; what a hopeless node costs.
-NEVER = 2**50
+#: Moves in a chain.
+MAX_CHAIN_MOVES = 8
+#: Nodes on which room is made, by depth; the last value holds for all deeper levels.
+MAX_NODES_BY_DEPTH = (12, 4, 2)
+#: Landing checks for one pod.
+MAX_LANDING_CHECKS = 300
+#: Nodes whose pods are examined one by one.
+MAX_EXAMINED_NODES = 128
+#: Cost of evicting a pod of the lowest priority, in moves.
+EVICTION_COST_MOVES = 100_000
+#: Cost of an infeasible node; exceeds any real cost.
+INFEASIBLE_COST = 2**50
 
 
 class RoomMaker:
-    """Finds places for pods of a builder. ``wanted``: bool[N], nodes that pods which move away leave to others where they can."""
+    """Finds places for pods of a builder.
+
+    Args:
+        wanted: Nodes that pending pods could use, bool[N]. Pods that move away avoid them if possible.
+    """
 
     def __init__(self, builder: MoveBuilder, wanted: Bools) -> None:
         self.builder, self.problem, self.state = builder, builder.problem, builder.state
         cluster = self.problem.cluster
         self._bias: Ints = np.where(wanted, 0, 1).astype(np.int64)
-        self._holds = cluster.demand + self.problem.extra  # int64[G, R], what becomes free when a pod leaves
+        self._holds = cluster.demand + self.problem.extra  # int64[G, R]: resources that become free when a pod leaves
         moving = np.flatnonzero(self.problem.movable)
-        # int64[N, R]: free, or held by pods that may leave
+        # int64[N, R]: free resources and those held by pods that may leave
         self._offer: Ints = self.state.fit.free + self.state.counts[moving].T @ self._holds[moving]
         self._most = np.maximum(cluster.allocatable.max(axis=0, initial=1), 1)
         self._carriers = [(h, term) for h, cls in enumerate(cluster.classes) for term in cls.anti]
         self._conflicting: dict[int, dict[int, list[Ids]]] = {}
         ranks = np.unique(cluster.priority[self.problem.evictable], return_inverse=True)[1]
-        self._loss: Ints = np.full(cluster.n_classes, NEVER, dtype=np.int64)  # of an eviction: those of higher priority count before
-        self._loss[self.problem.evictable] = EVICTED * 20 ** np.minimum(ranks, 4)
-        self._looks = 0
+        self._loss: Ints = np.full(cluster.n_classes, INFEASIBLE_COST, dtype=np.int64)  # of an eviction: pods of higher priority cost more
+        self._loss[self.problem.evictable] = EVICTION_COST_MOVES * 20 ** np.minimum(ranks, 4)
+        self._checks_left = 0
         self._evicting, self._for, self._room = False, 0, self._offer
 
     def place(self, g: int, allowed: Bools | None = None) -> bool:
-        """Bind a pending pod of class g, on ``allowed`` nodes (bool[N]) only, after as few evictions and moves as are found; whether it
-        was."""
+        """Bind a pending pod of class g with as few evictions and moves as the search finds.
+
+        Args:
+            allowed: Nodes that may receive the pod, bool[N]; None: all.
+
+        Returns:
+            True if the pod was bound.
+        """
         mask = self.builder.places(g, -1)
         if allowed is not None:
             mask &= allowed
@@ -59,36 +72,43 @@ class RoomMaker:
         open_ = np.ones_like(mask) if allowed is None else allowed
         self._for, self._room = g, self._left()
         for evicting in (False, True) if self.problem.limits.allowEviction else (False,):
-            self._evicting, self._looks = evicting, LOOKS
-            if any(self._best(g, -1, open_, depth, depth, NEVER) for depth in range(DEPTH)):
+            self._evicting, self._checks_left = evicting, MAX_LANDING_CHECKS
+            if any(self._best(g, -1, open_, depth, depth, INFEASIBLE_COST) for depth in range(MAX_CHAIN_MOVES)):
                 return True
         return False
 
-    # --- what a place costs -------------------------------------------------------------------------------------------------------
+    # --- cost of a place
+    # ----------------------------------------------------------------------------------------------------------
 
     def price(self, g: int) -> Ints:
-        """Return int64[N]: moves, at least, before one more pod of class g gets a node, by resources and by what excludes it; NEVER: it
-        cannot."""
+        """Return a lower bound on the moves before each node accepts one more pod of class g, int64[N].
+
+        It counts missing resources and conflicting pods. INFEASIBLE_COST: the node cannot accept the pod.
+        """
         forced, free, slots = self._forced(g)
         lack = self._lack(g, free)
         never = self._lack(g, self._left()).any(axis=1)
-        return np.where(never, NEVER, forced + (lack.any(axis=1) | (slots < 1)))
+        return np.where(never, INFEASIBLE_COST, forced + (lack.any(axis=1) | (slots < 1)))
 
     def _lack(self, g: int, free: Ints) -> Ints:
-        """Return what is missing of all that a pod of class g asks for, in the shape of ``free``."""
+        """Return the shortage of each resource that a pod of class g requests, in the shape of ``free``."""
         demand = self.problem.cluster.demand[g]
         return np.where(demand > 0, np.maximum(demand - free, 0), 0)
 
     def _left(self) -> Ints:
-        """int64[N, R]: what pods could have if all that may leave their nodes did; those that were bound stay."""
+        """Return the resources available if all pods that may leave did, int64[N, R]; pods bound by the plan stay."""
         bound = np.flatnonzero(self.problem.pending & self.state.counts.any(axis=1))
         return np.asarray(self._offer - self.state.counts[bound].T @ self.problem.cluster.demand[bound])
 
     def _forced(self, g: int) -> tuple[Ints, Ints, Ints]:
-        """int64[N]: the pods that rules set against class g on each node, NEVER where one has to stay; int64[N, R], int64[N]: the resources
-        and slots that are free without them."""
+        """Return, per node, the pods that conflict with class g and the capacity without them.
+
+        Returns:
+            Number of conflicting pods, int64[N], INFEASIBLE_COST if a pod has to stay; free resources, int64[N,
+            R]; free pod slots, int64[N].
+        """
         problem, state = self.problem, self.state
-        forced: Ints = np.where(state.never(g) | self.builder.kept_empty, NEVER, 0)
+        forced: Ints = np.where(state.never(g) | self.builder.kept_empty, INFEASIBLE_COST, 0)
         free, slots = state.fit.free, state.fit.slots
         for h, domains in self._conflicts(g).items():
             here = state.counts[h]
@@ -98,14 +118,20 @@ class RoomMaker:
             for codes in domains:
                 size = int(codes.max(initial=-1)) + 1
                 near = np.maximum(near, np.append(domain_sum(codes, size, here), 0)[codes])
-            forced += np.where(near > 0, near if problem.movable[h] else NEVER, 0)
+            forced += np.where(near > 0, near if problem.movable[h] else INFEASIBLE_COST, 0)
             free = free + here[:, None] * self._holds[h]
             slots = slots + here
-        return np.minimum(forced, NEVER), free, slots
+        return np.minimum(forced, INFEASIBLE_COST), free, slots
 
     def _conflicts(self, g: int) -> dict[int, list[Ids]]:
-        """Return for each class the domains (int32[N], -1: none) that none of its pods can share with a pod of class g, for anti-affinity
-        of either side or for host ports: exactly these have to leave, and all of them."""
+        """Return for each conflicting class the domains that it cannot share with a pod of class g.
+
+        Conflicts are anti-affinity of either side and host ports. In such a domain,
+        exactly the pods of these classes have to leave, without exception.
+
+        Returns:
+            By class, arrays of domain numbers, int32[N], -1: none.
+        """
         if g not in self._conflicting:
             cluster, found = self.problem.cluster, dict[int, dict[str, Ids]]()
             mine = cluster.classes[g]
@@ -121,7 +147,7 @@ class RoomMaker:
         return self._conflicting[g]
 
     def _candidates(self, g: int, a: int, open_: Bools, most: int, choices: int) -> list[tuple[int, int]]:
-        """(moves at least, node) where room may be made, the cheapest first."""
+        """Return (lower bound on moves, node) pairs where room may be made, the cheapest first."""
         problem = self.problem
         forced, free, slots = self._forced(g)
         lack = self._lack(g, free)
@@ -131,7 +157,7 @@ class RoomMaker:
             fine[a] = False
         nodes = np.flatnonzero(fine)
         share = (lack[nodes] / self._most).sum(axis=1)
-        nodes = nodes[np.lexsort((share, forced[nodes]))[:CHOSEN]]
+        nodes = nodes[np.lexsort((share, forced[nodes]))[:MAX_EXAMINED_NODES]]
         if not len(nodes):
             return []
         moving = np.flatnonzero(problem.movable & self.state.counts[:, nodes].any(axis=1))
@@ -139,7 +165,7 @@ class RoomMaker:
         least = forced[nodes] + short[nodes]
         for r in np.flatnonzero(lack[nodes].any(axis=0)).tolist():
             largest = (here * self._holds[moving, r][:, None]).max(axis=0, initial=0)
-            needed = np.where(largest > 0, -(-lack[nodes, r] // np.maximum(largest, 1)), np.where(lack[nodes, r] > 0, NEVER, 0))
+            needed = np.where(largest > 0, -(-lack[nodes, r] // np.maximum(largest, 1)), np.where(lack[nodes, r] > 0, INFEASIBLE_COST, 0))
             least = np.maximum(least, forced[nodes] + needed)
         share = (lack[nodes] / self._most).sum(axis=1)
         order = np.lexsort((share, least))
@@ -148,14 +174,18 @@ class RoomMaker:
     # --- moves --------------------------------------------------------------------------------------------------------------------
 
     def _spent(self, before: int) -> int:
-        """The costs of the moves and evictions since."""
+        """Return the cost of the moves and evictions since step ``before``."""
         return sum(int((self.problem.cost if step.b >= 0 else self._loss)[step.g]) for step in self.builder.steps[before:] if step.a >= 0)
 
     def _best(self, g: int, a: int, open_: Bools, top: int, depth: int, most: int) -> bool:
-        """Take a pod to the node where room costs least, at most ``most``; ``depth``: how often a pod in the way may make room in turn."""
+        """Bring a pod to the node where room costs least, within a cost of ``most``; return True if there is one.
+
+        Args:
+            depth: Levels of further pods that may make room in turn.
+        """
         builder, before = self.builder, len(self.builder.steps)
         best: list[Step] | None = None
-        for least, n in self._candidates(g, a, open_, most, BRANCHES[min(top - depth, len(BRANCHES) - 1)]):
+        for least, n in self._candidates(g, a, open_, most, MAX_NODES_BY_DEPTH[min(top - depth, len(MAX_NODES_BY_DEPTH) - 1)]):
             if least > most or self._over():
                 break
             if self._open(g, a, n, open_, top, depth, most):
@@ -167,14 +197,17 @@ class RoomMaker:
         return best is not None
 
     def _over(self) -> bool:
-        return self._looks <= 0 or self.builder.over()
+        return self._checks_left <= 0 or self.builder.over()
 
     def _lands(self, g: int, a: int, n: int) -> bool:
-        self._looks -= 1
+        self._checks_left -= 1
         return bool(self.builder.places(g, a)[n])
 
     def _open(self, g: int, a: int, n: int, open_: Bools, top: int, depth: int, most: int) -> bool:
-        """Move others off node n until a pod of class g is accepted there; where that fails the builder is left as it is then."""
+        """Move others off node n until a pod of class g is accepted there.
+
+        If this fails, the builder is left as it is then.
+        """
         before = len(self.builder.steps)
         outside = open_.copy() if a >= 0 else np.ones_like(open_)
         outside[n] = False
@@ -187,12 +220,16 @@ class RoomMaker:
             levels = (0, depth) if depth else (0,)
             if not any(self._away(h, m, there, top, level, left) for level in levels for h, m in pods) and not self._evict(pods, left):
                 return False
-        if 1 < len(self.builder.steps) - before <= DEPTH:
+        if 1 < len(self.builder.steps) - before <= MAX_CHAIN_MOVES:
             self.builder.drop_needless(before, lambda: self._lands(g, a, n))
         return True
 
     def _movers(self, g: int, n: int) -> tuple[list[tuple[int, int]], Bools]:
-        """(class, node) pods of which one has to leave next, the most useful first, and bool[N]: where none of them may go."""
+        """Return candidates for the next pod to leave as (class, node), the most useful first.
+
+        Returns:
+            The candidates, and bool[N], nodes to which they may not go.
+        """
         problem, state = self.problem, self.state
         region = np.zeros(problem.cluster.n_nodes, dtype=bool)
         for h, domains in self._conflicts(g).items():
@@ -214,13 +251,13 @@ class RoomMaker:
         return [(int(here[i]), n) for i in order.tolist() if helps[i]], region
 
     def _away(self, h: int, m: int, open_: Bools, top: int, depth: int, most: int) -> bool:
-        """Move a pod of class h off node m; ``depth`` above 0: to a node where room is made for it."""
+        """Move a pod of class h off node m; with ``depth`` above 0, to a node where room is made for it."""
         left = most - int(self.problem.cost[h])
         if left < 0 or self._over():
             return False
         if depth:
             return left > 0 and self._best(h, m, open_, top, depth - 1, most)
-        self._looks -= 1
+        self._checks_left -= 1
         mask = self.builder.places(h, m) & open_
         if mask.any():
             self.builder.take(Step(h, m, self.builder.tightest(h, mask, self._bias)))
@@ -228,7 +265,7 @@ class RoomMaker:
         return False
 
     def _evict(self, pods: list[tuple[int, int]], most: int) -> bool:
-        """Evict one of some pods for the one to be placed, where that is allowed: of the lowest priority, and there the most useful."""
+        """Evict a pod for the one to be placed, if allowed: the lowest priority, then the most useful."""
         problem, builder = self.problem, self.builder
         lower = (
             [(h, m) for h, m in pods if problem.evictable[h] and problem.cluster.priority[h] < problem.cluster.priority[self._for]]

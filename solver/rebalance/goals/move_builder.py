@@ -1,4 +1,4 @@
-"""A sequence of accepted steps under construction: what may still be moved under the limits, and steps taken on trial."""
+"""A sequence of accepted steps under construction, with the limits of the plan and undoing of steps."""
 
 from __future__ import annotations
 
@@ -13,8 +13,12 @@ from kubestow.solver.rebalance.problem.state import PlanState
 
 
 class MoveBuilder:
-    """``steps``: taken so far, each accepted in the state that those before it left. ``over``: returns whether time is up or a stop was
-    asked for."""
+    """A sequence of accepted steps under construction.
+
+    Attributes:
+        steps: Steps so far, each accepted in the state that the earlier steps left.
+        over: Returns True if time is up or a stop was requested.
+    """
 
     def __init__(self, problem: RebalanceProblem, over: Callable[[], bool]) -> None:
         self.problem, self.state = problem, PlanState(problem)
@@ -27,7 +31,7 @@ class MoveBuilder:
             "workload": limits.maxMovesPerWorkload,
         }  # fmt: skip
         self._spent: dict[tuple[str, int], int] = {}
-        self._gone: dict[int, int] = {}  # by budget, pods that were evicted for good: they stay missing
+        self._gone: dict[int, int] = {}  # by budget: pods that were evicted for good and stay missing
         weight = np.maximum(problem.cluster.allocatable.max(axis=0, initial=1), 1)
         self._share = problem.cluster.demand / weight
         self._weight = weight
@@ -35,7 +39,7 @@ class MoveBuilder:
     # --- limits -----------------------------------------------------------------------------------------------------------------
 
     def _counters(self, step: Step) -> list[tuple[str, int]]:
-        """Return what a step counts under."""
+        """Return the counters that a step counts towards."""
         if self.problem.pending[step.g]:
             return []
         budget = self.problem.budget[step.g]
@@ -46,7 +50,7 @@ class MoveBuilder:
         return [("moves", 0), *spaces, *guarded]
 
     def within(self, g: int, *, eviction: bool = False) -> bool:
-        """Return whether the limits, and its PodDisruptionBudget, allow one more step of the class."""
+        """Return True if the limits and its PodDisruptionBudget allow one more step of the class."""
         budget = self.problem.budget[g]
         if budget is not None and self._gone.get(budget, 0) >= self.problem.budgets[budget].allowed:
             return False
@@ -65,7 +69,7 @@ class MoveBuilder:
         self._count(step, step.k)
 
     def replay(self, steps: Iterable[Step]) -> bool:
-        """Take steps again, pod by pod, as long as they are accepted; whether all were."""
+        """Take steps again, pod by pod, while they are accepted; return True if all were."""
         for step in steps:
             for _ in range(step.k):
                 if step.b < 0:
@@ -77,7 +81,7 @@ class MoveBuilder:
         return True
 
     def drop_needless(self, before: int, lands: Callable[[], bool]) -> None:
-        """Take steps since ``before`` back without which ``lands`` still holds and the others are still accepted."""
+        """Take back needless steps since ``before``: ``lands`` still holds and the others are still accepted."""
         made = self.steps[before:]
         for skipped in list(made):
             rest = [step for step in made if step is not skipped]
@@ -89,7 +93,7 @@ class MoveBuilder:
             self.replay(made)
 
     def back_to(self, length: int) -> None:
-        """Take steps back until so many are left."""
+        """Take back steps until ``length`` steps remain."""
         while len(self.steps) > length:
             step = self.steps.pop()
             self.state.undo(step)
@@ -103,24 +107,27 @@ class MoveBuilder:
             self._gone[budget] = self._gone.get(budget, 0) + k
 
     def size(self, g: int) -> float:
-        """Return the largest share of a node that a pod of class g asks for; for orders only."""
+        """Return the largest fraction of a node that a pod of class g requests; used for ordering only."""
         return float(self._share[g].max(initial=0.0))
 
     def places(self, g: int, a: int) -> Bools:
-        """Return bool[N]: where a pod of class g may go from node a within the limits."""
+        """Return the nodes to which a pod of class g may go from node a within the limits, bool[N]."""
         if not self.within(g):
             return np.zeros(self.problem.cluster.n_nodes, dtype=bool)
         return np.asarray(self.state.landing(g, a) & ~self.kept_empty)
 
     def running(self, n: int) -> list[int]:
-        """Return movable classes with pods on a node, one entry a pod, the largest first."""
+        """Return the movable classes with pods on a node, one entry per pod, the largest first."""
         counts = self.state.counts[:, n]
         here = np.flatnonzero((counts > 0) & self.problem.movable).tolist()
         return [g for g in sorted(here, key=lambda g: (-self.size(g), g)) for _ in range(int(counts[g]))]
 
     def tightest(self, g: int, mask: Bools, bias: Ints | None = None) -> int:
-        """Return, of some nodes, the one that a pod of class g fills most (best fit); ``bias``: int64[N], what counts before, the highest
-        first."""
+        """Return the node of a mask that a pod of class g fills most (best fit).
+
+        Args:
+            bias: Values that take precedence, the highest first, int64[N].
+        """
         nodes = np.flatnonzero(mask)
         left = (self.state.fit.free[nodes] / self._weight).sum(axis=1)
         if bias is not None:

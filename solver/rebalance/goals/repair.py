@@ -1,21 +1,24 @@
-"""Repair rules that running pods break, by few moves.
+"""The goal repair: fix rules that running pods break, with few moves.
 
-A pod breaks nothing where an accepted step puts it, and no other pod breaks more than before: every step of a pod that breaks rules is one
-to the better.
+A pod breaks no rule where an accepted step puts it, and no other pod breaks more rules than before. So every
+step of a pod that breaks rules is an improvement.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from kubestow.solver.rebalance.goals.drain_and_consolidate import HOPELESS, make_room, move_off
+from kubestow.solver.rebalance.goals.drain_and_consolidate import MAX_FAILURES_PER_CLASS, make_room, move_off
 from kubestow.solver.rebalance.goals.move_builder import MoveBuilder
 from kubestow.solver.rebalance.problem.problem import Step
 
 
 def repair(builder: MoveBuilder) -> None:
-    """Move pods that break rules, those first that break most; a pod that finds no place gets room made for it. Of what is left the pod of
-    lowest priority goes, if it may be evicted and its rule asks for that; then moves may do for the rest."""
+    """Move pods that break rules, those that break most first, and make room for a pod that finds no place.
+
+    Of the remaining pods, the one with the lowest priority is evicted, if it may be and its rule requires it.
+    Then moves are tried again for the others.
+    """
     _move(builder)
     while _evict(builder):
         if not builder.over():
@@ -23,7 +26,7 @@ def repair(builder: MoveBuilder) -> None:
 
 
 def _move(builder: MoveBuilder) -> None:
-    """Moves only."""
+    """Repair by moves only."""
     problem, state = builder.problem, builder.state
     progress = True
     while progress and not builder.over():
@@ -32,7 +35,7 @@ def _move(builder: MoveBuilder) -> None:
         for g, n in _worst(builder):
             if builder.over():
                 return
-            if not problem.movable[g] or not state.counts[g, n] or failed.get(g, 0) >= HOPELESS or state.never(g).all():
+            if not problem.movable[g] or not state.counts[g, n] or failed.get(g, 0) >= MAX_FAILURES_PER_CLASS or state.never(g).all():
                 continue
             while state.counts[g, n] and problem.counting(g, state.breaks(g, np.array([n]))):
                 if not (move_off(builder, g, n) or make_room(builder, g, n)):
@@ -42,7 +45,7 @@ def _move(builder: MoveBuilder) -> None:
 
 
 def _evict(builder: MoveBuilder) -> bool:
-    """Evict one pod, and before it those that have to be near it; whether there was one to be evicted."""
+    """Evict one pod, preceded by those that must be near it; return True if there was one."""
     problem, counts = builder.problem, builder.state.counts
 
     def first(entry: tuple[int, int]) -> tuple[int, int]:
@@ -58,8 +61,7 @@ def _evict(builder: MoveBuilder) -> bool:
 
 
 def _let_go(builder: MoveBuilder, g: int, n: int) -> bool:
-    """Evict a pod of class g from node n. Where others would miss it, these go first: nobody is worse off in between. Whether all of them
-    may go."""
+    """Evict a pod of class g from node n, preceded by pods that would miss it; return True if all may go."""
     problem, state = builder.problem, builder.state
     waiting = [(g, n)]
     while waiting:
@@ -78,7 +80,10 @@ def _let_go(builder: MoveBuilder, g: int, n: int) -> bool:
 
 
 def _worst(builder: MoveBuilder) -> list[tuple[int, int]]:
-    """(class, node) of running pods that break rules, those that break most first, the cheapest to move among equals."""
+    """Return (class, node) of running pods that break rules.
+
+    Those that break most come first; among equals, the cheapest to move.
+    """
     found = []
     for g in np.flatnonzero(builder.problem.subjects).tolist():
         nodes = np.flatnonzero(builder.state.counts[g])

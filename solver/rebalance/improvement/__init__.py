@@ -1,5 +1,5 @@
-"""Search of large clusters for preferences and even utilisation, once construction has swept over the pods.
+"""The search of large clusters for preferences and even utilisation, after construction has swept over the pods.
 
-Enter at ``search.ImprovementSearch``. It may import the other packages of ``rebalance`` but not its entry files, and
-:mod:`kubestow.solver.search`, whose annealing and neighbourhoods it uses.
+The entry point is ``search.ImprovementSearch``. This package may import the other packages of ``rebalance`` but
+not its entry files, and :mod:`kubestow.solver.search` for annealing and neighbourhoods.
 """

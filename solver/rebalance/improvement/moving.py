@@ -1,5 +1,7 @@
-"""Annealing and neighbourhoods of :mod:`kubestow.solver.search` over end states of a plan: what they gain is what the tier ``improve``
-gains."""
+"""Annealing and neighbourhoods of :mod:`kubestow.solver.search` over end states of a plan.
+
+Their objective is the value of the tier ``improve``.
+"""
 
 from __future__ import annotations
 
@@ -12,19 +14,24 @@ from kubestow.models.cluster.cluster import Ints
 from kubestow.solver.cpsat.linear_sum import Points
 from kubestow.solver.cpsat.model import PlacementModel
 from kubestow.solver.cpsat.run import CpSat
-from kubestow.solver.rebalance.improvement.worth import BEYOND, Worth
+from kubestow.solver.rebalance.improvement.worth import LIMIT_PENALTY, Worth
 from kubestow.solver.rebalance.problem.problem import RebalanceProblem
 from kubestow.solver.rebalance.problem.state import PlanState
-from kubestow.solver.rebalance.tiers.improvement import POINT
+from kubestow.solver.rebalance.tiers.improvement import BALANCE_PER_POINT
 from kubestow.solver.rebalance.tiers.measures import Measures
 from kubestow.solver.search.lns import Lns
 from kubestow.solver.search.local_search import LocalSearch
 
 
 class MovingSearch(LocalSearch):
-    """``state``: of the pods now, which is consumed. ``limits``: int64[G, N], the most pods that may come to be on each node."""
+    """Local search over end states of a plan.
 
-    together = False  # on their way, too, somebody would have to provide for those that stand on them
+    Args:
+        state: The state to start from; it is consumed.
+        limits: The most pods that each node may hold at the end, int64[G, N].
+    """
+
+    together = False  # while pods move, the pods that they provide affinity for would miss them
 
     def __init__(self, measures: Measures, state: PlanState, limits: Ints, *, seed: int) -> None:
         self.problem: RebalanceProblem = measures.problem
@@ -35,23 +42,29 @@ class MovingSearch(LocalSearch):
         return self.loose(g) and int(np.count_nonzero((self.limits[g] > 0) | (self.counts[g] > 0))) > 1
 
     def loose(self, g: int) -> bool:
-        """Pods that hold more or less than they ask for stay, too: what they leave behind is not what another one would take."""
+        """Return True if the class may be moved. Classes with resized pods may not.
+
+        Such pods leave behind other resources than an equal pod would take.
+        """
         problem = self.problem
         return bool(problem.movable[g] or problem.pending[g]) and not problem.extra[g].any() and super().loose(g)
 
     def scale(self) -> int:
-        return POINT * super().scale()
+        return BALANCE_PER_POINT * super().scale()
 
     def _points(self, classes: Sequence[int]) -> int:
         worth, problem = self.worth, self.problem
         came = np.maximum(self.counts - problem.start, 0)[list(classes)][problem.movable[list(classes)]]
         beyond = sum(int(np.maximum(made - most, 0).sum()) for _, most, made in worth.limits)
         balance = int(worth.balance.spread.cost(worth.balance.used).sum())
-        return POINT * super()._points(classes) - worth.charge * int(came.sum()) - BEYOND * beyond - balance
+        return BALANCE_PER_POINT * super()._points(classes) - worth.charge * int(came.sum()) - LIMIT_PENALTY * beyond - balance
 
 
 class MovingLns(Lns):
-    """Neighbourhoods in which balance counts as it changes with the first pod more on a node; what is kept of them is exact."""
+    """Neighbourhoods with a linearised balance: each node's marginal cost is that of the first additional pod.
+
+    Accepted changes are evaluated exactly.
+    """
 
     def __init__(self, search: MovingSearch, cpsat: CpSat) -> None:
         super().__init__(search, cpsat)
@@ -59,7 +72,7 @@ class MovingLns(Lns):
 
     def points(self, encoding: PlacementModel) -> Points:
         found, model, worth = Points(), encoding.model, self.worth
-        found.extend(super().points(encoding), POINT)
+        found.extend(super().points(encoding), BALANCE_PER_POINT)
         added = {g: worth.balance.added(g) for g in sorted({g for g, _ in encoding.x})}
         moved: list[tuple[int, cp_model.IntVar]] = []
         for (g, n), variable in encoding.x.items():

@@ -1,7 +1,9 @@
-"""Search of a large cluster for the goal ``improve``: annealing, neighbourhoods and groups of classes take turns over end states.
+"""Search of a large cluster for the goal ``improve``.
 
-The state of :mod:`kubestow.solver.search` knows the hard rules and what every pod gains; an end state counts only once an order of accepted
-steps leads to it. Groups, solved as if they were alone in the cluster, bound the preferences as well.
+Annealing, neighbourhoods and groups of classes take turns over end states. The state of
+:mod:`kubestow.solver.search` tracks the hard rules and the gain of every pod. An end state counts only once an
+order of accepted steps leads to it. Groups, solved as if they were alone in the cluster, also bound the
+preferences.
 """
 
 from __future__ import annotations
@@ -29,46 +31,46 @@ from kubestow.solver.search.clock import SearchClock
 
 @dataclass(frozen=True)
 class ImprovementParameters:
-    """The rhythm of the turns.
+    """Time budgets and limits of the turns.
 
     Attributes:
-        first: Share of the time for the first annealing, ...
-        first_seconds: ... seconds of it at most, ...
-        sweeps: ... and sweeps over the pods.
-        warm: Share of the usual temperature at which annealing begins: pods run in good places already.
-        turn: Seconds of a turn, with few pods; ...
-        many_pods: ... twice as long for so many pods more.
-        move: Deterministic seconds that one move of annealing counts, on few nodes.
-        order: Share of the time that finding orders of steps may take on the way, ...
-        reserve: ... and share of it that is kept for the last one.
-        tries: End states for which an order is sought at last, ever earlier ones.
-        mends: How often moves that wait for each other are left out of an end state.
-        easy: So many more looks at a group are for models in which moves cost nothing than for those in which they do.
-        other_every: Every so manieth turn is not for groups, as long as there are some.
-        patience: Turns in a row that change neither value nor bound, after which the search ends.
+        first_fraction: Fraction of the time for the first annealing.
+        max_first_seconds: Cap on the first annealing, in seconds.
+        max_sweeps: Cap on the sweeps of one annealing over the pods.
+        start_temperature_ratio: Initial temperature relative to the usual one; pods already run in good places.
+        turn_seconds: Length of a turn with few pods, in seconds.
+        double_turn_pods: Number of pods that doubles the length of a turn.
+        move_seconds: Deterministic seconds charged for one move of annealing on few nodes.
+        order_fraction: Fraction of the time for finding orders of steps between the turns.
+        reserve_fraction: Fraction of the time reserved for finding the last order.
+        max_end_states: End states for which a last order is sought, from the best back to earlier ones.
+        max_repairs: Times that moves which wait for each other are removed from an end state.
+        easy_turns: Additional turns of a group for the model in which moves cost nothing.
+        other_every: In every Nth turn, use another method than groups while groups remain.
+        max_idle_turns: Consecutive turns without change of value or bound before the search ends.
     """
 
-    first: float = 0.3
-    first_seconds: float = 60.0
-    sweeps: int = 400
-    warm: float = 0.1
-    turn: float = 3.0
-    many_pods: int = 20_000
-    move: float = 1e-4
-    order: float = 0.15
-    reserve: float = 0.12
-    tries: int = 4
-    mends: int = 6
-    easy: int = 2
+    first_fraction: float = 0.3
+    max_first_seconds: float = 60.0
+    max_sweeps: int = 400
+    start_temperature_ratio: float = 0.1
+    turn_seconds: float = 3.0
+    double_turn_pods: int = 20_000
+    move_seconds: float = 1e-4
+    order_fraction: float = 0.15
+    reserve_fraction: float = 0.12
+    max_end_states: int = 4
+    max_repairs: int = 6
+    easy_turns: int = 2
     other_every: int = 3
-    patience: int = 40
+    max_idle_turns: int = 40
 
 
 PARAMETERS = ImprovementParameters()
 
 
 class ImprovementSearch:
-    """One search, from steps that are accepted one after the other. ``values``: one of their tiers is ``improve``."""
+    """One search that starts from an accepted sequence of steps. One tier of ``values`` is ``improve``."""
 
     def __init__(self, values: PlanObjective, found: PlanSearchResult, context: RunContext) -> None:
         self.values, self.problem, self.found, self.context = values, values.problem, found, context
@@ -78,24 +80,24 @@ class ImprovementSearch:
         self.search = MovingSearch(values, state_of(self.problem, counts), self._limits(counts), seed=context.options.seed)
         self._easy = values.components.without_moves() if values.components is not None else None
         self._lns = MovingLns(self.search, self.cpsat)
-        self._best, self._gained = counts, 0  # the best end state of all, and what it gains over the first
+        self._best, self._gained = counts, 0  # best end state, and its gain over the first one
         self._reached = found.values[self._tier]
-        self._waiting: list[Ints] = []  # end states since the last one that an order of steps leads to
+        self._waiting: list[Ints] = []  # better end states since the last one for which an order was found
         self._ordering = 0.0
-        self._clock = SearchClock(context, self.problem.cluster.n_nodes, PARAMETERS.move)
+        self._clock = SearchClock(context, self.problem.cluster.n_nodes, PARAMETERS.move_seconds)
 
     def _limits(self, counts: Ints) -> Ints:
-        """int64[G, N]: where pods may come to be; nodes that a goal before has freed stay free."""
+        """Return the most pods that each node may hold, int64[G, N]. Nodes freed for an earlier goal stay free."""
         limits = self.values.room.copy()
         if any(isinstance(tier, Freed) for tier in self.values.tiers[: self._tier]):
             limits[:, self.values.freed(counts)] = 0
         return limits
 
     def run(self) -> PlanSearchResult:
-        """Improve the steps until every group is proved to be best, or time is up."""
+        """Improve the steps until every group is proved optimal or time is up."""
         self.found.engine = "lns"
         began = self.left()
-        keep = began * self.parameters.reserve
+        keep = began * self.parameters.reserve_fraction
         if self.values.components is not None:
             self.values.components.share(self.cpsat)
             self._bound()
@@ -109,20 +111,21 @@ class ImprovementSearch:
 
     def _turns(self, began: float, keep: float) -> None:
         parameters = self.parameters
-        length = parameters.turn * (1 + len(self.search.pairs) / parameters.many_pods)
+        length = parameters.turn_seconds * (1 + len(self.search.pairs) / parameters.double_turn_pods)
         kinds: dict[str, Callable[[float], bool]] = {
             "groups": self._groups,
             "anneal": self._anneal,
             "neighbourhoods": self._neighbourhoods,
         }
         rates = dict.fromkeys(kinds, float("inf"))
-        self._anneal(min(parameters.first_seconds, (began - keep) * parameters.first))
+        self._anneal(min(parameters.max_first_seconds, (began - keep) * parameters.first_fraction))
         self._end_turn(began)
         turn = idle = 0
-        while rates and not self._over() and idle < parameters.patience and (rest := self.left() - keep) > 0:
+        while rates and not self._over() and idle < parameters.max_idle_turns and (rest := self.left() - keep) > 0:
             turn += 1
             others = sorted(rates.keys() - {"groups"}, key=lambda name: (-rates[name], name))
-            due = turn % parameters.other_every == 0  # for another kind; of these the best and the other one in turns
+            # every Nth turn is for another method: the one with the best gain rate and the other one alternate
+            due = turn % parameters.other_every == 0
             name = "groups" if "groups" in rates and not (due and others) else others[turn % 2 % len(others)]
             before, bound, started = self._gained, self.found.bounds[self._tier], self.left()
             if not kinds[name](min(length, rest)):
@@ -136,7 +139,7 @@ class ImprovementSearch:
         return self.context.over() or self._reached + self._gained >= self.found.bounds[self._tier]
 
     def _end_turn(self, began: float) -> None:
-        """Keep what a turn gained, or go back to the best; look for an order of steps now and then."""
+        """Keep the gain of a turn, or return to the best end state; now and then look for an order of steps."""
         gained = self._value() - self._reached
         if gained <= self._gained:
             if gained < self._gained:
@@ -144,10 +147,10 @@ class ImprovementSearch:
             return
         self._best, self._gained = self.search.counts.copy(), gained
         self._waiting.append(self._best)
-        if len(self._waiting) > self.parameters.tries:  # each is int64[G, N]
+        if len(self._waiting) > self.parameters.max_end_states:  # each is int64[G, N]
             del self._waiting[len(self._waiting) // 2]
         self._report()
-        if self._ordering <= self.parameters.order * (began - self.left()):
+        if self._ordering <= self.parameters.order_fraction * (began - self.left()):
             self._take(self._best)
 
     def _value(self) -> int:
@@ -158,7 +161,12 @@ class ImprovementSearch:
         self.context.report("lns", self.values.tiers[self._tier].name, value, max(value, self.found.bounds[self._tier]))
 
     def _anneal(self, seconds: float) -> bool:
-        anneal(self.search, self._clock.of(self.search, seconds, self.parameters.sweeps), hot=HOT * self.parameters.warm, cold=COLD)
+        anneal(
+            self.search,
+            self._clock.of(self.search, seconds, self.parameters.max_sweeps),
+            hot=HOT * self.parameters.start_temperature_ratio,
+            cold=COLD,
+        )
         return bool(self.search.pairs)
 
     def _neighbourhoods(self, seconds: float) -> bool:
@@ -169,8 +177,13 @@ class ImprovementSearch:
     # --- groups -----------------------------------------------------------------------------------------------------------------
 
     def _groups(self, seconds: float) -> bool:
-        """Bound groups alone, those first that may lose most for the time they ask, and give each what it would like if that is a gain;
-        whether any was left to be looked at."""
+        """Solve groups alone to bound them, and adopt their placements if that is a gain.
+
+        Groups with the largest possible loss per second come first.
+
+        Returns:
+            True if any group was left to examine.
+        """
         components, easy, search = self.values.components, self._easy, self.search
         if components is None or easy is None:
             return False
@@ -183,7 +196,7 @@ class ImprovementSearch:
             looks = {i: components.found[i].turns + easy.found[i].turns for i in sorted(waiting)}
             i = max(looks, key=lambda i: (not looks[i], lost[i] / components.found[i].slice))
             component, simple = components.found[i], easy.found[i]
-            first = not simple.proved and simple.turns < component.turns + self.parameters.easy
+            first = not simple.proved and simple.turns < component.turns + self.parameters.easy_turns
             self._solve(easy if first else components, simple if first else component, min(component.slice, self.left()))
             component.bound = min(component.bound, simple.bound)
             component.slice *= 2 if looks[i] else 1
@@ -196,7 +209,7 @@ class ImprovementSearch:
         return True
 
     def _solve(self, components: Components, component: Component, seconds: float) -> None:
-        """Solve a group alone, and put it where it is best off then, if that gains more than its moves cost."""
+        """Solve a group alone, and adopt its placement if that gains more than its moves cost."""
         rows = self.search.counts[component.classes]
         value = components.worth(component.classes, rows)
         components.solve(component, self.cpsat, seconds, rows, value)
@@ -208,17 +221,19 @@ class ImprovementSearch:
             self.search.relocate(component.classes, component.counts)
 
     def _bound(self) -> None:
-        """Bring the bound of the tier up to date with what groups have proved."""
+        """Lower the bound of the tier to the one that the groups have proved."""
         bounds = self.found.bounds
         bounds[self._tier] = min(bounds[self._tier], self.values.tiers[self._tier].bound(self.values))
 
     # --- orders of steps --------------------------------------------------------------------------------------------------------
 
     def _take(self, counts: Ints) -> bool:
-        """Take an end state over, if some order of steps leads there and it is worth more; whether it was. Moves that wait for each other
-        are left out."""
+        """Adopt an end state if an order of steps leads to it and its values are better; return True if adopted.
+
+        Moves that wait for each other are removed from it.
+        """
         started, ordered = self.left(), order(self.problem, counts, self.context, seconds=max(1.0, self.left() / 2))
-        for _ in range(self.parameters.mends):
+        for _ in range(self.parameters.max_repairs):
             if ordered.steps is not None or not ordered.stuck or self.context.over():
                 break
             mended = self._without(counts, ordered.stuck)
@@ -243,7 +258,7 @@ class ImprovementSearch:
         return True
 
     def _without(self, counts: Ints, moves: Sequence[Step]) -> Ints | None:
-        """Return the end state without some moves; None where these are bindings or evictions."""
+        """Return the end state without some moves; None if these include a binding or an eviction."""
         if any(step.a < 0 or step.b < 0 for step in moves):
             return None
         found = counts.copy()
@@ -253,10 +268,10 @@ class ImprovementSearch:
         return found
 
     def _take_last(self) -> None:
-        """Look for an order of steps to the best end state, or to ever earlier ones."""
+        """Look for an order of steps to the best end state, then to earlier ones."""
         waiting = list(self._waiting)
-        for t in range(self.parameters.tries if waiting else 0):
-            place = len(waiting) - 1 - (len(waiting) * t) // self.parameters.tries
+        for t in range(self.parameters.max_end_states if waiting else 0):
+            place = len(waiting) - 1 - (len(waiting) * t) // self.parameters.max_end_states
             if self._take(waiting[place]):
                 break
             if not t and self.values.of(waiting[-1]) > self.found.values:

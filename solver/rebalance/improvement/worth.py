@@ -1,4 +1,7 @@
-"""What the tier ``improve`` makes of a placement that changes pod by pod: points of preferences, balance, and what moves have to bring."""
+"""The value of the tier ``improve`` while a placement changes pod by pod.
+
+It consists of preference points, balance, and the charge for moves.
+"""
 
 from __future__ import annotations
 
@@ -10,26 +13,31 @@ from kubestow.solver.objective.preferences import Objective
 from kubestow.solver.objective.tie_break import Spread
 from kubestow.solver.rebalance.goals.improve import Balance
 from kubestow.solver.rebalance.problem.problem import RebalanceProblem
-from kubestow.solver.rebalance.tiers.improvement import POINT
+from kubestow.solver.rebalance.tiers.improvement import BALANCE_PER_POINT
 
-#: What a move costs beyond the limits of the plan: more than any pod can gain.
-BEYOND = 10**14
+#: Penalty of a move beyond the limits of the plan; exceeds the gain of any pod.
+LIMIT_PENALTY = 10**14
 
 
 class Worth(SoftState):
-    """The counters of the preferences, with :meth:`gain` and :meth:`away` in units of the tier: a pod that arrives where it did not run at
-    the start is a move, and one that comes back is none. ``counts``: int64[G, N]."""
+    """Counters of the preferences, with :meth:`gain` and :meth:`away` in units of the tier ``improve``.
+
+    A pod that arrives on a node where it did not run at the start is a move; a pod that returns is none.
+
+    Args:
+        counts: The placement at the start of the search, int64[G, N].
+    """
 
     def __init__(self, problem: RebalanceProblem, objective: Objective, spread: Spread, counts: Ints) -> None:
         super().__init__(objective)
         self.problem = problem
         self.balance = Balance(spread, counts)
         self.counts = counts.copy()
-        self.charge = POINT * problem.limits.minGain
+        self.charge = BALANCE_PER_POINT * problem.limits.minGain
         for g, n in zip(*(index.tolist() for index in np.nonzero(counts)), strict=True):
             super().place(g, n, int(counts[g, n]))
         limits, every = problem.limits, np.zeros(problem.cluster.n_classes, dtype=np.int64)
-        #: Numbers of what each limit counts by, int64[G], with the most moves and those made so far, int64[numbers] each.
+        #: Per limit of the plan: group of each class int64[G], most moves and moves so far, int64[groups] each.
         self.limits: list[tuple[Ints, Ints, Ints]] = []
         arrived = np.where(problem.movable, np.maximum(counts - problem.start, 0).sum(axis=1), 0)
         for ids, most in (
@@ -44,7 +52,7 @@ class Worth(SoftState):
             numbers = problem.guarded + 1  # 0: no budget
             size = len(problem.budgets) + 1
             made = np.bincount(numbers, weights=arrived + gone, minlength=size).astype(np.int64)
-            self.limits.append((numbers, np.array([BEYOND, *problem.evictions_at_most.values()], dtype=np.int64), made))
+            self.limits.append((numbers, np.array([LIMIT_PENALTY, *problem.evictions_at_most.values()], dtype=np.int64), made))
 
     def place(self, g: int, n: int, k: int = 1) -> None:
         super().place(g, n, k)
@@ -56,21 +64,21 @@ class Worth(SoftState):
                 made[numbers[g]] += change
 
     def moved(self, g: int, n: int) -> int:
-        """Return how many pods of class g moved to node n."""
+        """Return the number of pods of class g that moved to node n."""
         return max(0, int(self.counts[g, n] - self.problem.start[g, n])) if self.problem.movable[g] else 0
 
     def gain(self, g: int) -> Ints:
-        """Return int64[N]: what one more pod of class g is worth on each node."""
-        points = POINT * super().gain(g) - self.balance.added(g)
+        """Return the value of one more pod of class g on each node, int64[N]."""
+        points = BALANCE_PER_POINT * super().gain(g) - self.balance.added(g)
         if self.problem.movable[g]:
             points -= np.where(self.counts[g] >= self.problem.start[g], self._price(g), 0)
         return points
 
     def away(self, g: int, home: int) -> Ints:
-        """Return int64[N]: what a pod of class g is worth on each node, once it is taken from its home."""
+        """Return the value of a pod of class g on each node once it is taken from its home, int64[N]."""
         added = self.balance.added(g)
         added[home] = self.balance.freed(g, home)
-        points = POINT * super().away(g, home) - added
+        points = BALANCE_PER_POINT * super().away(g, home) - added
         if self.problem.movable[g]:
             came = self.counts[g] >= self.problem.start[g]
             came[home] = back = bool(self.counts[g, home] > self.problem.start[g, home])
@@ -78,6 +86,6 @@ class Worth(SoftState):
         return points
 
     def _price(self, g: int, back: int = 0) -> int:
-        """Return what one more move of the class costs, once ``back`` of those made are taken back."""
+        """Return the charge for one more move of the class, once ``back`` of the moves so far are taken back."""
         beyond = any(made[numbers[g]] - back >= most[numbers[g]] for numbers, most, made in self.limits)
-        return self.charge + (BEYOND if beyond else 0)
+        return self.charge + (LIMIT_PENALTY if beyond else 0)

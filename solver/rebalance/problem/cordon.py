@@ -1,7 +1,7 @@
-"""The cordon of nodes to be drained: a drain begins with it, so a plan is made for the cluster that has it.
+"""The cordon of drained nodes. A drain begins with a cordon, so the plan is made for the cordoned cluster.
 
-A cordon changes more than where pods may land. Spread constraints with ``nodeTaintsPolicy: Honor`` do not count a node whose taint the pod
-does not tolerate. The node lifecycle controller adds that taint to every cordoned node
+A cordon affects more than landings. Spread constraints with ``nodeTaintsPolicy: Honor`` ignore a node whose
+taint the pod does not tolerate. The node lifecycle controller adds that taint to every cordoned node
 (https://kubernetes.io/docs/reference/labels-annotations-taints/#node-kubernetes-io-unschedulable).
 """
 
@@ -18,7 +18,10 @@ from kubestow.models.snapshot.snapshot import Snapshot
 
 
 def cordoned(snapshot: Snapshot, names: Collection[str]) -> Snapshot:
-    """Return the snapshot with some nodes cordoned, each with the taint of a cordon; the snapshot itself if no node is named."""
+    """Return a snapshot in which the named nodes are cordoned and carry the cordon's taint.
+
+    Without names, return the snapshot itself.
+    """
     if not names:
         return snapshot
     among = frozenset(names)

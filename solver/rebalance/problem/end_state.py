@@ -1,4 +1,4 @@
-"""An end state of a plan: where every pod is after all steps, and what it takes to get there."""
+"""The end state of a plan: where every pod runs after all steps, and the moves that lead there."""
 
 from __future__ import annotations
 
@@ -14,8 +14,14 @@ from kubestow.solver.rebalance.problem.state import PlanState
 
 @dataclass
 class EndState:
-    """``counts``: int64[G, N], running pods; ``moves``, ``cost``: moves of running pods, and what they cost all together; ``known``: a
-    state with these counts, if there is one at hand."""
+    """The placement after a plan's last step.
+
+    Attributes:
+        counts: Running pods per class and node, int64[G, N].
+        moves: Number of moves of running pods.
+        cost: Total cost of these moves.
+        known: A plan state with these counts, if one exists already.
+    """
 
     problem: RebalanceProblem
     counts: Ints
@@ -25,19 +31,19 @@ class EndState:
 
     @classmethod
     def of(cls, problem: RebalanceProblem, counts: Ints, known: PlanState | None = None) -> EndState:
-        """Return the end state with the fewest moves that its counts ask for."""
+        """Return the end state with the given counts and the fewest moves that reach them."""
         arrived = np.maximum(counts - problem.start, 0)
         arrived[problem.pending] = 0
         return cls(problem, counts, int(arrived.sum()), int(arrived.sum(axis=1) @ problem.cost), known)
 
     @cached_property
     def state(self) -> PlanState:
-        """The state of every rule."""
+        """The plan state with these counts."""
         return self.known or state_of(self.problem, self.counts)
 
 
 def steps_to(problem: RebalanceProblem, counts: Ints) -> list[Step]:
-    """Return steps to an end state int64[G, N], as few as its counts ask for, in no order in which they would be accepted."""
+    """Return the fewest steps that lead to the counts int64[G, N]. Their order need not be an accepted one."""
     found = []
     for g in np.flatnonzero((counts != problem.start).any(axis=1)).tolist():
         change = counts[g] - problem.start[g]
@@ -50,7 +56,7 @@ def steps_to(problem: RebalanceProblem, counts: Ints) -> list[Step]:
 
 
 def state_of(problem: RebalanceProblem, counts: Ints) -> PlanState:
-    """Return the state with these counts, int64[G, N]."""
+    """Return the plan state with the given counts, int64[G, N]."""
     state = PlanState(problem)
     for step in steps_to(problem, counts):
         state.apply(step)

@@ -1,8 +1,9 @@
-"""Who has to go where a rule that holds during execution is broken.
+"""Pods that have to leave because a rule that holds during execution is broken.
 
-Source: specification of the rules ("requiredDuringSchedulingRequiredDuringExecution"): for anti-affinity the pod that owns the broken
-rule, or, where priorities differ, the lower-priority pod of the pair; for pod affinity and node affinity the pod that has the rule. Pods
-that are being deleted provide for others as long as they are there, and nobody goes for them.
+Source: the specification of "requiredDuringSchedulingRequiredDuringExecution". For anti-affinity, the owner of
+the broken rule leaves, or the lower-priority pod of the pair if priorities differ. For pod affinity and node
+affinity, the pod that has the rule leaves. A pod that is being deleted still provides affinity until it is
+gone, and no pod leaves on its account.
 """
 
 from __future__ import annotations
@@ -18,16 +19,27 @@ from kubestow.models.snapshot.snapshot import Snapshot
 
 
 def violators(snapshot: Snapshot, exempt: Collection[str] = ()) -> set[int]:
-    """Return indices into ``snapshot.pods`` of running pods that may have to go: all that break such a rule, whoever goes first, and those
-    that would miss pods they have to be near once these have gone. ``exempt``: namespaces without hard anti-affinity. Linear in the pods
-    for each pod that has such a rule."""
+    """Return the running pods that may have to leave, as indices into ``snapshot.pods``.
+
+    These are all pods that break such a rule, in any order of departures, and pods that would then miss a pod
+    they must be near. Linear in the number of pods, for each pod with such a rule.
+
+    Args:
+        exempt: Namespaces without hard anti-affinity.
+    """
     return Enforced(snapshot, exempt).violators()
 
 
 @dataclass
 class _Wanted:
-    """Pod affinity of one pod. ``keys``: of its terms; ``full``: running pods that all terms match, on nodes with one of the keys at least,
-    itself included; ``near``: by term those of them in its domain, but for itself; ``lost``: its node lacks a key."""
+    """Pod affinity of one pod.
+
+    Attributes:
+        keys: Topology keys of its terms.
+        full: Running pods that match all terms on nodes with at least one of the keys, the pod itself included.
+        near: Per term, the pods of ``full`` in the pod's domain, except the pod itself.
+        lost: True if the pod's node lacks one of the keys.
+    """
 
     keys: list[str]
     full: set[int] = field(default_factory=set)
@@ -35,15 +47,20 @@ class _Wanted:
     lost: bool = False
 
     def lacks(self, i: int, gone: Container[int]) -> bool:
-        """Return whether pod ``i`` misses the others; one that is the only match of its own terms does not."""
+        """Return True if pod ``i`` misses a pod it must be near. The only match of its own terms misses none."""
         if i in self.full and all(j == i or j in gone for j in self.full):
             return self.lost
         return any(all(j in gone for j in near) for near in self.near)
 
 
 class Enforced:
-    """Running pods with rules that hold during execution. ``selection``: their node affinity does not match; ``losing``: by pod those that
-    it has to make way for by anti-affinity. ``forgiven``: rules that do not count, each with its pod."""
+    """Running pods with rules that hold during execution.
+
+    Attributes:
+        selection: Pods on nodes that do not match their node affinity.
+        losing: Per pod, the pods that anti-affinity makes it leave for.
+        forgiven: Rules that do not count, each with its pod.
+    """
 
     def __init__(self, snapshot: Snapshot, exempt: Collection[str] = (), forgiven: Collection[tuple[int, Rule]] = ()) -> None:
         self.pods = pods = snapshot.pods
@@ -51,9 +68,10 @@ class Enforced:
         self._labels = {node.metadata.name or "": node.metadata.labels or {} for node in snapshot.nodes}
         self.selection: set[int] = set()
         self.losing: dict[int, set[int]] = {}
-        #: Pods with the places of their terms of anti-affinity that others break.
+        #: Pods and the indices of their anti-affinity terms that other pods break.
         self._apart: set[tuple[int, int]] = set()
-        #: With the terms that hold during execution only, and, of pods that have plain ones as well, with all terms.
+        #: One entry with the terms that hold during execution. If the pod also has other terms, a second entry
+        #: with all.
         self._wanted: dict[int, list[_Wanted]] = {}
         self._here = [i for i, pod in enumerate(pods) if pod.spec.nodeName in self._labels and not is_terminal(pod)]
         table: NodeTable | None = None
@@ -70,22 +88,23 @@ class Enforced:
             if (wanted := _terms(affinity.podAffinity)) and (i, ("podAffinity", 0)) not in forgiven:
                 every = _terms(affinity.podAffinity, ignored=True)
                 self._wanted[i] = [self._read(i, terms) for terms in ([wanted] if len(every) == len(wanted) else [wanted, every])]
-        #: After :meth:`order`: by pod that broke a rule when its turn came, how many were gone then.
+        #: Set by :meth:`order`. Per pod that broke a rule when it was considered: the number of pods gone by
+        #: then.
         self.begun: dict[int, int] = {}
-        #: By pod, those that have to be near it.
+        #: Per pod, the pods that must be near it.
         self._needed_by: dict[int, list[int]] = {}
         for i, both in self._wanted.items():
             for j in both[0].full - {i}:
                 self._needed_by.setdefault(j, []).append(i)
 
     def broken(self) -> set[tuple[int, Rule]]:
-        """Return the broken rules, each with the pod that has it, whoever would have to go."""
+        """Return the broken rules, each with the pod that has it (not necessarily the pod that would leave)."""
         found: set[tuple[int, Rule]] = {(i, ("nodeAffinity", 0)) for i in self.selection}
         found |= {(i, ("podAffinity", 0)) for i in self._wanted if self.lonely(i, ())}
         return found | {(i, ("podAntiAffinity", k)) for i, k in self._apart}
 
     def violators(self) -> set[int]:
-        """Return the pods that may have to go, in whatever order others do."""
+        """Return the pods that may have to leave, in any order of departures."""
         found = self.selection | self.losing.keys() | {i for i in self._wanted if self.lonely(i, ())}
         queue = list(found)
         for j in queue:
@@ -96,17 +115,21 @@ class Enforced:
         return found
 
     def lonely(self, i: int, gone: Container[int]) -> bool:
-        """Return whether a pod misses others once some are gone. The filter asks for pods that all terms match, those that only hold while
-        scheduling included: who would be let in again by all of them stays."""
+        """Return True if a pod misses a pod it must be near once the pods in ``gone`` have left.
+
+        The scheduler's filter uses all terms, including those that hold only during scheduling. A pod that this
+        filter would admit again stays.
+        """
         both = self._wanted.get(i)
         return both is not None and all(wanted.lacks(i, gone) for wanted in both)
 
     def order(self) -> dict[int, int]:
-        """Return the pods that would have to go, in an order in which nobody who stays is worse off in between, until nothing is broken;
-        each with the pod for which it goes: itself, or one that it has to be near.
+        """Return the pods that would have to leave until no rule is broken, in order of departure.
 
-        First those that go whoever else does; then, of those that are left, the lowest priority first, among equals who mends most by
-        going, then the youngest, then by name. Who would miss a pod goes before it, which may be enough.
+        Each pod maps to the pod for which it leaves: itself, or a pod that it must be near. At no point is a
+        remaining pod worse off. Pods that leave in any case come first. Among the others, the lowest priority
+        comes first, then the pod whose departure mends most, then the youngest, then by name. A pod that would
+        miss a departing pod leaves before it, which may already be enough.
         """
         rank = {i: k for k, i in enumerate(_young_first(self.pods, self.selection | self.losing.keys() | self._wanted.keys()))}
         found: dict[int, int] = {}
@@ -132,7 +155,11 @@ class Enforced:
             self._let_go(first, found, rank)
 
     def _needed(self, found: dict[int, int], winning: Mapping[int, set[int]]) -> dict[int, int]:
-        """Leave out pods that may stay after all, as others went later. ``winning``: by pod those that have to make way for it."""
+        """Drop pods that may stay after all because other pods left later.
+
+        Args:
+            winning: Per pod, the pods that have to leave for it.
+        """
         for i in list(found):
             rest = {j: cause for j, cause in found.items() if j != i}
             touched = {i, *winning.get(i, ()), *self._needed_by.get(i, ())} - rest.keys()
@@ -143,12 +170,12 @@ class Enforced:
         return found
 
     def relieved_by(self, i: int, gone: Mapping[int, int]) -> set[int]:
-        """Return the pods that go whose absence lets a pod stay that broke a rule with them."""
+        """Return the departing pods whose absence lets pod ``i`` stay, among those with which it broke a rule."""
         near = set[int]().union(*(wanted.full for wanted in self._wanted.get(i, ())))
         return (self.losing.get(i, set()) | near) & gone.keys()
 
     def _let_go(self, i: int, found: dict[int, int], rank: dict[int, int]) -> None:
-        """Add a pod, and before it those that would miss it."""
+        """Add a pod to the departures, preceded by the pods that would miss it."""
         gone = {*found, i}
         queue = [i]
         for j in queue:
@@ -162,7 +189,7 @@ class Enforced:
             found[i] = i
 
     def _breaks(self, i: int, gone: Mapping[int, int]) -> bool:
-        """Return whether a pod breaks a rule once others are gone."""
+        """Return True if a pod breaks a rule once the pods in ``gone`` have left."""
         return i in self.selection or not self.losing.get(i, set()) <= gone.keys() or self.lonely(i, gone)
 
     # --- reading ----------------------------------------------------------------------------------------------------------
@@ -196,20 +223,20 @@ class Enforced:
         return self._labels[self.pods[i].spec.nodeName or ""]
 
     def _together(self, i: int, j: int, key: str) -> bool:
-        """Return whether two running pods are in one domain of a key."""
+        """Return True if two running pods are in the same domain of a topology key."""
         mine = self._at(i).get(key)
         return mine is not None and self._at(j).get(key) == mine
 
 
 def _young_first(pods: list[Pod], chosen: Iterable[int]) -> list[int]:
-    """Pods in the order in which equals would have to go: the lowest priority first, then the youngest, then by name."""
+    """Return pods in the order in which equals would leave: by priority, lowest first, then youngest, then by name."""
     found = sorted(chosen, key=lambda i: pod_key(pods[i]))
     found.sort(key=lambda i: pods[i].metadata.creationTimestamp or "", reverse=True)
     return sorted(found, key=lambda i: pods[i].spec.priority or 0)
 
 
 def _terms(part: PodAffinity | None, *, ignored: bool = False) -> list[PodAffinityTerm]:
-    """The terms that hold during execution; ``ignored``: and those that do not."""
+    """Return the terms that hold during execution; if ``ignored``, also those that hold only during scheduling."""
     if part is None:
         return []
     others = part.requiredDuringSchedulingIgnoredDuringExecution if ignored else None

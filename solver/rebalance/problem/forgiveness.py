@@ -1,7 +1,8 @@
-"""Which broken rules that hold during execution do not count yet.
+"""Broken rules that hold during execution and are still within their grace period.
 
-A rule counts as broken only if every snapshot within its grace says so. The rule is that of one pod: a pod of the same name with another
-uid, or on another node, has broken nothing before. Source: docs/sources.md#inter-pod-affinity, "how long should the system wait".
+A rule counts as broken only if it is broken in every snapshot within its grace period. The rule belongs to one
+pod: a pod of the same name with another uid, or on another node, does not count as the same pod. Source:
+docs/sources.md#inter-pod-affinity, "how long should the system wait".
 """
 
 from __future__ import annotations
@@ -18,11 +19,12 @@ from kubestow.solver.rebalance.problem.execution_violators import Enforced
 
 @dataclass(frozen=True)
 class Forgiveness:
-    """The rules of a snapshot that are broken and do not count.
+    """The broken rules of a snapshot that do not count yet.
 
     Attributes:
-        rules: Each with the index of its pod, and with its grace in seconds.
-        uncovered: The number of rules that count though the earlier snapshots do not reach back over their whole grace.
+        rules: Grace period in seconds, by index of the pod and rule.
+        uncovered: Number of rules that count although the earlier snapshots do not cover their whole grace
+            period.
     """
 
     rules: dict[tuple[int, Rule], int] = field(default_factory=dict)
@@ -30,10 +32,13 @@ class Forgiveness:
 
 
 def forgive(snapshot: Snapshot, history: History, exempt: Collection[str] = ()) -> Forgiveness:
-    """Return the broken rules that do not count yet. ``exempt``: namespaces without hard anti-affinity.
+    """Return the broken rules that do not count yet.
+
+    Args:
+        exempt: Namespaces without hard anti-affinity.
 
     Raises:
-        InputError: earlier snapshots are given, and one of all snapshots does not say when it was captured.
+        InputError: Earlier snapshots are given, and a snapshot lacks its capture time.
     """
     if not history.earlier and not history.grace and not any(stated(pod) for pod in snapshot.pods):
         return Forgiveness()
@@ -59,14 +64,14 @@ def _reaches(history: History, now: datetime, grace: int) -> bool:
 
 
 class _Seen:
-    """The broken rules of earlier snapshots, by name of the pod; computed once for each snapshot."""
+    """The broken rules of earlier snapshots, by name of the pod; computed once per snapshot."""
 
     def __init__(self, exempt: Collection[str]) -> None:
         self._exempt = exempt
         self._known: dict[int, dict[tuple[str, Rule], Pod]] = {}
 
     def breaks(self, earlier: Snapshot, pod: Pod, rule: Rule) -> bool:
-        """Return True if an earlier snapshot has the same pod on the same node, and this rule of it broken."""
+        """Return True if an earlier snapshot has the same pod on the same node with this rule broken."""
         if id(earlier) not in self._known:
             broken = Enforced(earlier, self._exempt).broken()
             self._known[id(earlier)] = {(pod_key(earlier.pods[i]), each): earlier.pods[i] for i, each in broken}

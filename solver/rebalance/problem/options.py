@@ -1,4 +1,4 @@
-"""What the caller of a rebalancing may choose."""
+"""The options of a rebalancing run."""
 
 from __future__ import annotations
 
@@ -12,11 +12,17 @@ from kubestow.solver.runtime.options import Options
 
 @dataclass(frozen=True, slots=True)
 class PlanOptions:
-    """``goals``: in order of weight; ``drain``: nodes by name or label selector, which come first of all; ``options``: of the search.
+    """The options of a rebalancing run.
 
-    ``history``: what is known of the time before. ``forgiven``: the broken rules that do not count for that reason, each with its pod;
-    ``excused``: by pod, the filters that it breaks by such rules alone (:func:`kubestow.solver.rebalance.excused_filters.excuse` fills in
-    both). ``anchors``: pods that are looked at though they may not move and have no rules for others.
+    Attributes:
+        goals: Goals of the plan, most important first.
+        drain: Nodes to drain, by name or label selector. Draining precedes all goals.
+        options: Options of the search.
+        history: Earlier snapshots and grace periods.
+        forgiven: Broken rules within their grace period, each with its pod. Filled in by
+            :func:`kubestow.solver.rebalance.excused_filters.excuse`.
+        excused: Per pod, the filters that it breaks by forgiven rules alone. Filled in by the same function.
+        anchors: Pods that the problem keeps although they may not move and have no rules for others.
     """
 
     goals: tuple[str, ...] = ()

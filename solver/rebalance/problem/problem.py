@@ -1,9 +1,9 @@
-"""The compiled instance of a plan: running pods that may move, those that only hold rules on others, and pods that wait.
+"""The compiled instance of a plan: movable running pods, immovable pods with rules for others, and pending pods.
 
-All of them are classes of one :class:`Cluster`, so that every rule counts them alike; where they run is the start placement. Fixed pods
-without required terms and constraints stay what they are to a solve.
+These pods form the classes of one :class:`Cluster`, so that every rule counts them alike. The nodes where they
+run are the start placement. Fixed pods without required terms and constraints are treated as in a solve.
 
-Shapes: G classes, N nodes, R resources, as of models.cluster.cluster.
+Shapes: G classes, N nodes, R resources, as in models.cluster.cluster.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ from kubestow.solver.rebalance.problem.cordon import cordoned
 from kubestow.solver.rebalance.problem.execution_violators import Enforced
 from kubestow.solver.rebalance.problem.options import PlanOptions
 
-#: Labels of nodes that consolidation never frees, and annotations (value "true") that ask for the same.
+#: Labels of nodes that consolidation never frees, and annotations (value "true") with the same effect.
 CONTROL_PLANE = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")
 KEEP = ("cluster-autoscaler.kubernetes.io/scale-down-disabled", "karpenter.sh/do-not-disrupt")
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """``k`` pods of class ``g`` go from node ``a`` (-1: they are pending) to node ``b`` (-1: they are evicted)."""
+    """``k`` pods of class ``g`` go from node ``a`` (-1: pending) to node ``b`` (-1: evicted)."""
 
     g: int
     a: int
@@ -53,19 +53,34 @@ class Step:
 
 @dataclass
 class RebalanceProblem:
-    """``start``: int64[G, N], running pods; ``movable``: bool[G], may be moved; ``pending``: bool[G], pods without a node (there only for
-    the goal admit); classes that are neither stay where they are. ``evictable``: bool[G], movable ones that may go for good; ``cost``:
-    int64[G], of one move, at least 1; ``closed``: bool[N], nodes to be drained, which take nothing; ``freeable``: bool[N], nodes that
-    consolidation may free: nothing stays there for good.
+    """The compiled instance of a plan.
 
-    ``budgets``: PodDisruptionBudgets; ``budget``: per class an index into them or None (for pods that need no budget); ``namespaces``,
-    ``workloads``: int64[G], ids for the limits per namespace and per workload, which mean something only where there is such a limit.
-    ``subjects``: bool[G], classes that count in the tier of rules: movable ones and those with required terms or constraints.
-    ``left_over``: pods on drained nodes that no plan moves. ``extra``: int64[G, R], what a running pod holds beyond what it asks for (it
-    was resized in place), as long as it stays. ``reserve``: int64[N, R], what stays free for resizes of pods that no class has.
-    ``once``: bool[G], pods that may go without their budget now; they move once only, as their replacement is Ready. ``leaving``: pods
-    (indices into ``snapshot.pods``) that would have to go for rules that hold during execution, in their order, each with the pod for which
-    it goes. ``excused``: by class, filters that its pods break by rules alone that are forgiven (none: empty).
+    Attributes:
+        start: Running pods at the start, int64[G, N].
+        movable: Classes that may be moved, bool[G].
+        pending: Classes of pods without a node, bool[G]; only with the goal admit. Other immovable classes
+            stay.
+        evictable: Movable classes that may be evicted for good, bool[G].
+        cost: Cost of one move, int64[G], at least 1.
+        closed: Nodes to be drained, which accept no pods, bool[N].
+        freeable: Nodes that consolidation may free because no pod has to stay there, bool[N].
+        budgets: PodDisruptionBudgets.
+        budget: Per class, an index into ``budgets``; None if its pods need no budget.
+        namespaces: Ids for the limit per namespace, int64[G]; meaningless without such a limit.
+        workloads: Ids for the limit per workload, int64[G]; meaningless without such a limit.
+        subjects: Classes that count in the tier of rules, bool[G]: movable, or with required terms or
+            constraints.
+        drain: Indices of the nodes to be drained.
+        left_over: Pods on drained nodes that no plan moves, indices into ``snapshot.pods``.
+        extra: Resources that a running pod holds beyond its spec until it moves, int64[G, R]; it was resized in
+            place.
+        reserve: Resources kept free for resizes of pods outside all classes, int64[N, R].
+        once: Classes whose pods may leave now without their budget, bool[G]. They move only once, because their
+            replacement is Ready.
+        leaving: Pods that rules that hold during execution would force out, in order of departure. Indices into
+            ``snapshot.pods``, each with the pod for which it leaves.
+        excused: Per class, filters that its pods break by forgiven rules alone; empty if there are no such
+            rules.
     """
 
     cluster: Cluster
@@ -83,22 +98,22 @@ class RebalanceProblem:
     subjects: Bools
     limits: Limits
     excluded: list[Excluded]
-    drain: list[int]  # node indices
-    left_over: list[int]  # indices into snapshot.pods
-    extra: Ints  # [G, R]
-    reserve: Ints  # [N, R]
-    once: Bools  # [G]
+    drain: list[int]
+    left_over: list[int]
+    extra: Ints
+    reserve: Ints
+    once: Bools
     leaving: dict[int, int]
     excused: list[frozenset[str]] = field(default_factory=list)
 
     def counting(self, g: int, broken: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what counts of the rules that pods of class g break, by the name of the filter."""
+        """Return the rules that pods of class g break and that count, by name of the filter."""
         excused = self.excused[g] if self.excused else ()
         return {name: found for name, found in broken.items() if name not in excused}
 
     @cached_property
     def _turns(self) -> dict[tuple[int, int], list[int]]:
-        """By class and node, the places of its pods in the order of ``leaving``."""
+        """Per class and node, the positions of its pods in the order of ``leaving``."""
         names = {name: n for n, name in enumerate(self.cluster.nodes.names)}
         pods, found = self.cluster.snapshot.pods, dict[tuple[int, int], list[int]]()
         of = {i: g for g, cls in enumerate(self.cluster.classes) for i in cls.pods} if self.leaving else {}
@@ -108,23 +123,34 @@ class RebalanceProblem:
         return found
 
     def turn(self, g: int, n: int, left: int) -> int:
-        """Return the place in the order of ``leaving`` of the pod of class g on node n that would have to go next; behind all of them if
-        there is none. ``left``: how many pods of the class are still there."""
+        """Return the position in ``leaving`` of the next departing pod of class g on node n, or the number of
+        positions.
+
+        Args:
+            left: Number of pods of the class still on the node.
+        """
         turns = self._turns.get((g, n), [])
         gone = max(int(self.start[g, n]) - left, 0)
         return turns[gone] if gone < len(turns) else len(self.leaving)
 
     @cached_property
     def room(self) -> Ints:
-        """int64[N, R]: no more than this do pods on a node ask for once one that asks for the resource has arrived there. It is what fixed
-        pods leave, and what running pods hold less than they ask for, those that may move as long as they stay."""
+        """Upper bound on the total request of a node's pods for each resource, int64[N, R].
+
+        It holds once a pod that requests the resource has arrived. It is the capacity that fixed pods leave,
+        plus the amount by which running pods hold less than they request. For movable pods this lasts as long
+        as they stay.
+        """
         less = np.where(self.movable[:, None], np.maximum(-self.extra, 0), -self.extra)
         return np.asarray(self.cluster.free + self.start.T @ less - self.reserve, dtype=np.int64)
 
     @cached_property
     def held(self) -> Bools:
-        """bool[G]: classes with a claim that is not bound though another pod runs with it. No cluster has such claims; whoever landed with
-        one would choose the volume for the other, wherever that is."""
+        """Classes with an unbound claim that another running pod uses, too; bool[G].
+
+        No real cluster has such claims. The first pod to land would choose the volume for the other, wherever
+        it runs.
+        """
         running: Counter[str] = Counter()
         for g, cls in enumerate(self.cluster.classes):
             for key in cls.claims:
@@ -140,19 +166,21 @@ class RebalanceProblem:
 
     @cached_property
     def evictions_at_most(self) -> dict[int, int]:
-        """Return, by budget, the pods that can be evicted in as many waves as the plan may take; without budgets for whose pods that is
-        no limit, or where the waves are not limited."""
+        """Return, by budget, the number of pods that can be evicted within the plan's wave limit.
+
+        Empty if waves are not limited. Budgets that do not limit their pods are left out.
+        """
         if self.limits.maxWaves is None:
             return {}
         return {b: self.limits.maxWaves * budget.allowed for b, budget in enumerate(self.budgets)}
 
     @cached_property
     def guarded(self) -> Ints:
-        """int64[G]: the budget of each class, -1 where its pods need none."""
+        """The budget of each class, int64[G]; -1 if its pods need none."""
         return np.array([-1 if b is None else b for b in self.budget], dtype=np.int64)
 
     def end(self, steps: Iterable[Step]) -> Ints:
-        """Return int64[G, N]: running pods after some steps from the start."""
+        """Return the running pods after the given steps from the start, int64[G, N]."""
         counts = self.start.copy()
         for step in steps:
             if step.a >= 0:
@@ -162,22 +190,26 @@ class RebalanceProblem:
         return counts
 
     def moves(self, counts: Ints) -> int:
-        """Return the fewest moves of running pods that lead to a placement int64[G, N] (evictions not among them), by counts alone."""
+        """Return the fewest moves of running pods that lead to a placement int64[G, N], without evictions."""
         arrived = np.maximum(counts - self.start, 0)[~self.pending]
         return int(arrived.sum())
 
 
 def read_problem(snapshot: Snapshot, asked: PlanOptions) -> RebalanceProblem:
-    """Compile a snapshot for a plan.
+    """Compile a snapshot into the problem of a plan.
 
     Raises:
-        InputError: nodes to drain that are not there, or quantities, annotations and gangs that cannot be read.
+        InputError: A node to drain does not exist, or a quantity, annotation or gang cannot be read.
     """
     return _Reader(snapshot, asked).read()
 
 
 class _Reader:
-    """What a plan has to know of each pod (an index into ``snapshot.pods``) and node. ``anchored``: pods that stay but hold rules."""
+    """Compiles a problem from per-pod data (indices into ``snapshot.pods``) and per-node data.
+
+    Attributes:
+        anchored: Pods that stay but have rules for others.
+    """
 
     def __init__(self, snapshot: Snapshot, asked: PlanOptions) -> None:
         options, limits, pods = asked.options, asked.limits, snapshot.pods
@@ -254,7 +286,7 @@ class _Reader:
         return self.index[self.pods[i].spec.nodeName or ""]
 
     def _kinds(self) -> dict[int, int]:
-        """Return a number for each running pod that the plan looks at, equal for pods that it need not tell apart."""
+        """Return a number for each running pod of the plan; equal for pods that the plan need not distinguish."""
         numbers: dict[Hashable, int] = {}
         found: dict[int, int] = {}
         moving = set(self.movable)
@@ -283,8 +315,11 @@ class _Reader:
         )
 
     def _evictable(self) -> set[int]:
-        """Return running pods that may be evicted for good: of lower priority than some pending pod, on nodes to be drained, or because
-        they break a rule that holds during execution."""
+        """Return the running pods that may be evicted for good.
+
+        These have lower priority than some pending pod, run on a node to be drained, or break a rule that holds
+        during execution.
+        """
         if not self.asked.limits.allowEviction:
             return set()
         pods = self.pods
@@ -298,14 +333,14 @@ class _Reader:
 
 
 def _holds_rules(pod: Pod) -> bool:
-    """Return whether a running pod has rules that others keep or break."""
+    """Return True if a running pod has rules that other pods satisfy or break."""
     if required_terms(pod, "podAffinity") or required_terms(pod, "podAntiAffinity"):
         return True
     return any(c.whenUnsatisfiable == "DoNotSchedule" for c in pod.spec.topologySpreadConstraints or ())
 
 
 def _left(cluster: Cluster, start: Ints, extra: Ints) -> tuple[Ints, Ints]:
-    """Return int64[N, R] and int64[N]: what is free of resources and pod slots at the start."""
+    """Return the free resources int64[N, R] and free pod slots int64[N] at the start."""
     return cluster.free - start.T @ (cluster.demand + extra), cluster.slots - start.sum(axis=0)
 
 

@@ -1,4 +1,4 @@
-"""Where pods of each class could come to be by a step at all, whatever the others do."""
+"""Upper bounds on the pods of each class that steps can bring to each node, wherever the other pods go."""
 
 from __future__ import annotations
 
@@ -16,8 +16,13 @@ from kubestow.solver.rules.node_resources_fit import NodeResourcesFit
 
 
 def reach(problem: RebalanceProblem, rules: Sequence[Rule]) -> Ints:
-    """Return int64[G, N]: the most pods of each class that a node can hold once one of them arrived there by a step; 0: none ever can.
-    ``rules``: in the state of the fixed pods."""
+    """Return the most pods of each class that a node can hold after a step brought one of the class, int64[G, N].
+
+    0 means that no step can ever bring a pod of the class to the node.
+
+    Args:
+        rules: All rules, in the state of the fixed pods.
+    """
     asked = [_with_running(rule, problem) for rule in rules if not rule.arrivals_only]
     room = possible(problem.cluster, asked)
     for rule in rules:
@@ -36,7 +41,10 @@ def _with_running(rule: Rule, problem: RebalanceProblem) -> Rule:
 
 
 class _WithResized(NodeResourcesFit):
-    """Beside pods that hold less than they ask for, as a resize waits, there is room for more; where no class has them, for less."""
+    """NodeResourcesFit with the capacity next to pods whose resize waits.
+
+    Pods that hold less than they request leave more capacity; reserves for pods outside all classes leave less.
+    """
 
     def __init__(self, problem: RebalanceProblem) -> None:
         super().__init__(problem.cluster)
@@ -44,7 +52,10 @@ class _WithResized(NodeResourcesFit):
 
 
 class _WithRunning(InterPodAffinity):
-    """Pods that run may be where their class could not come: they are what others of it can be near to."""
+    """InterPodAffinity in which running pods may be on nodes that their class could not reach.
+
+    Other pods of the class can be near these running pods.
+    """
 
     def __init__(self, problem: RebalanceProblem) -> None:
         self._running: Bools = np.asarray(problem.start.any(axis=1))

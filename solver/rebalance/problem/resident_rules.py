@@ -1,9 +1,10 @@
-"""Rules that moves of others can break for pods at rest: required affinity, whose provider leaves, and maxSkew.
+"""Rules of resident pods that moves of other pods can break: required affinity and maxSkew.
 
-Everything else is refused when a pod lands: anti-affinity and host ports are symmetric, and capacity only shrinks by what is accepted.
-A pod that never moved may break the filters that it broke at the start, docs/rebalance.md ("Never worse"). InterPodAffinity is one filter:
-a pod that its anti-affinity keeps from its node may lose the pods that it has to be near. maxSkew is held domain by domain, at the excess
-of the start. A pod that the plan placed breaks nothing.
+All other rules are checked when a pod lands: anti-affinity and host ports are symmetric, and capacity is only
+used up by accepted steps. A pod that never moved may break the filters that it broke at the start, see
+docs/rebalance.md ("Never worse"). InterPodAffinity is one filter: a pod that breaks its anti-affinity may also
+lose the pods that it must be near. maxSkew is enforced per domain, at the excess of the start. A pod that the
+plan placed breaks no rule.
 """
 
 from __future__ import annotations
@@ -20,9 +21,19 @@ from kubestow.solver.rules.pod_topology_spread import PodTopologySpread
 
 
 class Providers:
-    """Required affinity of pods at rest. ``rule``: in the state; ``counts``, ``arrived``: int64[G, N] of the state, shared with it;
-    ``start``: int64[G, N], the pods that count as never moved, where these are others than at the problem's start. ``broken``: by class
-    bool[N], where pods that never moved broke InterPodAffinity at the start and need no pod near them."""
+    """Required affinity of resident pods.
+
+    Attributes:
+        rule: InterPodAffinity in the plan state.
+        counts: Running pods of the plan state, int64[G, N], shared with it.
+        arrived: Pods that steps placed, int64[G, N], shared with the plan state.
+        holders: Per attraction, the classes that have it.
+        broken: Per class, the nodes on which its pods broke InterPodAffinity at the start, bool[N]. Pods there
+            that never moved need no pod near them.
+
+    Args:
+        start: Pods that count as never moved, int64[G, N]; by default those of the problem's start.
+    """
 
     def __init__(self, problem: RebalanceProblem, rule: InterPodAffinity, counts: Ints, arrived: Ints, start: Ints | None = None) -> None:
         self.rule, self.counts, self.arrived = rule, counts, arrived
@@ -41,7 +52,7 @@ class Providers:
                 self.broken[h] = mask
 
     def lacking(self, h: int, nodes: Ints) -> Bools:
-        """Return bool[len(nodes)]: whether pods of class h that are on these nodes miss another pod that they have to be near."""
+        """Return where pods of class h on the given nodes miss another pod that they must be near, bool[len(nodes)]."""
         index, affinity = self.rule.attraction(h), self.rule.cluster.classes[h].affinity
         if index is None or affinity is None:
             return np.zeros(len(nodes), dtype=bool)
@@ -55,7 +66,7 @@ class Providers:
         return lacks
 
     def landing(self, g: int) -> Bools | None:
-        """Return bool[N]: where a pod of class g, absent now, may land so that those at rest miss no pod; None: anywhere."""
+        """Return where a pod of class g, absent now, may land so that no resident pod misses one, bool[N]; None: anywhere."""
         mask: Bools | None = None
         for i in self.rule.feeds(g):
             found = self.rule.attractions[i]
@@ -65,7 +76,7 @@ class Providers:
                     continue
                 own = int(bool(found.matches[h]))
                 alone = found.total - (found.any_key[nodes] & bool(own))
-                opened = (alone == 0) & bool(own)  # no other pod matches: it needs none until the pod lands elsewhere
+                opened = (alone == 0) & bool(own)  # no other pod matches: the pod needs none until this one lands elsewhere
                 for codes, count in zip(found.codes, found.counts, strict=True):
                     domains = codes[nodes]
                     lonely = np.unique(domains[np.append(count, 0)[domains] - own < 1])
@@ -79,11 +90,11 @@ class Providers:
         return mask
 
     def gone(self, g: int) -> bool:
-        """Return whether those at rest miss no pod while a pod of class g, absent now, stays away."""
+        """Return True if no resident pod misses another while a pod of class g, absent now, stays away."""
         return not any(self.lacking(h, nodes).any() for i in self.rule.feeds(g) for h in self.holders[i] if len(nodes := self._needy(h)))
 
     def missing(self, g: int) -> list[tuple[int, int]]:
-        """Return (class, node) of those at rest that miss a pod of class g, absent now."""
+        """Return the (class, node) of resident pods that miss a pod of class g, absent now."""
         found: dict[tuple[int, int], None] = {}
         for h in dict.fromkeys(h for i in self.rule.feeds(g) for h in self.holders[i]):
             nodes = self._needy(h)
@@ -92,15 +103,21 @@ class Providers:
         return list(found)
 
     def _needy(self, h: int) -> Ints:
-        """Nodes with pods of class h that have to miss no pod."""
+        """Return the nodes with pods of class h whose affinity has to be satisfied."""
         return np.flatnonzero((self.counts[h] > 0) & ((self.arrived[h] > 0) | ~self.broken[h]))
 
 
 @dataclass
 class _Guard:
-    """One (tally, maxSkew, minDomains, plus). ``plus``: 1 for pods that match their own selector on nodes that do not count, which the
-    filter counts besides. ``holders``, ``placed``: int64[D], pods with the constraint, and those that the plan put there; ``excess``:
-    int64[D] at the start, at least 0."""
+    """One combination of tally, maxSkew, minDomains and plus.
+
+    Attributes:
+        plus: 1 for pods that match their own selector on nodes that do not count; the filter adds the pod
+            itself.
+        holders: Pods with the constraint per domain, int64[D].
+        placed: Holders per domain that the plan placed, int64[D].
+        excess: Skew above maxSkew per domain at the start, int64[D], at least 0.
+    """
 
     tally: int
     max_skew: int
@@ -112,13 +129,17 @@ class _Guard:
 
 
 class Skews:
-    """DoNotSchedule constraints of pods at rest. ``rule``: in the state; :meth:`put` keeps the holders in step."""
+    """DoNotSchedule constraints of resident pods.
+
+    Attributes:
+        rule: PodTopologySpread in the plan state. :meth:`put` updates the holders along with it.
+    """
 
     def __init__(self, rule: PodTopologySpread) -> None:
         self.rule = rule
         self._guards: list[_Guard] = []
         self._by_tally: list[list[int]] = [[] for _ in rule.tallies]
-        self._of: list[list[tuple[int, int]]] = []  # by class: guards on nodes that count, and on others
+        self._of: list[list[tuple[int, int]]] = []  # by class: pairs of a guard on nodes that count and a guard on the others
         self._ids: dict[tuple[int, int, int, int], int] = {}
         for g in range(rule.cluster.n_classes):
             mine = []
@@ -139,37 +160,37 @@ class Skews:
         return self._ids[key]
 
     def begin(self) -> None:
-        """Take the present state for the start."""
+        """Take the present state as the start."""
         for guard in self._guards:
             tally = self.rule.tallies[guard.tally]
             guard.excess = np.maximum(tally.counts + guard.plus - tally.floor(guard.min_domains) - guard.max_skew, 0)
 
     def rebase(self) -> None:
-        """Take the present state for the start, and every pod in it for one that never moved."""
+        """Take the present state as the start and all its pods as never moved."""
         for guard in self._guards:
             guard.placed[:] = 0
         self.begin()
 
     def saved(self) -> list[tuple[Ints, Ints]]:
-        """Return what :meth:`rebase` and :meth:`begin` change, for :meth:`restore`."""
+        """Return a copy of the data that :meth:`rebase` and :meth:`begin` change, for :meth:`restore`."""
         return [(guard.placed.copy(), guard.excess) for guard in self._guards]
 
     def restore(self, saved: list[tuple[Ints, Ints]]) -> None:
-        """Take what was saved for the start, in a state with the same pods as then."""
+        """Restore a saved start, in a state with the same pods as when it was saved."""
         for guard, (placed, excess) in zip(self._guards, saved, strict=True):
             guard.placed[:], guard.excess = placed, excess
 
     def release(self, tally: int) -> None:
-        """Hold pods at rest no longer to the constraints that a tally counts for: a relaxation."""
+        """Stop enforcing the constraints of resident pods that a tally counts for: a relaxation."""
         self._by_tally[tally] = []
 
     @property
     def guarded(self) -> bool:
-        """Whether there is any constraint."""
+        """True if there is any constraint."""
         return bool(self._guards)
 
     def put(self, g: int, n: int, k: int, *, placed: int) -> None:
-        """Put k pods of class g more on node n (fewer: k < 0), ``placed`` of them by the plan."""
+        """Add k pods of class g to node n (k < 0: remove pods); the plan placed ``placed`` among these."""
         for here, outside in self._of[g]:
             tally = self.rule.tallies[self._guards[here].tally]
             guard = self._guards[here if tally.eligible[n] else outside]
@@ -179,7 +200,7 @@ class Skews:
                 guard.placed[d] += placed
 
     def over(self, g: int, nodes: Ints) -> Bools:
-        """Return bool[len(nodes)]: whether pods of class g that are on these nodes, each without itself, break a constraint of theirs."""
+        """Return where pods of class g on the given nodes, each without itself, break their constraints, bool[len(nodes)]."""
         mask = np.zeros(len(nodes), dtype=bool)
         missing = self.rule.never(g)[nodes]
         for spread, index in self.rule.own(g):
@@ -187,7 +208,8 @@ class Skews:
                 continue
             tally = self.rule.tallies[index]
             domains = tally.codes[nodes]
-            # one of its own is counted where the node is eligible; taken out, it lowers no minimum that its domain exceeds
+            # The pod itself is counted only on an eligible node. Without it, no minimum below its domain's
+            # count changes.
             counts = np.append(tally.counts, 0)[domains] + (int(spread.itself) & ~tally.eligible[nodes])
             floor = np.full(len(nodes), tally.floor(spread.min_domains), dtype=np.int64)
             for i in np.flatnonzero(tally.eligible[nodes]).tolist() if spread.itself else ():
@@ -196,14 +218,14 @@ class Skews:
         return mask | missing
 
     def _floor_without(self, index: int, min_domains: int, d: int) -> int:
-        """The minimum with one pod of domain d taken out."""
+        """Return the minimum with one pod of domain d taken out."""
         tally = self.rule.tallies[index]
         floor = tally.floor(min_domains)
         pinned = int(np.count_nonzero(tally.counted)) < min_domains
         return floor if pinned or d < 0 or not tally.counted[d] else min(floor, int(tally.counts[d]) - 1)
 
     def landing(self, g: int) -> Bools | None:
-        """Return bool[N]: where a pod of class g, absent now, may land so that no pod at rest is worse off; None: anywhere."""
+        """Return where a pod of class g, absent now, may land so that no resident pod is worse off, bool[N]; None: anywhere."""
         mask: Bools | None = None
         for i in self.rule.feeds(g):
             tally = self.rule.tallies[i]
@@ -224,7 +246,7 @@ class Skews:
         return mask
 
     def gone(self, g: int) -> bool:
-        """Return whether no pod at rest is worse off while a pod of class g, absent now, stays away."""
+        """Return True if no resident pod is worse off while a pod of class g, absent now, stays away."""
         for i in self.rule.feeds(g):
             for index in self._by_tally[i]:
                 guard = self._guards[index]
@@ -234,7 +256,12 @@ class Skews:
         return True
 
     def _slack(self, guard: _Guard) -> tuple[Ints, Bools]:
-        """int64[D]: how far above the minimum each domain may be, less its count; bool[D]: those that hold pods of the constraint."""
+        """Return the slack of each domain and the domains with holders.
+
+        Returns:
+            int64[D], the allowed height above the minimum less the count; bool[D], domains that hold pods of
+            the constraint.
+        """
         tally = self.rule.tallies[guard.tally]
         allowed = np.where(guard.placed > 0, 0, guard.excess)
         return allowed + guard.max_skew - guard.plus - tally.counts, guard.holders > 0

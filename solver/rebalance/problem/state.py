@@ -1,4 +1,4 @@
-"""A cluster on its way through a plan: which single step is accepted next, and what is broken now."""
+"""A cluster part-way through a plan: which single step is accepted next, and which rules are broken now."""
 
 from __future__ import annotations
 
@@ -20,17 +20,22 @@ from kubestow.solver.rules.pod_topology_spread import PodTopologySpread
 
 @dataclass(slots=True)
 class _Done:
-    """A step that was applied, and how many of its pods the plan had put there before."""
+    """An applied step, and the number of its pods that the plan had placed before."""
 
     step: Step
     placed: int
 
 
 class PlanState:
-    """``counts``: int64[G, N], running pods now; ``arrived``: int64[G, N], those of them that steps put there. A pod that leaves a node is
-    one that has not moved yet, as long as there are some. ``rules``: every rule, in the state.
+    """The state of a cluster after some steps of a plan.
 
-    The kubelets' Topology Managers see what arrives only: what running pods hold of their zones is in what the zones have available.
+    The kubelets' Topology Managers see arriving pods only. The resources of running pods are already deducted
+    from those that the NUMA zones report as available.
+
+    Attributes:
+        counts: Running pods now, int64[G, N].
+        arrived: Running pods that steps placed, int64[G, N]. Pods that never moved leave a node before these.
+        rules: Every rule, in this state.
     """
 
     def __init__(self, problem: RebalanceProblem) -> None:
@@ -42,7 +47,7 @@ class PlanState:
         self._spread = PodTopologySpread.of(self.rules)
         self.fit = NodeResourcesFit.of(self.rules)
         self._moving = [self._watchers(g) for g in range(problem.cluster.n_classes)]
-        self._asked = list(self._moving)  # the rules that judge a landing
+        self._asked = list(self._moving)
         self._static: dict[int, Bools] = {}
         self._extra: list[bool] = [bool(row.any()) for row in problem.extra]
         self.skews = Skews(self._spread)
@@ -55,19 +60,19 @@ class PlanState:
         self._waiting = {g: self._fitting(g) for g in np.flatnonzero((problem.extra < 0).any(axis=1)).tolist()}
 
     def _watchers(self, g: int) -> list[Rule]:
-        """The rules whose verdict on the class can change."""
+        """Return the rules whose verdict on the class can change."""
         return [r for r in self.rules if not r.static and (r is self.fit or r.concerned(g))]
 
     def ask_only(self, g: int, kinds: tuple[type[Rule], ...]) -> None:
-        """Judge landings of the class by these rules only, and by those that say ``never``: a relaxation."""
+        """Judge landings of the class only by these kinds of rules and by every rule's ``never``: a relaxation."""
         self._asked[g] = [rule for rule in self._moving[g] if isinstance(rule, kinds)]
 
     def keep_waiting(self, other: PlanState, classes: Bools) -> None:
-        """Take over from another state which pods of some classes (bool[G]) have to fit with what a waiting resize asks for."""
+        """Copy another state's requirements for waiting resizes, for the given classes bool[G]."""
         self._waiting = {g: nodes for g, nodes in other._waiting.items() if classes[g]}
 
     def never(self, g: int) -> Bools:
-        """Return bool[N]: nodes that no pod of the class can get, whoever goes."""
+        """Return the nodes that never accept a pod of the class, even if all others leave, bool[N]."""
         found = self._static.get(g)
         if found is None:
             found = self.problem.closed | self.problem.held[g]
@@ -92,11 +97,15 @@ class PlanState:
         self.arrived[g, n] += placed
 
     def _placed_first(self, g: int, a: int, k: int) -> int:
-        """Return how many of k pods that leave node a are ones that the plan put there."""
+        """Return the number of pods, among k that leave node a, that the plan placed there."""
         return max(0, k - int(self.counts[g, a] - self.arrived[g, a]))
 
     def landing(self, g: int, a: int) -> Bools:
-        """Return bool[N]: where one pod of class g that runs on node a (-1: it is pending) may go as one accepted step; never a itself."""
+        """Return the nodes to which one pod of class g may go from node a (-1: pending) as one accepted step,
+        bool[N].
+
+        Node a itself is never among them.
+        """
         back = 0
         if a >= 0:
             back = self._placed_first(g, a, 1)
@@ -116,8 +125,11 @@ class PlanState:
         return np.asarray(mask, dtype=bool)
 
     def inside(self, g: int, a: int, mask: Bools) -> Bools:
-        """Return, of some nodes, those in the domain of node a in which a pod of class g counts for DoNotSchedule constraints, where there
-        are any, constraint by constraint: many moves inside a domain share a wave, of moves between domains often one goes at a time."""
+        """Restrict a mask of nodes to the domain of node a, one constraint after the other, where nodes remain.
+
+        The constraints are those with DoNotSchedule for which a pod of class g counts. Many moves inside a
+        domain share a wave; moves between domains often go one at a time.
+        """
         own = {index for _, index in self._spread.own(g) if index is not None}
         for i in sorted({*self._spread.feeds(g), *own}):
             codes = self._spread.tallies[i].codes
@@ -127,11 +139,11 @@ class PlanState:
 
     @property
     def waits(self) -> bool:
-        """Whether there are pods that hold less than they ask for, and would be accepted again at the start."""
+        """True if some pods hold less than they request and would be accepted again at the start."""
         return bool(len(self._reserved)) or any(len(nodes) for nodes in self._waiting.values())
 
     def crowded(self, g: int) -> Bools:
-        """Return bool[N]: where pods that hold less than they ask for would not be accepted again beside one more pod of class g."""
+        """Return the nodes where one more pod of class g leaves too little for a waiting resize, bool[N]."""
         return self._short_with(self.problem.cluster.demand[g])
 
     def _short_with(self, demand: Ints) -> Bools:
@@ -147,13 +159,13 @@ class PlanState:
         return found
 
     def _fitting(self, h: int) -> Ints:
-        """Nodes on which pods of class h, which hold less than they ask for, would be accepted again now."""
+        """Return the nodes on which pods of class h, which hold less than they request, would be accepted again now."""
         nodes = np.flatnonzero(self.counts[h])
         refused = self.breaks(h, nodes).get(self.fit.name)
         return nodes if refused is None else nodes[~refused]
 
     def may_go(self, g: int, a: int) -> bool:
-        """Return whether a pod of class g may be evicted for good from node a: no pod is worse off without it."""
+        """Return True if a pod of class g may be evicted for good from node a: no pod is worse off without it."""
         back = self._placed_first(g, a, 1)
         if back and self.problem.once[g]:
             return False
@@ -163,7 +175,7 @@ class PlanState:
         return fine
 
     def missing(self, g: int, a: int) -> list[tuple[int, int]]:
-        """Return (class, node) of pods at rest that would miss a pod of class g that goes from node a for good."""
+        """Return the (class, node) of resident pods that would miss a pod of class g evicted from node a."""
         back = self._placed_first(g, a, 1)
         self._put(g, a, -1, -back)
         found = self.providers.missing(g)
@@ -171,11 +183,15 @@ class PlanState:
         return found
 
     def accepts(self, step: Step) -> bool:
-        """Return whether one pod may take a step now."""
+        """Return True if the step of one pod is accepted now."""
         return self.may_go(step.g, step.a) if step.b < 0 else bool(self.landing(step.g, step.a)[step.b])
 
     def bind_unit(self, binder: Binder, part: list[tuple[int, int, int]]) -> list[Step] | None:
-        """Bind pods of a gang, (class, node, number), as a unit; return the steps, or None (and the state as it was) if that is refused."""
+        """Bind pods of a gang, given as (class, node, number), as a unit.
+
+        Returns:
+            The steps. None if the binding is refused; the state is then unchanged.
+        """
         if any(self.problem.closed[n] for _, n, _ in part) or not binder.bind(part):
             return None
         binder.take_back(part)
@@ -184,13 +200,13 @@ class PlanState:
             self.apply(step)
         crowded = self.waits and self._short_with(np.zeros_like(self.problem.cluster.demand[0])).any()
         if not crowded and all(self.providers.gone(g) and self.skews.gone(g) for g in {g for g, _, _ in part}):
-            return steps  # no pod at rest is worse off
+            return steps  # no resident pod is worse off
         for step in reversed(steps):
             self.undo(step)
         return None
 
     def apply(self, step: Step) -> None:
-        """Take a step, whether it is accepted or not."""
+        """Apply a step, whether it is accepted or not."""
         placed = 0
         if step.a >= 0:
             placed = self._placed_first(step.g, step.a, step.k)
@@ -200,7 +216,7 @@ class PlanState:
         self._done.append(_Done(step, placed))
 
     def undo(self, step: Step) -> None:
-        """Take the last step back."""
+        """Take back the last step."""
         done = self._done.pop()
         assert done.step == step, "steps are taken back in the opposite order"
         if step.b >= 0:
@@ -208,10 +224,15 @@ class PlanState:
         if step.a >= 0:
             self._put(step.g, step.a, step.k, done.placed)
 
-    # --- what is broken -----------------------------------------------------------------------------------------------------
+    # --- broken rules
+    # -----------------------------------------------------------------------------------------------------
 
     def breaks(self, g: int, nodes: Ints) -> dict[str, Bools]:
-        """Return by rule bool[len(nodes)]: whether pods of class g that run on these nodes, each without itself, are rejected there."""
+        """Return the pods of class g, running on the given nodes, that are rejected there without themselves.
+
+        Returns:
+            By rule, bool[len(nodes)].
+        """
         found: dict[str, Bools] = {}
         for rule in self.rules:
             if rule is self.fit:
@@ -227,15 +248,22 @@ class PlanState:
         return found
 
     def breaking(self, g: int, nodes: Ints) -> dict[str, Ints]:
-        """Return by rule int64[len(nodes)]: how many pods of class g that run on these nodes, each without itself, are rejected there."""
+        """Count the pods of class g, running on the given nodes, that are rejected there without themselves.
+
+        Returns:
+            By rule, int64[len(nodes)].
+        """
         found = {name: np.where(mask, self.counts[g, nodes], 0) for name, mask in self.breaks(g, nodes).items()}
         if self.fit.name in found:
             found[self.fit.name] = self._unfit(g, nodes)
         return found
 
     def _unfit(self, g: int, nodes: Ints) -> Ints:
-        """Return int64[len(nodes)]: of the pods of class g those that do not fit. Taken out, a pod gives back all that it holds, and asks
-        for what its spec says; what the plan placed holds just that."""
+        """Return the number of pods of class g that do not fit, int64[len(nodes)].
+
+        A pod that is taken out returns all resources that it holds, and requests those of its spec. Pods that
+        the plan placed hold exactly their requests.
+        """
         asks, came = self.fit.cluster.demand[g] > 0, self.arrived[g, nodes]
         free, full = self.fit.free[nodes][:, asks], self.fit.slots[nodes] < 0
         unfit = full | (free < 0).any(axis=1)
@@ -245,7 +273,11 @@ class PlanState:
         return np.where(unfit, came, 0) + np.where(short, self.counts[g, nodes] - came, 0)
 
     def broken(self, *, counting: bool = False) -> dict[str, int]:
-        """Return by rule how many running pods break it, of the classes that count. ``counting``: without what is forgiven."""
+        """Return the number of running pods that break each rule, among the classes that count.
+
+        Args:
+            counting: Leave out forgiven rules.
+        """
         found: dict[str, int] = {}
         for g in np.flatnonzero(self.problem.subjects).tolist():
             breaking = self.breaking(g, np.flatnonzero(self.counts[g]))

@@ -1,7 +1,7 @@
-"""Running pods that hold other than their spec asks for: a resize in place that waits, or one that is on its way.
+"""Running pods whose resources differ from their spec: a resize in place waits or is in progress.
 
-As long as a pod stays, it counts with what it holds; taken out and put back, or moved, with what it asks for. So a pod whose resize waits
-breaks NodeResourcesFit where it runs once others have taken what it asks for beyond what it holds.
+While a pod stays, it counts with the resources it holds. Taken out and put back, or moved, it counts with its
+requests. So a pod whose resize waits breaks NodeResourcesFit once other pods have taken the missing resources.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from kubestow.models.kube import pod_requests
 from kubestow.models.kube.feature_gates import FeatureGates
 from kubestow.models.kube.objects import Pod, is_terminating
 
-#: Amounts by resource; as a key of pods that plans need not tell apart.
+#: Amounts by resource. As a key, it groups pods that plans need not distinguish.
 Holding = tuple[tuple[str, int], ...]
 
 
 def resized(pod: Pod, gates: FeatureGates) -> Holding | None:
-    """Return what a pod holds, where its status says other than its spec."""
+    """Return the resources that a pod holds, if its status differs from its spec; None otherwise."""
     if not pod_requests.is_resized(pod):
         return None
     held = pod_requests.pod_request(pod, gates)
@@ -33,7 +33,11 @@ def _asked(pod: Pod, gates: FeatureGates) -> dict[str, int]:
 
 
 def extra(cluster: Cluster, running: Container[int]) -> Ints:
-    """Return int64[G, R]: what a pod of each class holds beyond what it asks for. ``running``: pods that run and are of a class."""
+    """Return the resources that a pod of each class holds beyond its requests, int64[G, R].
+
+    Args:
+        running: Running pods that belong to a class.
+    """
     found = np.zeros_like(cluster.demand)
     for g, cls in enumerate(cluster.classes):
         held = resized(cluster.snapshot.pods[cls.pods[0]], cluster.snapshot.gates) if cls.pods[0] in running else None
@@ -44,10 +48,15 @@ def extra(cluster: Cluster, running: Container[int]) -> Ints:
 
 
 def reserved(cluster: Cluster, free: Ints, slots: Ints, fixed: Iterable[int]) -> Ints:
-    """Return int64[N, R]: what has to stay free on each node so that no fixed pod there whose resize waits is worse off: each one, by
-    itself, can be given what it asks for beyond what it holds. Pods that cannot be given that at the start reserve nothing.
+    """Return the resources to keep free on each node for waiting resizes of fixed pods, int64[N, R].
 
-    ``free``, ``slots``: int64[N, R], int64[N], what is left at the start; ``fixed``: pods that no class has.
+    Each of these pods, taken alone, can then get the resources that it requests beyond those it holds. Pods for
+    which this is impossible at the start reserve nothing.
+
+    Args:
+        free: Free resources at the start, int64[N, R].
+        slots: Free pod slots at the start, int64[N].
+        fixed: Pods outside all classes.
     """
     snapshot, found = cluster.snapshot, np.zeros_like(free)
     columns = {name: r for r, name in enumerate(cluster.resources)}
@@ -68,14 +77,16 @@ def reserved(cluster: Cluster, free: Ints, slots: Ints, fixed: Iterable[int]) ->
 
 
 def _is_met(cluster: Cluster, n: int, more: Mapping[str, int], free: Mapping[str, int]) -> bool:
-    """Return whether what a pod asks for beyond what it holds is free on node n. A resource of which no pod holds any has a column only
-    if some class asks for it."""
+    """Return True if the resources that a pod requests beyond those it holds are free on node n.
+
+    A resource that no pod holds has a column only if some class requests it.
+    """
     status = cluster.snapshot.nodes[n].status
     listed = (status.allocatable if status.allocatable is not None else status.capacity) if status else None
     for name, amount in more.items():
         provided = cluster.devices.provided.get(name) if cluster.devices is not None else None
         if provided is not None and provided[n]:
-            continue  # devices are judged by themselves
+            continue  # devices have their own rule
         left = free[name] if name in free else pod_requests.allocatable(listed).get(name, 0)
         if amount > left:
             return False

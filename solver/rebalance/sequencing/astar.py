@@ -1,8 +1,10 @@
-"""The fewest steps to a placement, by A* over the states that accepted steps lead to; stopovers of any movable pod included.
+"""The fewest steps to a placement, by A* over the states that accepted steps reach.
 
-The steps that the counts still ask for bound what is left from below; each step spends one of them or is a detour (or two), so states are
-met in the order of detours: direct sequences first. After Hart, Nilsson and Raphael 1968, doi:10.1109/TSSC.1968.300136, with the
-successors of a state made only as their detours come up (partial expansion: Yoshizumi, Miura and Ishida 2000, AAAI).
+Stopovers of any movable pod are included. The steps that the counts still require are a lower bound on the
+remaining steps. Each step uses up a required one or is one or two detours. So states are visited in order of
+detours, direct sequences first. After Hart, Nilsson and Raphael 1968, doi:10.1109/TSSC.1968.300136. The
+successors of a state are generated only as their number of detours comes up (partial expansion: Yoshizumi,
+Miura and Ishida 2000, AAAI).
 """
 
 from __future__ import annotations
@@ -19,47 +21,59 @@ from kubestow.solver.rebalance.problem.state import PlanState
 from kubestow.solver.rebalance.sequencing.gang_binding import bind_gang
 from kubestow.solver.rebalance.sequencing.remaining_moves import RemainingMoves
 
-#: States that are looked into, and (node, class) verdicts that are asked for, at most.
-STATES = 30_000
-VERDICTS = 4_000_000
-#: What a question costs besides its verdicts, in verdicts.
-QUESTION = 40
+#: Limit on expanded states.
+MAX_STATES = 30_000
+#: Limit on (node, class) verdicts.
+MAX_VERDICTS = 4_000_000
+#: Fixed cost of a query of the state, in verdicts.
+QUERY_VERDICTS = 40
 
 
 @dataclass(slots=True)
 class _Node:
-    """A way to a state: ``steps`` after those of ``parent``."""
+    """A path to a state: ``steps`` after those of ``parent``."""
 
     parent: _Node | None
     steps: tuple[Step, ...]
 
 
 @dataclass
-class Found:
-    """``steps``: fewest, or None; ``complete``: whether it is proved that they are the fewest, or that there are none within the limits."""
+class ShortestOrder:
+    """The result of an order search.
+
+    Attributes:
+        steps: The fewest steps, or None.
+        complete: True if it is proved that no sequence has fewer steps, or that there is none within the
+            limits.
+    """
 
     steps: list[Step] | None
     complete: bool
 
 
 class OrderSearch:
-    """One search. ``state``, ``remaining``: at the start, and there again afterwards. ``verdicts``: (node, class) verdicts to ask for."""
+    """One search. ``state`` and ``remaining`` are at the start before and after it.
+
+    Args:
+        verdicts: Limit on (node, class) verdicts.
+    """
 
     def __init__(
-        self, problem: RebalanceProblem, state: PlanState, remaining: RemainingMoves, over: Callable[[], bool], verdicts: int = VERDICTS
+        self, problem: RebalanceProblem, state: PlanState, remaining: RemainingMoves, over: Callable[[], bool], verdicts: int = MAX_VERDICTS
     ) -> None:
         self.problem, self.state, self.remaining, self.over, self.verdicts = problem, state, remaining, over, verdicts
         self._rows = np.flatnonzero(problem.movable | problem.pending)
         self._movers = np.flatnonzero(problem.movable).tolist()
         self._path: list[_Node] = []
         self._work = 0
-        self._cut = False  # not everything was looked into
-        self._apart = True  # no gang was bound as one though its pods might go apart
+        self._cut = False  # the search ended early
+        self._apart = True  # no gang was bound as a unit whose pods might be bound apart
 
-    def run(self, most_detours: int | None) -> Found:
-        """Search with at most so many detours (None: any number)."""
+    def run(self, most_detours: int | None) -> ShortestOrder:
+        """Search for a sequence with no more than ``most_detours`` detours (None: any number)."""
         root = _Node(None, ())
-        queue: list[tuple[int, int, int, _Node]] = [(0, 0, 0, root)]  # detours of the next successors, -number, how many they add
+        # (detours of the next successors, -number, detours that these add, node)
+        queue: list[tuple[int, int, int, _Node]] = [(0, 0, 0, root)]
         number = 0
         seen: set[Hashable] = set()
         found: list[Step] | None = None
@@ -74,7 +88,7 @@ class OrderSearch:
                 if not self.remaining.left:
                     found = [step for way in self._path for step in way.steps]
                     break
-            if self._cut or len(seen) > STATES:
+            if self._cut or len(seen) > MAX_STATES:
                 self._cut = True
                 break
             for steps in self._successors(level):
@@ -84,15 +98,15 @@ class OrderSearch:
                 number += 1
                 heapq.heappush(queue, (detours + 1, -number, level + 1, node))
         self._go(root)
-        return Found(found, not self._cut and self._apart)
+        return ShortestOrder(found, not self._cut and self._apart)
 
     def _key(self) -> Hashable:
-        """Return what decides how a state can go on."""
+        """Return a key that determines how a state can continue."""
         paths = tuple(path for rule in self.state.rules if (path := rule.path()) is not None)
         return (self.state.counts[self._rows].tobytes(), self.state.arrived[self._rows].tobytes(), paths, self.remaining.spent())
 
     def _go(self, node: _Node) -> None:
-        """Bring the state there, from where it is, by way of the last state that both ways share."""
+        """Bring the state to a node of the search, by way of the last common ancestor."""
         way: list[_Node] = []
         at: _Node | None = node
         while at is not None and at.parent is not None:
@@ -113,12 +127,12 @@ class OrderSearch:
             self._path.append(part)
 
     def _landing(self, g: int, a: int) -> Ints:
-        self._work += QUESTION + self.problem.cluster.n_nodes
+        self._work += QUERY_VERDICTS + self.problem.cluster.n_nodes
         self._cut |= self._work > self.verdicts or self.over()
         return np.flatnonzero(self.state.landing(g, a))
 
     def _successors(self, level: int) -> Iterator[tuple[Step, ...]]:
-        """Accepted steps that make so many detours."""
+        """Yield the accepted steps that make ``level`` detours."""
         remaining, counts = self.remaining, self.state.counts
         if level == 0:
             yield from self._bindings()
@@ -150,7 +164,7 @@ class OrderSearch:
         for cells in gangs.values():
             self._apart = False
             self._cut |= self.over()
-            self._work += sum(cells.values()) * (QUESTION + self.problem.cluster.n_nodes)
+            self._work += sum(cells.values()) * (QUERY_VERDICTS + self.problem.cluster.n_nodes)
             steps = bind_gang(self.state, cells)
             if steps is not None:
                 for step in reversed(steps):

@@ -1,13 +1,16 @@
-"""Few pod classes that no order of steps brings where an end state has them, wherever all other movable pods are.
+"""A few pod classes that no order of steps brings to their end state, wherever all other movable pods are.
 
-A deadlock is refuted once, not once for each place of the pods that have no part in it. Those pods, the *bystanders*, are taken out of
-the cluster. The remainder is a relaxation: nodes have more room and fewer pods keep others away. Rules that need other pods to be present
-are checked only if no bystander matches them. So where the remaining classes cannot get without bystanders, they cannot get with them. The
-search lists all that they can reach, with the fewest moves. The model of end states takes the list as a combinatorial Benders cut (Codato
-and Fischetti 2006, doi:10.1287/opre.1060.0286): it excludes what is out of reach, and counts stopovers as moves.
+A deadlock is refuted once, not once for each place of the pods that have no part in it. Those pods, the
+*bystanders*, are taken out of the cluster. The remainder is a relaxation: nodes have more room, and fewer pods
+keep others away. Rules that need other pods to be present are checked only if no bystander matches them. So an
+end state that is unreachable without bystanders is unreachable with them.
 
-Room is not given away: during a step the bystanders rest, so all of them fit into what the remaining classes leave free both before and
-after the step, summed over the nodes.
+The search lists all states that the remaining classes can reach, with the fewest moves. The model of end states
+takes the list as a combinatorial Benders cut (Codato and Fischetti 2006, doi:10.1287/opre.1060.0286). The cut
+excludes unreachable states and counts stopovers as moves.
+
+Bystanders keep a claim on room. They rest during a step, so they must fit into the room that the remaining
+classes leave free both before and after the step, summed over the nodes.
 """
 
 from __future__ import annotations
@@ -23,28 +26,29 @@ from kubestow.models.cluster.cluster import Ints
 from kubestow.models.kube.selectors import Bools
 from kubestow.solver.rebalance.problem.problem import RebalanceProblem, Step
 from kubestow.solver.rebalance.problem.state import PlanState
-from kubestow.solver.rebalance.sequencing.deadlocks import waiting_in_circle
+from kubestow.solver.rebalance.sequencing.deadlocks import waiting_in_cycle
 from kubestow.solver.rules.inter_pod_affinity import InterPodAffinity
 from kubestow.solver.rules.node_ports import NodePorts
 from kubestow.solver.rules.node_resources_fit import NodeResourcesFit
 from kubestow.solver.rules.pod_topology_spread import PodTopologySpread
 
-#: Classes that are searched together. The states grow exponentially with them.
+#: Classes that are searched together. The number of states grows exponentially with them.
 MAX_CLASSES: Final = 12
-#: States of all searches for one end state. A circle of three classes over ten nodes has no more.
+#: States of all searches for one end state. A cycle of three classes over ten nodes has no more.
 MAX_STATES: Final = 4_000
-#: Of these, states of groups that are larger than a circle: most end states that have no order by then have one after all.
+#: States of groups larger than a cycle, within ``MAX_STATES``. Most end states without an order by then have one
+#: after all.
 MAX_EXTENDED_STATES: Final = 1_500
 
 
 @dataclass(frozen=True)
 class Confinement:
-    """All that steps can do with a few classes.
+    """All states that steps can reach with a few classes.
 
     Attributes:
         classes: The pod classes, ascending.
-        reachable: int64[len(classes), N] each, the pods of each class on each node, for all that steps lead to.
-        moves: For each of these the fewest moves that lead there.
+        reachable: For each reachable state the pods of each class on each node, int64[len(classes), N].
+        moves: For each reachable state the fewest moves that lead there.
     """
 
     classes: tuple[int, ...]
@@ -52,7 +56,7 @@ class Confinement:
     moves: tuple[int, ...]
 
     def detours(self, problem: RebalanceProblem, counts: Ints) -> int | None:
-        """Return the moves beyond those that an end state int64[G, N] asks for by its counts; None if no steps lead there."""
+        """Return the moves beyond those that an end state int64[G, N] needs by its counts; None if no steps lead there."""
         rows = list(self.classes)
         for each, moves in zip(self.reachable, self.moves, strict=True):
             if np.array_equal(each, counts[rows]):
@@ -61,18 +65,18 @@ class Confinement:
 
 
 def arrivals(problem: RebalanceProblem, classes: Sequence[int], counts: Ints) -> int:
-    """Return the moves that some classes need at least to be as in ``counts``, int64[len(classes), N]."""
+    """Return a lower bound on the moves that bring some classes to ``counts``, int64[len(classes), N]."""
     rows = np.array(classes, dtype=np.int64)
     return int(np.maximum(counts - problem.start[rows], 0)[problem.movable[rows]].sum())
 
 
 class DeadlockStudy:
-    """What few classes prove of one end state.
+    """Proofs about one end state from a few classes.
 
     Attributes:
-        found: Confinements. If one of them excludes the end state it is the only one; otherwise no two share a class.
+        found: Confinements. One that excludes the end state is the only one; otherwise no two share a class.
         excluded: True if no order of steps leads to the end state.
-        detours: Moves that any order needs beyond those that the counts ask for.
+        detours: Moves that any order needs beyond those that the counts require.
     """
 
     def __init__(self, problem: RebalanceProblem, state: PlanState, target: Ints, over: Callable[[], bool]) -> None:
@@ -84,19 +88,23 @@ class DeadlockStudy:
         self._left = MAX_STATES
 
     def run(self, waiting: Sequence[Step]) -> None:
-        """Search circles of moves that remain when no direct one is accepted any more."""
-        for group in _circles(waiting):
+        """Search the cycles among the moves that remain when no direct move is accepted any more."""
+        for group in _cycles(waiting):
             self._search(group)
 
     def extend(self, waiting: Sequence[Step], needed: Sequence[Step]) -> None:
-        """Search larger groups. ``needed``: all moves that lead from the start to the end state."""
-        circles = _circles(waiting)
+        """Search larger groups.
+
+        Args:
+            needed: All moves that lead from the start to the end state.
+        """
+        cycles = _cycles(waiting)
         self._left = min(self._left, MAX_EXTENDED_STATES)
-        for group in self._larger(circles[0], waiting, needed) if circles else ():
+        for group in self._larger(cycles[0], waiting, needed) if cycles else ():
             self._search(group, detours=False)
 
     def _search(self, group: Collection[int], *, detours: bool = True) -> None:
-        """Search a group, with the classes that its rules count and alone."""
+        """Search a group, first with the classes that its rules count, then alone."""
         if self.excluded:
             return
         for chosen in dict.fromkeys((_closed(self.problem, self.state, group), tuple(sorted(group)))):
@@ -117,36 +125,39 @@ class DeadlockStudy:
         self._tried.add(chosen)
         if any(problem.pending[g] and problem.cluster.classes[g].gang is not None for g in chosen):
             return None  # members of a gang bind as a unit
-        search = _Search(problem, self.state, chosen, self.over)
+        search = _ConfinedSearch(problem, self.state, chosen, self.over)
         found = search.run(self._left)
         self._left -= search.states
         return found
 
-    def _larger(self, circle: set[int], waiting: Sequence[Step], needed: Sequence[Step]) -> list[set[int]]:
-        """Return groups with more classes than the circle, the smaller ones first: the largest pods on its nodes come first."""
+    def _larger(self, cycle: set[int], waiting: Sequence[Step], needed: Sequence[Step]) -> list[set[int]]:
+        """Return groups with more classes than the cycle, the smaller ones first.
+
+        The classes with the largest pods on the cycle's nodes are added first.
+        """
         problem, cluster = self.problem, self.problem.cluster
-        nodes = sorted({n for step in waiting if step.g in circle for n in (step.a, step.b) if n >= 0})
+        nodes = sorted({n for step in waiting if step.g in cycle for n in (step.a, step.b) if n >= 0})
         size = (cluster.demand * 1000 // np.maximum(cluster.allocatable.max(axis=0, initial=1), 1)).max(axis=1, initial=0)
         near = problem.start[:, nodes].sum(axis=1)
-        others = [g for g in np.flatnonzero(problem.movable).tolist() if g not in circle]
+        others = [g for g in np.flatnonzero(problem.movable).tolist() if g not in cycle]
         others.sort(key=lambda g: (near[g] == 0, -int(size[g]), g))
-        most = MAX_CLASSES - len(circle)
-        with_others = [circle | set(others[:extra]) for extra in (1, 2, 4, most) if 0 < extra <= most]
+        most = MAX_CLASSES - len(cycle)
+        with_others = [cycle | set(others[:extra]) for extra in (1, 2, 4, most) if 0 < extra <= most]
         return [{step.g for step in waiting}, {step.g for step in needed}, *with_others]
 
 
-def _circles(waiting: Sequence[Step]) -> list[set[int]]:
-    """Return the classes of moves that wait for each other, circle by circle; no two circles share a class."""
+def _cycles(waiting: Sequence[Step]) -> list[set[int]]:
+    """Return the classes of moves that wait for each other, cycle by cycle; no two cycles share a class."""
     found, left = list[set[int]](), list(waiting)
     while left:
-        circle = {step.g for step in waiting_in_circle(left)}
-        found.append(circle)
-        left = [step for step in left if step.g not in circle]
+        cycle = {step.g for step in waiting_in_cycle(left)}
+        found.append(cycle)
+        left = [step for step in left if step.g not in cycle]
     return found
 
 
 def _matched(state: PlanState, g: int) -> Bools:
-    """Return bool[G]: the classes whose pods a rule of class g counts, whether they help or hinder: required affinity and spread."""
+    """Return the classes whose pods a rule of class g counts, bool[G]: its required affinity and spread."""
     found = np.zeros(len(state.counts), dtype=bool)
     affinity, spread = InterPodAffinity.of(state.rules), PodTopologySpread.of(state.rules)
     index = affinity.attraction(g)
@@ -159,7 +170,10 @@ def _matched(state: PlanState, g: int) -> Bools:
 
 
 def _closed(problem: RebalanceProblem, state: PlanState, group: Collection[int]) -> tuple[int, ...]:
-    """Return the group with all classes that its required affinity and spread count, and theirs in turn; nothing if these are too many."""
+    """Return the group with all classes that its required affinity and spread count, transitively.
+
+    Empty if the group gets too large.
+    """
     able = problem.movable | problem.pending
     found, queue = set(group), list(group)
     while queue:
@@ -171,12 +185,12 @@ def _closed(problem: RebalanceProblem, state: PlanState, group: Collection[int])
     return tuple(sorted(found))
 
 
-class _Search:
-    """All states that accepted steps of some classes lead to when the bystanders are out of the way."""
+class _ConfinedSearch:
+    """A search of all states that accepted steps of some classes reach while the bystanders are absent."""
 
     def __init__(self, problem: RebalanceProblem, full: PlanState, classes: Sequence[int], over: Callable[[], bool]) -> None:
         self.problem, self.classes, self.over = problem, tuple(classes), over
-        self.states = 0  # that were visited
+        self.states = 0  # number of visited states
         self._path: list[Step] = []
         self._rows = np.array(self.classes, dtype=np.int64)
         chosen = np.zeros(len(problem.start), dtype=bool)
@@ -190,7 +204,7 @@ class _Search:
         self._room = self._room_of(problem, away)
 
     def _room_of(self, problem: RebalanceProblem, away: Bools) -> Ints:
-        """Return int64[N, R + 1]: what bystanders and classes that move may ask for in all on each node; pods are the last column."""
+        """Return the room for bystanders and moving classes on each node, int64[N, R + 1]; pods are the last column."""
         free = np.concatenate([problem.room, problem.cluster.slots[:, None]], axis=1)
         room = np.maximum(free, problem.start.T @ self._demand)
         stays = ~away
@@ -198,7 +212,7 @@ class _Search:
         return np.asarray(room - self.state.problem.start[stays].T @ self._demand[stays], dtype=np.int64)
 
     def run(self, most: int) -> Confinement | None:
-        """Return all that can be reached, by fewest moves first; None if that takes more states than ``most``, or time is up."""
+        """Return all reachable states, those with the fewest moves first; None at ``most`` states or if time is up."""
         state, seen = self.state, set[tuple[bytes, bytes]]()
         ends: dict[bytes, tuple[Ints, int]] = {}
         queue: deque[tuple[int, tuple[Step, ...]]] = deque([(0, ())])
@@ -224,7 +238,7 @@ class _Search:
         return Confinement(self.classes, tuple(counts for counts, _ in ends.values()), tuple(moves for _, moves in ends.values()))
 
     def _go(self, steps: tuple[Step, ...]) -> None:
-        """Bring the state to where some steps lead, from where it is."""
+        """Bring the state from where it is to the end of some steps."""
         same = 0
         while same < min(len(steps), len(self._path)) and steps[same] == self._path[same]:
             same += 1
@@ -241,11 +255,15 @@ class _Search:
         return self._counts().tobytes(), self.state.arrived[self._rows].tobytes()
 
     def _left(self) -> Ints:
-        """Return int64[N, R + 1]: what the classes leave to bystanders."""
+        """Return the room that the classes leave to bystanders, int64[N, R + 1]."""
         return np.asarray(np.maximum(self._room - self._counts().T @ self._demand[self._rows], 0), dtype=np.int64)
 
     def _fits(self, before: Ints) -> bool:
-        """Return True if bystanders can rest somewhere during a step. ``before``: what was left to them before it."""
+        """Return True if the bystanders can rest somewhere during a step.
+
+        Args:
+            before: Room left to them before the step, int64[N, R + 1].
+        """
         return bool((np.minimum(before, self._left()).sum(axis=0) >= self._bystanders).all())
 
     def _successors(self) -> Iterator[Step]:
@@ -262,7 +280,7 @@ class _Search:
 
 
 def _stuck(problem: RebalanceProblem, state: PlanState) -> Bools:
-    """Return bool[G]: classes that no step can move from where they are, whatever the others do."""
+    """Return the classes that no step can ever move from their nodes, bool[G]."""
     found = np.zeros(len(problem.start), dtype=bool)
     for g in np.flatnonzero(problem.movable & ~problem.evictable).tolist():
         homes = np.flatnonzero(problem.start[g])
@@ -272,9 +290,12 @@ def _stuck(problem: RebalanceProblem, state: PlanState) -> Bools:
 
 
 def _without(problem: RebalanceProblem, full: PlanState, away: Bools) -> PlanState:
-    """Return the state at the start without the classes ``away``, bool[G]. No verdict of it is stricter than with them there.
+    """Return the start state without the classes ``away``, bool[G]. Its verdicts are never stricter than with
+    them.
 
-    ``problem``: without these classes; ``full``: the state with them, at the start.
+    Args:
+        problem: The problem without these classes.
+        full: The start state with them.
     """
     state = PlanState(problem)
     state.providers.broken = full.providers.broken

@@ -1,4 +1,4 @@
-"""Dead ends: moves that wait for each other, and stopovers through a spare place that let them go on."""
+"""Deadlocks: moves that wait for each other in a cycle, and stopovers on a spare node that break it."""
 
 from __future__ import annotations
 
@@ -9,16 +9,19 @@ import numpy as np
 from kubestow.solver.rebalance.problem.problem import Step
 from kubestow.solver.rebalance.sequencing.greedy_pass import GreedyPass
 
-#: Stopovers that are weighed before one is taken, and what each is weighed by: moves that it may set free.
-CHOICES = 12
-WAITING = 8
-#: Spare places that are tried for each pod.
-PLACES = 3
+#: Stopovers that are compared before one is taken.
+MAX_STOPOVERS = 12
+#: Moves that are checked to rate one stopover.
+MAX_WAITING_MOVES = 8
+#: Spare nodes that are tried for each pod.
+MAX_SPARE_NODES = 3
 
 
-def waiting_in_circle(moves: Sequence[Step]) -> list[Step]:
-    """Return, of moves that are all refused, some that wait for each other in a circle, each for the node that the next leaves; all of them
-    if there is no circle."""
+def waiting_in_cycle(moves: Sequence[Step]) -> list[Step]:
+    """Return refused moves that wait for each other in a cycle, each for the node that the next one leaves.
+
+    If there is no cycle, return all moves.
+    """
     leaving: dict[int, list[int]] = {}
     for i, step in enumerate(moves):
         if step.a >= 0:
@@ -48,7 +51,7 @@ def waiting_in_circle(moves: Sequence[Step]) -> list[Step]:
 
 
 def break_deadlocks(greedy: GreedyPass) -> bool:
-    """Run the pass, and break each dead end by a stopover, until nothing is left (then True) or none is found."""
+    """Run the pass and break each deadlock by a stopover; return True once no moves remain, False if stuck."""
     tries = 2 * greedy.remaining.left + 20
     while not greedy.run():
         if greedy.over() or not tries or not greedy.remaining.allows_any() or not _stopover(greedy):
@@ -58,34 +61,41 @@ def break_deadlocks(greedy: GreedyPass) -> bool:
 
 
 def _places(greedy: GreedyPass, g: int, a: int) -> list[int]:
-    """Return where a pod may make a stopover: nodes to which nobody is to come first, then those with most room."""
+    """Return nodes for a stopover: first those that no pod is to come to, then those with the most room."""
     remaining, fit = greedy.remaining, greedy.fit
     nodes = np.flatnonzero(greedy.state.landing(g, a))
     if greedy.rng is not None:
-        return [int(n) for n in greedy.rng.sample(nodes.tolist(), min(PLACES, len(nodes)))]
+        return [int(n) for n in greedy.rng.sample(nodes.tolist(), min(MAX_SPARE_NODES, len(nodes)))]
     demand, held = greedy.problem.cluster.demand[g], greedy.problem.cluster.allocatable.sum(axis=0)
     scarcest = int(np.argmax(demand * 1000 // np.maximum(held, 1))) if len(demand) else 0
     free = fit.free[nodes, scarcest] if len(demand) else fit.slots[nodes]
     order = np.lexsort((-free, remaining.leaving[nodes], remaining.coming[nodes]))
-    return [int(nodes[i]) for i in order[:PLACES]]
+    return [int(nodes[i]) for i in order[:MAX_SPARE_NODES]]
 
 
 def _freed(greedy: GreedyPass, g: int, a: int) -> list[Step]:
-    """Moves that are accepted now that a pod of class g has left node a: of those that wait for the node, then of classes tied to g."""
+    """Return moves that are accepted now that a pod of class g has left node a.
+
+    Moves that wait for the node come first, then those of classes that depend on g.
+    """
     remaining, state, found = greedy.remaining, greedy.state, []
     here = sorted(remaining.seekers.get(a, ()), key=lambda h: -int(greedy.size[h]))
     near = sorted(h for h in greedy.links.near(g) if remaining.of[h] and h not in here)
-    for h in [*here, *near][:WAITING]:
+    for h in [*here, *near][:MAX_WAITING_MOVES]:
         if greedy.problem.pending[h] and greedy.problem.cluster.classes[h].gang is not None:
-            continue  # bound whole, by the pass
-        for source in remaining.sources(h)[: WAITING if greedy.links.tied[h] else 1]:
+            continue  # bound as a unit, by the pass
+        for source in remaining.sources(h)[: MAX_WAITING_MOVES if greedy.links.tied[h] else 1]:
             mask = state.landing(h, source)
             found += [Step(h, source, b) for b in remaining.sinks(h) if mask[b]][:1]
     return found
 
 
 def _stopover(greedy: GreedyPass) -> bool:
-    """Take one pod that has to move anyway to a spare place, such that most others can go on; whether there is one."""
+    """Move one pod that has to move anyway to the spare node that lets the most other moves continue.
+
+    Returns:
+        True if there is such a stopover.
+    """
     remaining = greedy.remaining
     stuck = [(g, a) for g in remaining.active() for a in remaining.sources(g) if a >= 0 and remaining.allows(g, 1)]
     cost = greedy.problem.cost
@@ -96,7 +106,7 @@ def _stopover(greedy: GreedyPass) -> bool:
     best: tuple[int, int, Step] | None = None
     tried = 0
     for g, a in stuck:
-        if greedy.over() or (tried >= CHOICES and best is not None):
+        if greedy.over() or (tried >= MAX_STOPOVERS and best is not None):
             break
         for b in _places(greedy, g, a):
             tried += 1
@@ -113,5 +123,5 @@ def _stopover(greedy: GreedyPass) -> bool:
     greedy.take(best[2])
     freed_moves = _freed(greedy, best[2].g, best[2].a)
     if freed_moves:
-        greedy.take(freed_moves[0])  # before somebody else takes the place
+        greedy.take(freed_moves[0])  # before another pod takes the place
     return True

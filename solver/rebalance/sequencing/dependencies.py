@@ -1,4 +1,4 @@
-"""Whose verdicts a step can change: classes that hang together by rules over more than one node."""
+"""Classes whose verdicts a step can change because a rule over several nodes links them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,12 @@ from kubestow.solver.rules.node_resources_fit import NodeResourcesFit
 
 
 class Dependencies:
-    """``tied``: per class, whether a rule that looks at more than one node is about it; ``simple``: whether nothing but capacity is."""
+    """Links between classes through rules.
+
+    Attributes:
+        tied: Per class, True if a rule that looks at more than one node concerns it.
+        simple: Per class, True if capacity is the only rule that concerns it.
+    """
 
     def __init__(self, cluster: Cluster, rules: list[Rule]) -> None:
         classes = range(cluster.n_classes)
@@ -39,7 +44,7 @@ class Dependencies:
         self._near: dict[int, frozenset[int]] = {}
 
     def near(self, g: int) -> frozenset[int]:
-        """Return the classes that a step of class g may concern on any node."""
+        """Return the classes that a step of class g may affect on any node."""
         found = self._near.get(g)
         if found is None:
             own = (g,) if self.tied[g] else ()

@@ -1,4 +1,7 @@
-"""PodDisruptionBudgets over a sequence of steps: a pod that was evicted for good stays missing, and what is left must allow later moves."""
+"""PodDisruptionBudgets over a sequence of steps.
+
+A pod that was evicted for good stays missing, so the remaining allowance must suffice for later moves.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +12,10 @@ from kubestow.solver.rebalance.problem.state import PlanState
 
 
 def respect_budgets(problem: RebalanceProblem, steps: Sequence[Step]) -> list[Step] | None:
-    """Return the steps in an order in which every eviction and move finds its budget allowing one; None where none was found. Where
-    evictions for good use a budget up, its moves come before them."""
+    """Return the steps in an order in which every eviction and move finds an allowance in its budget, or None.
+
+    If evictions for good use up a budget, its moves come before them.
+    """
     if _holds(problem, steps):
         return list(steps)
     tight = {problem.budget[step.g] for step in steps if step.b < 0} - {None}
@@ -34,7 +39,7 @@ def _holds(problem: RebalanceProblem, steps: Sequence[Step]) -> bool:
 
 
 def _accepted(problem: RebalanceProblem, steps: Sequence[Step]) -> bool:
-    """Return whether a changed order is still accepted, pod by pod; with gangs that bind as a unit it is not asked."""
+    """Return True if a changed order is still accepted, pod by pod. Gangs that bind as a unit are not checked."""
     state = PlanState(problem)
     for step in steps:
         for _ in range(step.k):

@@ -1,4 +1,4 @@
-"""Binding the pending pods of a gang in a state of a plan: one after the other, or those that need each other as a unit."""
+"""Binding of a gang's pending pods in a plan state: one after the other, or as a unit if they need each other."""
 
 from __future__ import annotations
 
@@ -12,8 +12,13 @@ Cells = dict[tuple[int, int], int]  # (class, node) -> pods
 
 
 def bind_gang(state: PlanState, cells: Cells) -> list[Step] | None:
-    """Return accepted steps that bind these pods of one gang, taken one after the other; the state is then that after them. None (and the
-    state as it was) if no way was found: tried are single pods, then units of those that need each other, then all as one unit."""
+    """Return accepted steps that bind these pods of one gang; the state then includes them.
+
+    Single pods are tried first, then units of pods that need each other, then all pods as one unit.
+
+    Returns:
+        The steps. None if no way was found; the state is then unchanged.
+    """
     binder = Binder(state.problem.cluster, state.rules)
     classes = sorted({g for g, _ in cells})
     for level in range(3):

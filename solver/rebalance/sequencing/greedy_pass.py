@@ -1,7 +1,8 @@
-"""The greedy pass: direct steps from sources to sinks of each class, as long as some is accepted.
+"""The greedy pass: direct steps from sources to sinks of each class while one is accepted.
 
-A class is asked again only after something changed that may matter to it: a pod left one of the nodes that it waits for, or a step of a
-class was taken that a rule over several nodes ties to it. So the work follows the number of steps, not steps times nodes.
+A class is checked again only after a relevant change: a pod left one of the nodes that the class waits for, or
+a rule over several nodes links it to the class of a step. So the work grows with the number of steps, not with
+steps times nodes.
 """
 
 from __future__ import annotations
@@ -23,7 +24,13 @@ from kubestow.solver.rules.pod_topology_spread import PodTopologySpread
 
 
 class GreedyPass:
-    """A sequence of accepted steps under construction. ``steps``: so far; ``over``: whether to stop; ``rng``: None for the guided order."""
+    """A sequence of accepted steps under construction.
+
+    Attributes:
+        steps: Steps so far.
+        over: Returns True if the pass has to stop.
+        rng: Source of random orders; None for the guided order.
+    """
 
     def __init__(
         self,
@@ -45,7 +52,7 @@ class GreedyPass:
     # --- steps -----------------------------------------------------------------------------------------------------------------
 
     def take(self, step: Step) -> None:
-        """Take an accepted step, and remember who may have got a chance by it."""
+        """Take an accepted step, and mark the classes that it may have unblocked."""
         self.state.apply(step)
         self.remaining.note(step)
         self.steps.append(step)
@@ -59,13 +66,13 @@ class GreedyPass:
             self._dirty.add(step.g)
 
     def undo(self) -> None:
-        """Take all steps back."""
+        """Take back all steps."""
         for step in reversed(self.steps):
             self.state.undo(step)
             self.remaining.note(step, -1)
 
     def run(self) -> bool:
-        """Take direct steps until nothing is left (then True) or nothing moves."""
+        """Take direct steps until none remain (return True) or none is accepted (return False)."""
         gangs = self._gangs()
         while not self.over():
             while self._dirty and not self.over():
@@ -83,7 +90,7 @@ class GreedyPass:
         return bool(self.problem.pending[g]) and self.problem.cluster.classes[g].gang is not None
 
     def _gangs(self) -> list[list[int]]:
-        """The pending classes of each gang, gangs of higher priority first."""
+        """Return the pending classes of each gang, gangs of higher priority first."""
         found: dict[int, list[int]] = {}
         for g in self.remaining.active():
             gang = self.problem.cluster.classes[g].gang
@@ -93,7 +100,7 @@ class GreedyPass:
         return sorted(found.values(), key=lambda members: (-int(priority[members].min()), members))
 
     def _bind(self, members: list[int]) -> bool:
-        """Bind what is left of a gang; whether that was anything."""
+        """Bind the remaining pods of a gang; return True if any were bound."""
         cells = {(g, n): k for g in members for n, k in self.remaining.of[g].items()}
         steps = bind_gang(self.state, cells) if cells else None
         for step in steps or ():
@@ -103,7 +110,7 @@ class GreedyPass:
         return bool(steps)
 
     def _by_urgency(self, classes: Iterable[int]) -> list[int]:
-        """Those whose sources others wait for first, then the largest."""
+        """Order classes: first those whose sources others wait for, then the largest."""
         found = sorted(classes)
         if self.rng is not None:
             self.rng.shuffle(found)
@@ -113,7 +120,7 @@ class GreedyPass:
         return found
 
     def _sources(self, g: int) -> list[int]:
-        """Nodes that others wait for first."""
+        """Return the nodes to leave, first those that others wait for."""
         found = self.remaining.sources(g)
         if self.rng is not None:
             self.rng.shuffle(found)
@@ -122,7 +129,10 @@ class GreedyPass:
         return found
 
     def _open_sinks(self, g: int, mask: Bools) -> list[int]:
-        """Sinks that a mask allows; the emptiest domains of constraints first, then those that nobody waits to leave."""
+        """Return the sinks that a mask allows.
+
+        The emptiest domains of constraints come first, then nodes that no pod is to leave.
+        """
         found = [b for b in self.remaining.sinks(g) if mask[b]]
         if self.rng is not None:
             self.rng.shuffle(found)
@@ -131,7 +141,7 @@ class GreedyPass:
         return found
 
     def _local(self, g: int) -> None:
-        """Steps of a class of which each node is judged by itself: one question for all its pods."""
+        """Take steps of a class that judges each node on its own: one query for all its pods."""
         remaining = self.remaining
         while True:
             sources = self._sources(g)
@@ -154,7 +164,7 @@ class GreedyPass:
         self._dirty.discard(g)
 
     def _tied(self, g: int) -> None:
-        """Steps of a class that rules over several nodes are about: one question for each pod."""
+        """Take steps of a class that rules over several nodes concern: one query for each pod."""
         for a in self._sources(g):
             while self.remaining.to_leave(g, a) and not self.over():
                 sinks = self._open_sinks(g, self._near(g, a, self.state.landing(g, a))) if self.remaining.sinks(g) else []
@@ -164,7 +174,7 @@ class GreedyPass:
         self._evict(g)
 
     def _near(self, g: int, a: int, mask: Bools) -> Bools:
-        """Where waves are few, pods go to sinks in their own domains if they can."""
+        """If waves are limited, restrict sinks to the pod's own domains where possible."""
         if self.problem.limits.maxWaves is None or a < 0:
             return mask
         sinks = np.zeros_like(mask)
@@ -172,7 +182,7 @@ class GreedyPass:
         return self.state.inside(g, a, mask & sinks)
 
     def _evict(self, g: int) -> None:
-        """Evict pods that no sink takes now."""
+        """Evict pods that no sink accepts now."""
         for a in self._sources(g) if self.remaining.going.get(g, 0) > 0 else ():
             while self.remaining.going[g] and self.remaining.to_leave(g, a) and self.state.may_go(g, a):
                 self.take(Step(g, a, -1))

@@ -1,4 +1,4 @@
-"""What still separates a state from the placement that a plan leads to, kept step by step."""
+"""The difference between a state and the placement that a plan leads to, updated step by step."""
 
 from __future__ import annotations
 
@@ -9,13 +9,19 @@ from kubestow.solver.rebalance.problem.problem import RebalanceProblem, Step
 
 
 class RemainingMoves:
-    """Per class and node, how many pods are still to come (below 0: to leave). A *detour* is a step more than the counts ask for: each
-    puts off the end by one, and the limits of the plan leave room for so many.
+    """The pods still to come to or leave each node.
 
-    ``left``: steps that are needed at least; ``coming``, ``leaving``: int64[N], pods to come to each node and to leave it; ``seekers``: by
-    node, the classes of which pods are to come; ``going``: by class, pods to be evicted.
+    A *detour* is a step beyond those that the counts require. Each detour delays the end by one step, and the
+    limits of the plan allow a certain number. Sources are -1 for pending classes. Pods of a class may go from
+    any of its sources to any of its sinks.
 
-    Sources are -1 for classes that are pending. Pods of one class may take any of its sources to any of its sinks.
+    Attributes:
+        of: Per class and node, pods still to come (negative: to leave).
+        left: Lower bound on the remaining steps.
+        coming: Pods to come to each node, int64[N].
+        leaving: Pods to leave each node, int64[N].
+        seekers: Per node, the classes whose pods are to come.
+        going: Per class, pods to be evicted.
     """
 
     def __init__(self, problem: RebalanceProblem, target: Ints, steps_at_most: int | None = None) -> None:
@@ -38,7 +44,7 @@ class RemainingMoves:
         self._most = self._room(steps_at_most)
 
     def _room(self, steps_at_most: int | None) -> dict[str, dict[int, int]]:
-        """Detours that are allowed, by what is counted and its id."""
+        """Return the allowed detours, by limit and its id."""
         problem, limits = self.problem, self.problem.limits
         come = np.array([sum(k for k in of.values() if k > 0) for of in self.of], dtype=np.int64) * problem.movable
         most: dict[str, dict[int, int]] = {}
@@ -74,7 +80,7 @@ class RemainingMoves:
             del of[n]
 
     def note(self, step: Step, sign: int = 1) -> None:
-        """Note that a step was taken, or (``sign`` -1) taken back."""
+        """Record that a step was taken, or taken back (``sign`` -1)."""
         g, k = step.g, step.k * sign
         before = self.left
         if step.a >= 0:
@@ -95,22 +101,25 @@ class RemainingMoves:
         return int(a >= 0 and of.get(a, 0) >= 0) + int(b >= 0 and of.get(b, 0) <= 0)
 
     def allows(self, g: int, extra: int) -> bool:
-        """Return whether the limits leave room for so many detours more of pods of a class."""
+        """Return True if the limits allow ``extra`` further detours of pods of a class."""
         return not extra or all(
             self.detours.get((kind, i), 0) + extra <= self._most[kind].get(i, 0) for kind, i in self._counters(g) if kind in self._most
         )
 
     def allows_any(self) -> bool:
-        """Return whether the limits leave room for one detour more of some class."""
+        """Return True if the limits allow a further detour of some class."""
         most = self.most_detours()
         return most is None or self.detours.get(("all", 0), 0) < most
 
     def most_detours(self) -> int | None:
-        """Return how many detours the limits allow in all; below 0 where not even the steps that are needed are; None: any number."""
+        """Return the total number of detours that the limits allow.
+
+        Negative if they do not even allow the required steps; None if the number is unlimited.
+        """
         return self._most["all"][0] if "all" in self._most else None
 
     def spent(self) -> tuple[tuple[tuple[str, int], int], ...]:
-        """Return detours so far that some limit per namespace or workload counts, sorted."""
+        """Return the detours so far that limits per namespace or workload count, sorted."""
         return tuple(sorted((counter, k) for counter, k in self.detours.items() if k and counter[0] != "all" and counter[0] in self._most))
 
     def _counters(self, g: int) -> list[tuple[str, int]]:
@@ -118,28 +127,29 @@ class RemainingMoves:
         guarded = [("budget", budget)] if budget is not None else []
         return [("all", 0), ("namespace", int(self.problem.namespaces[g])), ("workload", int(self.problem.workloads[g])), *guarded]
 
-    # --- what is left ----------------------------------------------------------------------------------------------------------
+    # --- remaining moves
+    # ----------------------------------------------------------------------------------------------------------
 
     def sources(self, g: int) -> list[int]:
-        """Return nodes that pods of a class are to leave, ascending; -1 where they are pending."""
+        """Return the nodes that pods of a class are to leave, ascending; -1 for pending pods."""
         if self.problem.pending[g]:
             return [-1] if self.of[g] else []
         return sorted(n for n, k in self.of[g].items() if k < 0)
 
     def sinks(self, g: int) -> list[int]:
-        """Return nodes to which pods of a class are to come, ascending."""
+        """Return the nodes to which pods of a class are to come, ascending."""
         return sorted(n for n, k in self.of[g].items() if k > 0)
 
     def to_leave(self, g: int, a: int) -> int:
-        """Return how many pods of a class are to leave a source."""
+        """Return the number of pods of a class that are to leave a source."""
         return sum(self.of[g].values()) if a < 0 else max(0, -self.of[g].get(a, 0))
 
     def active(self) -> list[int]:
-        """Return the classes that are not yet as they shall be, ascending."""
+        """Return the classes that differ from the target, ascending."""
         return [g for g, of in enumerate(self.of) if of]
 
     def moves(self) -> list[Step]:
-        """Return what is left as moves of classes, some source to some sink, evictions last."""
+        """Return the remaining moves of each class, from its sources to its sinks in order, evictions last."""
         found: list[Step] = []
         for g in self.active():
             have = [[a, self.to_leave(g, a)] for a in self.sources(g)]

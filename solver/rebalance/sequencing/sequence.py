@@ -1,8 +1,9 @@
 """The order of a plan: accepted steps, one after the other, from the start to a placement.
 
-A greedy pass takes direct steps; where moves wait for each other in a circle, a pod makes a stopover on a spare place. Small instances are
-then searched for the fewest steps, which decides whether there is an order at all; others are tried again in other orders. Orders that take
-no more waves than the plan may take go before shorter ones.
+A greedy pass takes direct steps. If moves wait for each other in a cycle, a pod makes a stopover on a spare
+node. Small instances are then searched for the fewest steps, which also decides whether an order exists at all.
+Other instances are tried again in other orders. Orders within the plan's wave limit are preferred to shorter
+ones.
 """
 
 from __future__ import annotations
@@ -13,9 +14,9 @@ from dataclasses import dataclass, field
 from kubestow.models.cluster.cluster import Ints
 from kubestow.solver.rebalance.problem.problem import RebalanceProblem, Step
 from kubestow.solver.rebalance.problem.state import PlanState
-from kubestow.solver.rebalance.sequencing.astar import VERDICTS, OrderSearch
+from kubestow.solver.rebalance.sequencing.astar import MAX_VERDICTS, OrderSearch
 from kubestow.solver.rebalance.sequencing.confinement import Confinement, DeadlockStudy
-from kubestow.solver.rebalance.sequencing.deadlocks import break_deadlocks, waiting_in_circle
+from kubestow.solver.rebalance.sequencing.deadlocks import break_deadlocks, waiting_in_cycle
 from kubestow.solver.rebalance.sequencing.dependencies import Dependencies
 from kubestow.solver.rebalance.sequencing.disruption_budgets import respect_budgets
 from kubestow.solver.rebalance.sequencing.effort import Effort
@@ -25,26 +26,33 @@ from kubestow.solver.rebalance.target.affinity_openings import openings
 from kubestow.solver.rebalance.waves.within import fits
 from kubestow.solver.runtime.run_context import RunContext
 
-#: The search for the fewest steps is for placements that so many steps lead to, at least.
-SMALL = 40
-#: Passes in other orders, fewer where one takes long.
-RESTARTS = 12
-#: Passes in other orders before groups of classes that are larger than a circle are searched.
-EARLY_RESTARTS = 4
-#: (node, class) verdicts of a first search for the fewest steps, which decides most small cases at once.
-QUICK_VERDICTS = 200_000
-#: (class, node) pairs up to which few classes are searched on their own. Each such search compiles the rules of the whole cluster again.
-CONFINED_CELLS = 200_000
-#: Fraction of the time for that.
-CONFINED_SHARE = 0.4
+#: Largest lower bound on the steps for which the fewest steps are searched.
+MAX_EXHAUSTIVE_STEPS = 40
+#: Passes in other orders; fewer if one takes long.
+MAX_RESTARTS = 12
+#: Passes in other orders before groups of classes larger than a cycle are searched.
+MAX_EARLY_RESTARTS = 4
+#: (node, class) verdicts of the first search for the fewest steps. It decides most small cases at once.
+MAX_QUICK_VERDICTS = 200_000
+#: (class, node) pairs up to which few classes are searched separately. Each such search compiles all rules
+#: again.
+MAX_CONFINED_CELLS = 200_000
+#: Fraction of the time for these searches.
+CONFINED_TIME_FRACTION = 0.4
 
 
 @dataclass
 class Ordered:
-    """``steps``: accepted steps from the start to the placement, or None. ``fewest``: it is proved that none that leads there
-    has fewer; ``exhausted``: that there is none, within ``steps_at_most`` and the limits of the plan where these are given. ``stuck``:
-    where there are no steps, moves of classes that wait for each other when the greedy pass ends. ``confined``: classes that
-    alone prove that there are no steps, or that there are none without stopovers, if some were found."""
+    """The result of a search for an order.
+
+    Attributes:
+        steps: Accepted steps from the start to the placement, or None.
+        fewest: True if it is proved that no sequence has fewer steps.
+        exhausted: True if it is proved that no sequence exists, within ``steps_at_most`` and the plan's limits
+            if given.
+        stuck: Moves of classes that wait for each other when the greedy pass ends, if there are no steps.
+        confined: Classes that alone prove that there is no sequence, or none without stopovers.
+    """
 
     steps: list[Step] | None
     fewest: bool = False
@@ -61,12 +69,15 @@ def order(
     seconds: float,
     steps_at_most: int | None = None,
 ) -> Ordered:
-    """Find a sequence of accepted steps from ``problem.start`` to ``target``, int64[G, N]: running pods after it.
+    """Find a sequence of accepted steps from ``problem.start`` to ``target``.
 
-    Movable classes have as many pods in the target as at the start, or fewer (the others are evicted); pending classes those that are to be
-    bound; all others are where they were. Steps are counted by pods, bindings and evictions among them; ``steps_at_most`` bounds them all.
-    A pending pod is bound once, where the target has it. Gangs are bound whole, their steps next to each other. ``seconds`` are of the
-    clock, or counted work in a deterministic run.
+    A pending pod is bound once, on its node of the target. Gangs are bound whole, with consecutive steps.
+
+    Args:
+        target: Running pods after the sequence, int64[G, N]. Movable classes have as many pods as at the start,
+            or fewer if some are evicted. Pending classes have the pods to be bound. All others are unchanged.
+        seconds: Time limit; counted work in a deterministic run.
+        steps_at_most: Limit on steps, counted by pods, bindings and evictions included.
     """
     effort = Effort(context, seconds, problem.cluster.n_nodes)
     found = _Ordering(problem, target, effort, steps_at_most).run()
@@ -81,10 +92,10 @@ class _Ordering:
     """One search for a sequence, without regard to PodDisruptionBudgets.
 
     Attributes:
-        best: The steps found, or None.
-        stuck: Moves that wait for each other in a circle when the first greedy pass ends.
-        waiting: All moves that remain then.
-        study: What few classes prove of the end state.
+        best: The best steps found, or None.
+        stuck: Moves that wait for each other in a cycle when the first greedy pass ends.
+        waiting: All moves that remain at that point.
+        study: Proofs about the end state from a few classes.
     """
 
     def __init__(self, problem: RebalanceProblem, target: Ints, effort: Effort, steps_at_most: int | None) -> None:
@@ -99,24 +110,24 @@ class _Ordering:
     def run(self) -> Ordered:
         problem, remaining = self.problem, self.remaining
         if self.most is not None and self.most < 0:
-            return Ordered(None, exhausted=True, stuck=waiting_in_circle(remaining.moves()))
+            return Ordered(None, exhausted=True, stuck=waiting_in_cycle(remaining.moves()))
         if not self.needed:
             return Ordered([], fewest=True)
         self.state = PlanState(problem)
         if not all(opening.allows(self.target) for opening in openings(problem, self.state.providers.rule, self.state.counts)):
             return Ordered(None, exhausted=True, stuck=remaining.moves())
         self.links = Dependencies(problem.cluster, self.state.rules)
-        self.study = DeadlockStudy(problem, self.state, self.target, lambda: self.effort.over(CONFINED_SHARE))
+        self.study = DeadlockStudy(problem, self.state, self.target, lambda: self.effort.over(CONFINED_TIME_FRACTION))
         self._attempt(None, 1.0)
         if self._direct:
             return Ordered(self.best, fewest=True)
-        if problem.start.size <= CONFINED_CELLS:
+        if problem.start.size <= MAX_CONFINED_CELLS:
             self.study.run(self.waiting)
         return self._proved() or self._few() or self._again()
 
     def _rank(self, steps: list[Step]) -> tuple[bool, int]:
-        """Return the order in which sequences are preferred. Of long ones, what does not fit into few waves is left out later."""
-        return self.needed <= SMALL and not fits(self.problem, steps), count_pods(steps)
+        """Return the rank of a sequence, lower is better. For long ones, moves beyond the wave limit are dropped later."""
+        return self.needed <= MAX_EXHAUSTIVE_STEPS and not fits(self.problem, steps), count_pods(steps)
 
     @property
     def _direct(self) -> bool:
@@ -127,14 +138,14 @@ class _Ordering:
         direct = greedy.run()
         if not direct and not self.stuck:
             self.waiting = self.remaining.moves()
-            self.stuck = waiting_in_circle(self.waiting)
+            self.stuck = waiting_in_cycle(self.waiting)
         reached = direct or break_deadlocks(greedy)
         greedy.undo()
         if reached and (self.best is None or self._rank(greedy.steps) < self._rank(self.best)):
             self.best = greedy.steps
 
     def _proved(self) -> Ordered | None:
-        """Return what the study of few classes decides, if it does."""
+        """Return the result that the study of a few classes proves, or None."""
         study = self.study
         if study.excluded or (self.best is None and self.most is not None and study.detours > self.most):
             return self._result(exhausted=True)
@@ -147,43 +158,43 @@ class _Ordering:
         return Ordered(steps, fewest=fewest, exhausted=exhausted, stuck=[] if steps else self.stuck, confined=self.study.found)
 
     def _few(self) -> Ordered | None:
-        """Search few steps for the fewest: briefly, then with larger groups of classes, then at length."""
-        if self.needed <= SMALL:
-            found = self._fewest(QUICK_VERDICTS)
+        """Search for the fewest steps: briefly, then with larger groups of classes, then at length."""
+        if self.needed <= MAX_EXHAUSTIVE_STEPS:
+            found = self._fewest(MAX_QUICK_VERDICTS)
             if found is not None:
                 if found.exhausted and self.most is None and self._extend():
                     found.confined = self.study.found
                 return found
-        for _ in range(EARLY_RESTARTS):
-            if self.best is None and not self.effort.over(CONFINED_SHARE):
-                self._attempt(self.rng, CONFINED_SHARE)
+        for _ in range(MAX_EARLY_RESTARTS):
+            if self.best is None and not self.effort.over(CONFINED_TIME_FRACTION):
+                self._attempt(self.rng, CONFINED_TIME_FRACTION)
         if self.best is None:
             self._extend()
-        return self._proved() or (self._fewest(VERDICTS) if self.needed <= SMALL else None)
+        return self._proved() or (self._fewest(MAX_VERDICTS) if self.needed <= MAX_EXHAUSTIVE_STEPS else None)
 
     def _extend(self) -> bool:
         """Search larger groups of classes; return True if they exclude the end state."""
-        if self.problem.start.size <= CONFINED_CELLS:
+        if self.problem.start.size <= MAX_CONFINED_CELLS:
             self.study.extend(self.waiting, self.remaining.moves())
         return self.study.excluded
 
     def _fewest(self, verdicts: int) -> Ordered | None:
-        """Search for the fewest steps; None if that decides nothing."""
+        """Search for the fewest steps; return None if the search is inconclusive."""
         problem, best = self.problem, self.best
         allowed = self.most if best is None or not fits(problem, best) else count_pods(best) - self.needed - 1
         found = OrderSearch(problem, self.state, self.remaining, lambda: self.effort.over(0.8), verdicts).run(allowed)
         if found.steps is not None and (best is None or self._rank(found.steps) < self._rank(best)):
             best = self.best = found.steps
-            if fits(problem, best):  # the first found has the fewest, unless gangs could be bound in another way
+            if fits(problem, best):  # the first result has the fewest, unless gangs could be bound in another way
                 return self._result(fewest=found.complete or len(best) == self.needed)
         if found.complete and (best is None or fits(problem, best)):
             return self._result(fewest=best is not None, exhausted=best is None)
         return None
 
     def _again(self) -> Ordered:
-        """Try other orders, fewer where one takes long."""
+        """Try other orders; fewer if one takes long."""
         spent = self.effort.spent()
-        for _ in range(RESTARTS):
+        for _ in range(MAX_RESTARTS):
             if self.effort.over(0.9) or not self.effort.leaves(spent):
                 break
             self._attempt(self.rng, 0.9)
@@ -193,5 +204,5 @@ class _Ordering:
 
 
 def count_pods(steps: list[Step]) -> int:
-    """Return how many pods steps move, bind and evict, each counted once for each step."""
+    """Return the number of pods that steps move, bind and evict; a pod counts once for each of its steps."""
     return sum(step.k for step in steps)

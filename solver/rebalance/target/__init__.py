@@ -1,5 +1,6 @@
-"""The CP-SAT model of a plan's end states: a relaxation of what accepted steps can lead to.
+"""The CP-SAT model of a plan's end states: a relaxation of the states that accepted steps can reach.
 
-Enter at ``model.TargetModel``, to which ``rules.TargetRules`` adds every rule as "what arrives obeys, what stays may go on breaking".
-It may import ``problem`` of this package, ``kubestow.solver.cpsat`` and ``kubestow.solver.rules``.
+The entry point is ``model.TargetModel``. ``rules.TargetRules`` adds the rules to it: arriving pods obey them,
+and staying pods may go on breaking them. This package may import ``problem`` of ``rebalance``,
+``kubestow.solver.cpsat`` and ``kubestow.solver.rules``.
 """

@@ -1,9 +1,9 @@
-"""Which domains required affinity can ever reach: a domain without a match is opened by the first pod of its kind only.
+"""Domains that required affinity can ever open. Only the first pod of its kind opens a domain without a match.
 
-A pod that matches its own terms is accepted where nobody matches them if nobody does anywhere (upstream: interpodaffinity/filtering.go,
-satisfyPodAffinity), and so are gang members that bind as a unit. As long as only pods that have the terms match them, whoever opens a
-domain is alone with its unit, and all that come later are near them. So in the end they are in domains that had some at the start, or
-all of them in one domain.
+A pod that matches its own terms is accepted without a matching pod near if there is none anywhere (upstream:
+interpodaffinity/filtering.go, satisfyPodAffinity). The same holds for gang members that bind as a unit. If only
+pods with these terms match them, the pod that opens a domain is alone with its unit, and all later pods must be
+near them. So the end domains either had such pods at the start, or all such pods share one domain.
 """
 
 from __future__ import annotations
@@ -26,8 +26,15 @@ if TYPE_CHECKING:
 
 @dataclass
 class AffinityOpenings:
-    """One ``key`` of some terms. ``members``: the classes that have the terms, and alone match them; ``codes``: int32[N], its domains;
-    ``held``: bool[D], domains with some of them at the start; ``bound``: so many always stay that no domain is ever opened."""
+    """The openings of some affinity terms under one of their keys.
+
+    Attributes:
+        key: The topology key.
+        members: The classes that have the terms; only these match them.
+        codes: Domain of each node, int32[N].
+        held: Domains with some of these pods at the start, bool[D].
+        bound: True if too many of these pods always stay for any domain to be opened.
+    """
 
     key: str
     members: list[int]
@@ -36,14 +43,18 @@ class AffinityOpenings:
     bound: bool
 
     def allows(self, counts: Ints) -> bool:
-        """Return whether steps can lead to an end state int64[G, N] for all that these terms say."""
+        """Return True if steps can lead to an end state int64[G, N] as far as these terms are concerned."""
         used = domain_sum(self.codes, len(self.held), counts[self.members].sum(axis=0)) > 0
         return not (used & ~self.held).any() or (not self.bound and int(np.count_nonzero(used)) == 1)
 
 
 def openings(problem: RebalanceProblem, rule: InterPodAffinity, counts: Ints) -> list[AffinityOpenings]:
-    """Return the openings of all terms that fixed pods do not match, nor classes that do not have them. ``rule``: in the state of the fixed
-    pods and of ``counts`` (int64[G, N])."""
+    """Return the openings of all terms that only classes with these terms match, and no fixed pods.
+
+    Args:
+        rule: InterPodAffinity in the state of the fixed pods and of ``counts``.
+        counts: Running pods, int64[G, N].
+    """
     found: list[AffinityOpenings] = []
     for index, a in enumerate(rule.attractions):
         members = np.flatnonzero(a.matches).tolist()
@@ -59,7 +70,11 @@ def openings(problem: RebalanceProblem, rule: InterPodAffinity, counts: Ints) ->
 
 
 def encode(model: TargetModel, rule: InterPodAffinity) -> None:
-    """Say the same in the model of the end state. ``rule``: in the state of the fixed pods."""
+    """Add the constraints of :class:`AffinityOpenings` to the model of the end state.
+
+    Args:
+        rule: InterPodAffinity in the state of the fixed pods.
+    """
     for opening in openings(model.problem, rule, np.zeros_like(model.problem.start)):
         nodes = model.problem.cluster.members(opening.key)
         resting = domain_sum(opening.codes, len(opening.held), model.rest[opening.members].sum(axis=0)) > 0

@@ -1,10 +1,11 @@
-"""The CP-SAT model of a plan's end state: x[g, n], pods of class g on node n in the end, those that never left included.
+"""The CP-SAT model of a plan's end state: x[g, n], pods of class g on node n at the end, staying pods included.
 
-It is a relaxation: every state that accepted steps can reach is a solution, and so is the start. What is broken at the start may stay so,
-which tells it from the model of a solve: rules bind what arrives, and what stays only where it was fine. Volumes and zones are left to
-the order of the steps.
+It is a relaxation: every state that accepted steps can reach is a solution, and so is the start. In contrast to
+the model of a solve, rules that are broken at the start may stay broken. Rules bind arriving pods, and staying
+pods only where they satisfied the rule. Volumes and zones are left to the order of the steps.
 
-With counts alone, as many pods as can be are ones that stayed: fewer arrivals are bound by fewer rules.
+The model counts pods by class, so it treats as many pods as possible as staying. Fewer arrivals mean weaker
+rules.
 """
 
 from __future__ import annotations
@@ -24,16 +25,26 @@ from kubestow.solver.rebalance.problem.reachable_nodes import reach
 from kubestow.solver.rules.base import Rule
 from kubestow.solver.rules.gang_scheduling import GangScheduling
 
-#: Values of one table of end states. CP-SAT expands a table; beyond this a single clause is cheaper.
-MAX_TABLE = 60_000
+#: Values of one table of end states. CP-SAT expands a table; beyond this size a single clause is cheaper.
+MAX_TABLE_VALUES = 60_000
 
 
 class TargetModel(PlacementModel):
-    """``rules``: in the state of the fixed pods. ``left[g]``: of pending classes the pods that get no node, of running ones those evicted.
+    """The CP-SAT model of a plan's end state, of the whole cluster or of a part.
 
-    ``part``: only these cells are free, each with the most pods that it may hold in the end, and ``part.pods`` are the pods in them;
-    elsewhere pods are as in ``base`` (int64[G, N], the state that is improved), which no more than the start breaks rules. ``room``: as of
-    :func:`reach`, if it is known.
+    Attributes:
+        left: Per pending class, pods that get no node; per running class, pods that are evicted.
+        y: Arrivals per cell where there can be any.
+        rest: Pods that the model does not move, int64[G, N].
+        rest_came: Pods of ``rest`` that arrived, int64[G, N].
+
+    Args:
+        rules: The rules, in the state of the fixed pods.
+        part: The free cells, each with the most pods that it may hold at the end. ``part.pods`` are the pods in
+            them.
+        base: Pods outside the part, int64[G, N]: the state to improve, which breaks no more rules than the
+            start.
+        room: Result of :func:`reach`, if known.
     """
 
     def __init__(
@@ -47,17 +58,17 @@ class TargetModel(PlacementModel):
     ) -> None:
         self.problem = problem
         self.room = reach(problem, rules) if room is None else room
-        self.rest = np.zeros_like(problem.start)  # pods that the model does not move; rest_came: those of them that arrived
+        self.rest = np.zeros_like(problem.start)
         if part is not None:
             self.rest = (problem.start if base is None else base).copy()
             for g, (nodes, _) in part.cells.items():
                 self.rest[g, nodes] = 0
         super().__init__(problem.cluster, part if part is not None else self._all())
-        self.y: dict[tuple[int, int], cp_model.IntVar] = {}  # arrivals, where there can be any
+        self.y: dict[tuple[int, int], cp_model.IntVar] = {}
         self.rest_came = np.maximum(self.rest - problem.start, 0)
         self._clear: dict[tuple[int, int], cp_model.IntVar] = {}  # (node, resource or -1): not overcommitted
-        self._over: set[tuple[int, int]] = set()  # the same, where nothing that the model moves asks for any
-        self._met: dict[tuple[int, int, int], cp_model.IntVar | None] = {}  # (node, resource, the most that pods ask for)
+        self._over: set[tuple[int, int]] = set()  # the same where the model moves no pod that requests the resource
+        self._met: dict[tuple[int, int, int], cp_model.IntVar | None] = {}  # (node, resource, largest total request)
         self._arrivals()
         for g, variable in self.left.items():
             if not (problem.pending[g] or problem.evictable[g]):
@@ -70,7 +81,7 @@ class TargetModel(PlacementModel):
         self._limits()
 
     def _all(self) -> Cells:
-        """Every cell where pods are or can come to be; pods that cannot move are held by their number."""
+        """Return every cell where pods are or can be; immovable pods are fixed by their number."""
         problem, cells, pods = self.problem, {}, {}
         for g in range(problem.cluster.n_classes):
             most = np.maximum(problem.start[g], self.room[g])
@@ -82,7 +93,7 @@ class TargetModel(PlacementModel):
         return Cells(cells, pods, partial=False)
 
     def _arrivals(self) -> None:
-        """y ≥ x - start; a cell that can hold no more than at the start needs none."""
+        """Add y ≥ x - start. A cell that can hold no more pods than at the start needs no y."""
         for (g, n), variable in self.x.items():
             start, most = int(self.problem.start[g, n]), self.upper(g, n)
             if not start:
@@ -94,14 +105,15 @@ class TargetModel(PlacementModel):
                 self.model.add(came >= variable - start)
                 self.model.add(came <= variable)
 
-    # --- what the rules ask ---------------------------------------------------------------------------------------------------
+    # --- queries of the rules
+    # -----------------------------------------------------------------------------------------------------
 
     def resting(self, classes: Sequence[int], nodes: Ids | Ints) -> int:
-        """Return how many pods of these classes on these nodes the model does not move."""
+        """Return the number of pods of these classes on these nodes that the model does not move."""
         return int(self.rest[np.asarray(classes)[:, None], nodes].sum()) if self.partial and len(classes) else 0
 
     def arriving(self, classes: Iterable[int], nodes: Ids | Ints) -> list[cp_model.IntVar]:
-        """Return literals, one of which is true if a pod of these classes arrives on these nodes."""
+        """Return literals such that at least one is true if a pod of these classes arrives on these nodes."""
         listed = list(classes)
         if self.partial and listed and self.rest_came[np.asarray(listed)[:, None], nodes].any():
             return [self.true]
@@ -110,7 +122,7 @@ class TargetModel(PlacementModel):
         return [] if found is None else [found]
 
     def present(self, classes: Sequence[int], nodes: Ids | Ints) -> list[cp_model.IntVar]:
-        """Return literals, one of which is true if a pod of these classes is on these nodes in the end."""
+        """Return literals such that at least one is true if a pod of these classes is on these nodes at the end."""
         if self.resting(classes, nodes):
             return [self.true]
         found = self.any_of(self.cells(classes, nodes))
@@ -118,20 +130,23 @@ class TargetModel(PlacementModel):
 
     @property
     def true(self) -> cp_model.IntVar:
-        """A literal that holds."""
+        """A literal that is always true."""
         return self.model.new_constant(1)
 
     def confine(self, classes: Sequence[int], reachable: Sequence[Ints], detours: Sequence[int]) -> cp_model.IntVar | None:
-        """Keep some classes where steps can bring them. Return the moves that this takes beyond those that the counts ask for; None, and
-        the model as it was, if the table would be too large.
+        """Restrict some classes to the states that steps can reach.
 
         Args:
-            classes: Classes of which the model moves all pods.
-            reachable: int64[len(classes), N] each, all that steps lead to.
-            detours: For each of these the moves beyond those that its counts ask for.
+            classes: Classes whose pods the model all moves.
+            reachable: The reachable states, int64[len(classes), N] each.
+            detours: For each of these the moves beyond those that its counts require.
+
+        Returns:
+            The moves beyond those that the counts require. None if the table would be too large; the model is
+            then unchanged.
         """
         cells = [(i, g, n) for i, g in enumerate(classes) for n in self.nodes_of(g).tolist()]
-        if len(cells) * len(reachable) > MAX_TABLE:
+        if len(cells) * len(reachable) > MAX_TABLE_VALUES:
             return None
         inside = np.zeros((len(classes), self.cluster.n_nodes), dtype=np.int64)
         for i, g, n in cells:
@@ -146,7 +161,7 @@ class TargetModel(PlacementModel):
         return extra
 
     def limit_moves(self, detours: Sequence[cp_model.IntVar]) -> None:
-        """Count detours, of classes of which no two are the same, under the limit of moves."""
+        """Count detours under the limit of moves. No two may concern the same class."""
         most = self.problem.limits.maxMoves
         if most is not None:
             self.model.add(self.sum([*(v for _, v in self.moved), *detours]) <= most - int(self.rest_came[self.problem.movable].sum()))
@@ -154,7 +169,7 @@ class TargetModel(PlacementModel):
     # --- capacity and limits ------------------------------------------------------------------------------------------------
 
     def fits_on(self, n: int, g: int) -> list[cp_model.IntVar]:
-        """Return literals that have to hold so that pods of class g on the node do not break NodeResourcesFit; none if they do anyway."""
+        """Return literals that imply that pods of class g on the node satisfy NodeResourcesFit; none if they never do."""
         problem, demand = self.problem, self.cluster.demand
         found = []
         for r in (-1, *np.flatnonzero(demand[g]).tolist()):
@@ -168,7 +183,7 @@ class TargetModel(PlacementModel):
         return found or [self.true]
 
     def _at_most(self, n: int, r: int, most: int) -> cp_model.IntVar | None:
-        """Return a literal that has to hold so that pods on the node ask for no more than ``most`` of a resource; None if they never do."""
+        """Return a literal that limits the requests of a resource on the node to ``most``; None if they never exceed it."""
         key = n, r, most
         if key not in self._met:
             here, demand = self.classes_on(n), self.cluster.demand[:, r]
@@ -181,7 +196,7 @@ class TargetModel(PlacementModel):
         return self._met[key]
 
     def staying(self, g: int, n: int) -> cp_model.IntVar:
-        """Return how many pods of class g have never left the node: as many as can be."""
+        """Return the number of pods of class g that never left the node, counted as high as possible."""
         start = int(self.problem.start[g, n])
         if self.upper(g, n) <= start:
             return self.x[g, n]
@@ -204,7 +219,7 @@ class TargetModel(PlacementModel):
                 if rest > free:
                     self._over.add((n, r))
                 continue
-            if self.problem.limits.maxWaves == 1:  # nothing that leaves makes room in time
+            if self.problem.limits.maxWaves == 1:  # leaving pods free no capacity in time
                 came = int(self.rest_came[:, n].sum() if r < 0 else self.rest_came[:, n] @ self.cluster.demand[:, r])
                 arriving = {g: w // unit for g, w in zip(here, weights, strict=True) if (g, n) in self.y}
                 arrived = self.weighted_sum([self.y[g, n] for g in arriving], list(arriving.values()))
@@ -234,7 +249,7 @@ class TargetModel(PlacementModel):
         self._limit_waves()
         if limits.maxEvictions is not None:
             self._at_most_gone(problem.evictable, limits.maxEvictions)
-        for b, budget in enumerate(problem.budgets):  # pods that went for good are missing from then on
+        for b, budget in enumerate(problem.budgets):  # evicted pods count as missing from then on
             guarded = (problem.guarded == b) & problem.movable
             if (guarded & problem.evictable).any():
                 self._at_most_gone(guarded, budget.allowed)
@@ -244,13 +259,13 @@ class TargetModel(PlacementModel):
                         self.model.add(variable == int(problem.start[g, n]))
 
     def _at_most_gone(self, chosen: Bools, most: int) -> None:
-        """Of the pods of some classes (bool[G]) at most so many are evicted."""
+        """Limit the evictions among some classes (bool[G]) to ``most``."""
         here = [g for g in self.left if chosen[g]]
         before = int((self.problem.start - self.rest)[chosen].sum()) - sum(self.fits[g] for g in here)
         self.model.add(self.sum([self.left[g] for g in here]) <= most - before)
 
     def _limit_waves(self) -> None:
-        """Of the pods of each budget no more leave a node than may in as many waves as the plan takes: moved, or evicted for good."""
+        """Limit the pods of each budget that leave a node, moved or evicted, to the allowance over the plan's waves."""
         problem, leaving = self.problem, dict[int, list[cp_model.IntVar]]()
         for g, variable in (*((g, v) for (g, _), v in self.y.items()), *self.left.items()) if problem.evictions_at_most else ():
             if problem.movable[g] and problem.guarded[g] >= 0:
@@ -264,5 +279,5 @@ class TargetModel(PlacementModel):
 
     @property
     def moved(self) -> list[tuple[int, cp_model.IntVar]]:
-        """(class, arrivals) of running pods: what moves are counted from."""
+        """(class, arrivals) of running pods. Moves are counted from these."""
         return [(g, v) for (g, _), v in self.y.items() if self.problem.movable[g]]

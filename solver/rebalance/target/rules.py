@@ -1,8 +1,8 @@
-"""Rules in the model of a plan's end state: what arrives obeys them, what stays may go on breaking what it broke.
+"""The rules in the model of a plan's end state: arriving pods obey them, staying pods may go on breaking them.
 
-For each way to break a rule there is a literal that says "not so here"; arrivals imply it, pods that stay imply it where they were fine,
-and elsewhere pods count as breaking the rule unless it holds. Literals bind in one direction only: nothing forces them to be true
-where that is not asked for.
+Each way to break a rule has a literal that implies that the rule holds. Arrivals imply it, and so do staying
+pods where they satisfied the rule. Other pods count as breaking the rule unless the literal is true. Literals
+bind in one direction only: nothing forces them to be true unless required.
 """
 
 from __future__ import annotations
@@ -32,7 +32,14 @@ from kubestow.solver.rules.pod_topology_spread import PodTopologySpread
 
 @dataclass
 class _Repulsion:
-    """An anti-affinity term. ``owned``, ``matched``: int64[D], fixed pods per domain that carry it (1: some), and that it matches."""
+    """An anti-affinity term.
+
+    Attributes:
+        owners: Classes with the term.
+        matches: Classes that the term matches, bool[G].
+        owned: 1 for domains with fixed pods that have the term, int64[D].
+        matched: Fixed pods per domain that the term matches, int64[D].
+    """
 
     term: AffinityTerm
     codes: Ids
@@ -43,8 +50,12 @@ class _Repulsion:
 
 
 class SharedRules:
-    """What all models of a case share. ``start``: per rule and class, bool[N]: where pods break it at the start; ``repulsions``: the
-    distinct anti-affinity terms."""
+    """Data shared by all models of a problem.
+
+    Attributes:
+        start: Per rule and class, the nodes where its pods break the rule at the start, bool[N].
+        repulsions: The distinct anti-affinity terms.
+    """
 
     def __init__(self, problem: RebalanceProblem) -> None:
         self.start: dict[str, dict[int, Bools]] = {}
@@ -59,8 +70,12 @@ class SharedRules:
 
 
 class TargetRules:
-    """Adds the rules to a model. ``broken``: per (class, node, rule) that may be broken in the end the literals of which all have to hold
-    so that it is not (none: it is broken whatever happens)."""
+    """Adds the rules to a model.
+
+    Attributes:
+        broken: Per (class, node, rule) that may be broken at the end, the literals that must all hold for it
+            not to be broken; an empty list if it is broken in any case.
+    """
 
     def __init__(self, model: TargetModel, rules: Sequence[Rule], known: SharedRules | None = None) -> None:
         self.model, self.problem = model, model.problem
@@ -78,7 +93,7 @@ class TargetRules:
             encode.get(type(rule), self._never)(rule)
 
     def _never(self, rule: Rule) -> None:
-        """Mark what never holds on a node as broken whatever happens; what depends on other pods is taken for repaired."""
+        """Mark pods on nodes where a rule never holds as broken in any case. Rules that depend on other pods count as repaired."""
         for g, n in self._cells(rule.name):
             if rule.static or rule.never(g)[n]:
                 self.broken[g, n, rule.name] = []
@@ -86,7 +101,7 @@ class TargetRules:
     def _fit(self, rule: NodeResourcesFit) -> None:
         for g, n in self._cells(rule.name):
             self.broken[g, n, rule.name] = self.model.fits_on(n, g)
-        for g in np.flatnonzero((self.problem.extra < 0).any(axis=1)).tolist():  # what a resize asks for that waits is not taken
+        for g in np.flatnonzero((self.problem.extra < 0).any(axis=1)).tolist():  # staying pods must not be crowded out of a waiting resize
             for n in np.flatnonzero(self.problem.start[g]).tolist():
                 if not self._was_broken(rule.name, g, n):
                     for literal, clear in product(self.model.present([g], np.array([n])), self.model.fits_on(n, g)):
@@ -101,7 +116,7 @@ class TargetRules:
         SkewEncoder(self.model, rule, self.start.get(rule.name, {}), self.broken).run()
 
     def _cells(self, name: str) -> list[tuple[int, int]]:
-        """Return where pods break a rule at the start."""
+        """Return the (class, node) pairs where pods break a rule at the start."""
         return [(g, n) for g, mask in self.start.get(name, {}).items() for n in np.flatnonzero(mask).tolist()]
 
     def _was_broken(self, name: str, g: int, n: int) -> bool:
@@ -109,7 +124,7 @@ class TargetRules:
         return mask is not None and bool(mask[n])
 
     def _at_most(self, classes: Sequence[int], nodes: Ids | Ints, fixed: int, most: int, literal: cp_model.IntVar) -> None:
-        """literal ⇒ pods of these classes on these nodes and fixed ones are at most ``most``."""
+        """Add: literal ⇒ pods of these classes on these nodes, plus ``fixed`` ones, are at most ``most`` in number."""
         model = self.model
         total = model.sum(model.cells(classes, nodes))
         model.model.add(total <= most - fixed - model.resting(classes, nodes)).only_enforce_if(literal)
@@ -162,14 +177,14 @@ class TargetRules:
                     if single or len(sides) > 1:
                         model.model.add(model.sum([*single, *sides]) <= 1)
                     continue
-                # what each group must not meet: (pods, most of them, fixed ones)
+                # conflicts of each group: (classes, most pods of these, fixed pods)
                 for group, others in (
                     (both, [(matched, 1, hit), (r.owners, 1, owned)]), (carriers, [(matched, 0, hit)]), (targets, [(r.owners, 0, owned)])
                 ):  # fmt: skip
                     self._apart(name, group, nodes, others)
 
     def _apart(self, name: str, group: list[int], nodes: Ids, others: list[tuple[list[int], int, int]]) -> None:
-        """Pods of a group that arrive on some nodes meet none of the others; those that met some may go on."""
+        """Forbid pods of a group to arrive near the others. Pods that were near others at the start may stay."""
         model = self.model
         arriving = model.arriving(group, nodes)
         was = [(g, n) for g in group for n in nodes.tolist() if self._was_broken(name, g, n)]
@@ -186,7 +201,11 @@ class TargetRules:
     # --- affinity -------------------------------------------------------------------------------------------------------------
 
     def _affinity(self, rule: InterPodAffinity) -> None:
-        """A pod other than itself that matches all terms in the domain of every key, or no other pod anywhere and it matches itself."""
+        """Add required affinity.
+
+        The pod needs another pod that matches all terms in the domain of every key. Alternatively, it matches
+        its own terms and no other pod does anywhere.
+        """
         model = self.model
         for g, cls in enumerate(self.problem.cluster.classes):
             index = rule.attraction(g)
@@ -203,7 +222,7 @@ class TargetRules:
             moving = {n for h in providers for n in model.nodes_of(h).tolist()} | set(model.nodes_of(g).tolist())
             alone = self._alone(index, providers, a.any_key) if own and not a.total else None
             for cell, nodes in cells.items():
-                if min(cell) < 0:  # broken wherever it is
+                if min(cell) < 0:  # broken in any case
                     for n in nodes:
                         if self._was_broken(rule.name, g, n):
                             self.broken[g, n, rule.name] = []
@@ -228,7 +247,7 @@ class TargetRules:
                     literals.append(clear)
 
     def _rests(self, a: Attraction, cell: tuple[int, ...], providers: list[int], moving: set[int], least: int) -> bool:
-        """Return whether enough providers are in every domain of a cell, and none of them moves."""
+        """Return True if enough unmoved providers are in every domain of a cell."""
         for key, d, counts in zip(a.keys, cell, a.counts, strict=True):
             members = self.problem.cluster.members(key)[d]
             if not counts[d] and (moving.intersection(members.tolist()) or self.model.resting(providers, members) < least):
@@ -236,7 +255,7 @@ class TargetRules:
         return True
 
     def _near(self, key: tuple[int, ...], providers: list[int], nodes: Ids, least: int) -> cp_model.IntVar:
-        """A literal: at least so many providers are on these nodes."""
+        """Return a literal that implies at least ``least`` providers on these nodes."""
         if key not in self._counts:
             model = self.model
             literal = self._counts[key] = model.model.new_bool_var("")
@@ -245,7 +264,7 @@ class TargetRules:
         return self._counts[key]
 
     def _alone(self, index: int, providers: list[int], seen: Bools) -> cp_model.IntVar:
-        """A literal: at most one provider is anywhere that the terms see."""
+        """Return a literal that implies that only one provider, or none, is on nodes that the terms see."""
         if (index,) not in self._counts:
             literal = self._counts[index,] = self.model.model.new_bool_var("")
             self._at_most(providers, np.flatnonzero(seen), 0, 1, literal)

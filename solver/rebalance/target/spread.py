@@ -1,4 +1,4 @@
-"""DoNotSchedule constraints in the model of a plan's end state: no domain further above its maxSkew than at the start."""
+"""DoNotSchedule constraints in the model of a plan's end state: no domain exceeds maxSkew by more than at the start."""
 
 from __future__ import annotations
 
@@ -13,20 +13,25 @@ from kubestow.models.kube.selectors import Bools
 from kubestow.solver.rebalance.target.model import TargetModel
 from kubestow.solver.rules.pod_topology_spread import PodTopologySpread, Tally
 
-#: (class, node, rule) -> literals of which all have to hold so that pods do not break the rule
+#: (class, node, rule) -> literals that must all hold for the pods not to break the rule
 Broken = dict[tuple[int, int, str], list[cp_model.IntVar]]
 
 
 class SkewEncoder:
-    """``rule``: in the state of the fixed pods; ``start``: per class bool[N], where pods break the rule at the start; ``broken``: see
-    :class:`kubestow.solver.rebalance.target.rules.TargetRules`."""
+    """Adds the DoNotSchedule constraints to a model.
+
+    Args:
+        rule: PodTopologySpread in the state of the fixed pods.
+        start: Per class, the nodes where pods break the rule at the start, bool[N].
+        broken: See :class:`kubestow.solver.rebalance.target.rules.TargetRules`.
+    """
 
     def __init__(self, model: TargetModel, rule: PodTopologySpread, start: Mapping[int, Bools], broken: Broken) -> None:
         self.model, self.rule, self.start, self.broken = model, rule, start, broken
         self._counters: dict[int, _Counter] = {}
 
     def run(self) -> None:
-        """Add every constraint once, and pods on nodes without its key."""
+        """Add every constraint once, and mark pods on nodes without its key as broken."""
         model = self.model
         guards: dict[tuple[int, int, int], dict[int, Spread]] = {}
         for g in range(self.rule.cluster.n_classes):
@@ -58,7 +63,7 @@ class SkewEncoder:
             held = model.present(holders, nodes)
             most = floor + (max_skew + int(excess[d]))
             if held and alone and base <= max_skew:
-                model.model.add(count <= most)  # holds by itself where nobody holds the constraint
+                model.model.add(count <= most)  # true in any case if no pod has the constraint
             else:
                 for literal in held:
                     model.model.add(count <= most).only_enforce_if(literal)
@@ -70,7 +75,7 @@ class SkewEncoder:
         self._broken(counter, max_skew, owners, floor)
 
     def _still(self, counter: _Counter, holders: list[int], max_skew: int, excess: Ints, open_: set[int]) -> None:
-        """Domains that do not change keep the minimum from falling."""
+        """Keep the minimum high enough for unchanged domains."""
         tally = counter.tally
         held = domain_sum(tally.codes, tally.size, self.model.rest[holders].sum(axis=0)) > 0
         came = domain_sum(tally.codes, tally.size, self.model.rest_came[holders].sum(axis=0)) > 0
@@ -81,7 +86,7 @@ class SkewEncoder:
             self.model.model.add(counter.floor >= least)
 
     def _broken(self, counter: _Counter, max_skew: int, owners: Mapping[int, Spread], floor: cp_model.IntVar | int) -> None:
-        """Pods that broke the constraint at the start, or that come to break it where their node does not count."""
+        """Add literals for pods that broke the constraint at the start or may come to break it on a node that does not count."""
         model, tally = self.model, counter.tally
         clear: dict[tuple[int, int], cp_model.IntVar] = {}
         for g, spread in owners.items():
@@ -100,8 +105,13 @@ class SkewEncoder:
 
 
 class _Counter:
-    """What a tally counts in the end. ``start``, ``base``: int64[D], pods at the start, and those that the model does not move;
-    ``variables``: the others, by domain."""
+    """The pods that a tally counts at the end.
+
+    Attributes:
+        start: Pods per domain at the start, int64[D].
+        base: Pods per domain that the model does not move, int64[D].
+        variables: Variables of the other pods, by domain.
+    """
 
     def __init__(self, model: TargetModel, tally: Tally) -> None:
         self.model, self.tally = model, tally
@@ -127,12 +137,12 @@ class _Counter:
         return self._order[self._edges[d] : self._edges[d + 1]]
 
     def count(self, d: int) -> cp_model.LinearExprT:
-        """Return how many pods are in a domain."""
+        """Return the number of pods in a domain."""
         return self.model.sum(self.variables.get(d, [])) + int(self.base[d])
 
     @cached_property
     def floor(self) -> cp_model.IntVar:
-        """At most the minimum over the domains that count."""
+        """A lower bound on the minimum over the domains that count."""
         counted = np.flatnonzero(self.tally.counted).tolist()
         most = min((int(self.base[d]) + self._most.get(d, 0) for d in counted), default=0)
         floor = self.model.model.new_int_var(0, most, "")

@@ -1,5 +1,7 @@
-"""What a plan is worth: one class for each kind of tier, with its value in an end state, its bound, and its sum over the model.
+"""The objective of a plan: one class per kind of tier, with its value in an end state, its bound, and its model
+sum.
 
-Enter at ``objective.PlanObjective``; a new kind of tier is a class here and a line in ``objective.tiers``.
-It may import ``problem`` and ``target`` of this package, what they may import, and ``kubestow.solver.bounds``.
+The entry point is ``objective.PlanObjective``. A new kind of tier is a class here and a line in
+``objective.tiers``. This package may import ``problem`` and ``target`` of ``rebalance``, their dependencies,
+and ``kubestow.solver.bounds``.
 """

@@ -1,4 +1,4 @@
-"""The tier of consolidation: nodes that are freed, or the price of those that are not."""
+"""The tier of consolidation: the number of freed nodes, or the price of the nodes that are not freed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kubestow.solver.rebalance.tiers.tier import Tier
 
 
 class Freed(Tier):
-    """Nodes that are freed; with a price label, what the nodes cost that are not."""
+    """Freed nodes; with a price label, the negative price of the nodes that are not freed."""
 
     name, goal = "freed", "consolidate"
 
@@ -25,13 +25,17 @@ class Freed(Tier):
         return min(int(free.sum()), measures.enough) if measures.price is None else -int(measures.price[~free].sum())
 
     def bound(self, measures: Measures) -> int:
-        """Return the value where the running pods take up the nodes that cannot be freed, then as few (or cheap) of the others as hold
-        the rest of their demand, by each resource alone, and by all of them and the kinds of nodes that take each pod."""
+        """Return an upper bound from capacity.
+
+        The running pods use the nodes that cannot be freed, then the fewest (or cheapest) others that hold
+        their remaining demand. This is checked for each resource alone, and for all together with the node
+        classes that accept each pod.
+        """
         problem, cluster = measures.problem, measures.problem.cluster
-        gone = np.where(problem.evictable, 0, problem.start.sum(axis=1))  # evicted pods need no room
+        gone = np.where(problem.evictable, 0, problem.start.sum(axis=1))  # evicted pods need no capacity
         kept = ~problem.freeable | problem.closed
         wanted = [*(int(x) for x in cluster.demand.T @ gone), int(gone.sum())]
-        # an overcommitted node keeps what it has
+        # an overcommitted node keeps its load
         rooms = [
             *np.maximum(problem.room, problem.start.T @ cluster.demand).T,
             np.maximum(cluster.slots, problem.start.sum(axis=0)),
@@ -45,7 +49,7 @@ class Freed(Tier):
         return min(free, measures.enough) if measures.price is None else free - int(measures.price.sum())
 
     def encode(self, measures: Measures, rules: TargetRules) -> Points:
-        """Say that a node is free or has room: rows of capacity say it for the relaxation, cells say it for sure."""
+        """Model that a node is free or offers its capacity: in rows of capacity for the relaxation, in cells exactly."""
         problem, model, points = measures.problem, rules.model, Points()
         leaving = problem.movable | problem.pending
         prices = measures.price
@@ -68,13 +72,13 @@ class Freed(Tier):
                 unit = gcd(*weights)
                 if unit and room > 0:
                     model.model.add(model.weighted_sum([*variables, free], [*(w // unit for w in weights), room // unit]) <= room // unit)
-        if problem.limits.maxFreed is not None and prices is None:  # a node that is free need not count as free
+        if problem.limits.maxFreed is not None and prices is None:  # a free node need not count as free
             model.model.add(model.sum(free_nodes) <= max(0, measures.enough - points.constant))
         return points
 
 
 def _rows(rules: TargetRules, n: int, classes: list[int]) -> list[tuple[list[int], int]]:
-    """Return demand of each class and room of node n: of pod slots, then of each resource."""
+    """Return the demand of each class and the capacity of node n, for pod slots and then for each resource."""
     cluster, start = rules.problem.cluster, rules.problem.start[:, n]
     rows = [([1] * len(classes), max(int(cluster.slots[n]), int(start.sum())))]
     for r in range(len(cluster.resources)):

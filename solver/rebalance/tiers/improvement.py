@@ -1,4 +1,4 @@
-"""The tier of improvement: preferences and even utilisation, less what the moves for them have to bring."""
+"""The tier of improvement: preferences and even utilisation, less the charge for moves."""
 
 from __future__ import annotations
 
@@ -13,32 +13,36 @@ from kubestow.solver.rebalance.target.rules import TargetRules
 from kubestow.solver.rebalance.tiers.measures import Measures
 from kubestow.solver.rebalance.tiers.tier import Tier
 
-#: Units of balance that are worth one weighted point of preferences.
-POINT = 10_000
+#: Units of balance per weighted point of preferences.
+BALANCE_PER_POINT = 10_000
 
 
 class Improvement(Tier):
-    """Preferences and balance. Every move has to bring ``minGain`` points."""
+    """Preferences and balance. Every move must gain at least ``minGain`` points."""
 
     name, goal = "improve", "improve"
 
     def value(self, measures: Measures, end: EndState) -> int:
         soft = measures.preferences.total(measures.preferences.families(end.counts))
-        return POINT * soft - self.per_move(measures.problem) * end.moves + measures.spread.value(end.counts)
+        return BALANCE_PER_POINT * soft - self.per_move(measures.problem) * end.moves + measures.spread.value(end.counts)
 
     def bound(self, measures: Measures) -> int:
-        """Return preferences each at their best, and demand poured evenly over the nodes; every move costs, so none is made in vain."""
+        """Return the bound with each preference at its best, demand spread evenly, and no moves."""
         soft = 0
         if not measures.preferences.empty:
             soft = _pairs(measures)
-            if measures.components is not None:  # otherwise pods may stay where no rule lets them
+            if measures.components is not None:  # otherwise pods may stay where no rule allows them
                 soft = min(soft, measures.components.bound)
-        return POINT * soft + measures.most_balance
+        return BALANCE_PER_POINT * soft + measures.most_balance
 
     def encode(self, measures: Measures, rules: TargetRules) -> Points:
-        """Raise OverflowError where utilisation is beyond what CP-SAT can sum."""
+        """Encode preferences, balance and the charge for moves.
+
+        Raises:
+            OverflowError: Utilisation exceeds the numbers that CP-SAT can sum.
+        """
         problem, model, points = measures.problem, rules.model, Points()
-        points.extend(encoding.encode(model, measures.preferences), POINT)
+        points.extend(encoding.encode(model, measures.preferences), BALANCE_PER_POINT)
         points.extend(measures.spread.encode(model, model.rest, _fullest(measures)))
         points.constant -= self.per_move(problem) * int(model.rest_came[problem.movable].sum())
         for g, came in model.moved:
@@ -46,11 +50,14 @@ class Improvement(Tier):
         return points
 
     def per_move(self, problem: RebalanceProblem) -> int:
-        return POINT * problem.limits.minGain
+        return BALANCE_PER_POINT * problem.limits.minGain
 
 
 def _fullest(measures: Measures) -> Ints:
-    """Return [N, 2], Python's integers: what each node counts for at most: at the start, or with what can come beside waiting resizes."""
+    """Return an upper bound on each node's use, [N, 2] Python integers.
+
+    It is the use at the start, or that with the pods that can arrive next to waiting resizes.
+    """
     problem, spread = measures.problem, measures.spread
     used, width = spread.used.astype(object), spread.used.shape[1]
     room, free = problem.room[:, :width], problem.cluster.free[:, :width]
@@ -58,7 +65,7 @@ def _fullest(measures: Measures) -> Ints:
 
 
 def _pairs(measures: Measures) -> int:
-    """Return the preferences with every pod on the node that it likes most, near all pods that it likes."""
+    """Return the preferences with every pod on its best node and near all pods that it prefers."""
     cluster, preferences = measures.problem.cluster, measures.preferences
     total = sum(int(cluster.count[g]) * max(0, int(preferences.node_points(g).max(initial=0))) for g in range(cluster.n_classes))
     for term in preferences.terms:

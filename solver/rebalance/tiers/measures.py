@@ -1,4 +1,4 @@
-"""What the tiers of a plan measure end states by; each part is made when a tier first asks for it."""
+"""The measures that the tiers of a plan share. Each is computed on first use."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from kubestow.solver.rebalance.tiers.preference_bound import components_of
 
 
 class Measures:
-    """Preferences, balance, prices and room of one problem."""
+    """Preferences, balance, prices and capacity of one problem."""
 
     def __init__(self, problem: RebalanceProblem) -> None:
         self.problem = problem
@@ -31,52 +31,53 @@ class Measures:
 
     @cached_property
     def components(self) -> Components | None:
-        """Groups of classes that bound the preferences; a search makes their bounds tighter. None where they do not hold."""
+        """Groups of classes that bound the preferences; a search tightens their bounds. None if the bounds do not hold."""
         return None if self.preferences.empty else components_of(self.problem, self.preferences, self.room)
 
     @cached_property
     def spread(self) -> Spread:
-        """How even utilisation is."""
+        """The measure of even utilisation."""
         return Spread(self.problem.cluster)
 
     @cached_property
     def most_balance(self) -> int:
-        """What the balance of no end state exceeds."""
+        """An upper bound on the balance of any end state."""
         problem = self.problem
         complete = not problem.evictable.any() and not problem.pending.any()
         return self.spread.bound(problem.start, complete=complete)
 
     @cached_property
     def price(self) -> Ints | None:
-        """int64[N]: of each node, in thousandths; None where nodes are counted.
+        """Price of each node in thousandths, int64[N]; None if nodes are counted instead.
 
         Raises:
-            InputError: a node without a readable price.
+            InputError: A node has no readable price.
         """
         return Pack(self.problem.cluster).price if self.problem.cluster.policy.priceLabel else None
 
     @cached_property
     def worth(self) -> Ints:
-        """int64[N]: what a freed node counts: its price, or 1."""
+        """Value of each freed node: its price, or 1; int64[N]."""
         return np.ones(self.problem.cluster.n_nodes, dtype=np.int64) if self.price is None else self.price
 
     @cached_property
     def room(self) -> Ints:
-        """int64[G, N]: the most pods of each class that a node can come to hold
-        (:func:`kubestow.solver.rebalance.problem.reachable_nodes.reach`)."""
+        """The most pods of each class that a node can ever hold, int64[G, N]
+        (:func:`kubestow.solver.rebalance.problem.reachable_nodes.reach`).
+        """
         return reach(self.problem, rules.build(self.problem.cluster))
 
     @cached_property
     def packing(self) -> Packing:
-        """Which nodes can be free at once."""
+        """The bounds on nodes that can be free at once."""
         return Packing(self.problem, self.room)
 
     @cached_property
     def enough(self) -> int:
-        """Free nodes that are as good as more of them."""
+        """The number of free nodes beyond which more are worth nothing."""
         most = self.problem.limits.maxFreed
         return self.problem.cluster.n_nodes if most is None else int(self.freed(self.problem.start).sum()) + most
 
     def freed(self, counts: Ints) -> Bools:
-        """Return bool[N]: the nodes that run nothing but DaemonSet and static pods, of those that consolidation may free."""
+        """Return the freeable nodes that run only DaemonSet and static pods, bool[N]."""
         return np.asarray(self.problem.freeable & ~counts[self.problem.movable | self.problem.pending].any(axis=0))

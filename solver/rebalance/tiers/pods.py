@@ -1,4 +1,4 @@
-"""Tiers that count pods: left on drained nodes, breaking rules, placed, evicted, moved."""
+"""Tiers that count pods: remaining on drained nodes, breaking rules, placed, evicted, moved."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from kubestow.solver.rules.node_resources_fit import NodeResourcesFit
 
 
 class Drained(Tier):
-    """Pods that are left on nodes to be drained."""
+    """Pods that remain on nodes to be drained."""
 
     name, goal = "drained", "drain"
 
@@ -27,7 +27,7 @@ class Drained(Tier):
         return -len(problem.left_over) - int(end.counts[np.ix_(problem.movable, problem.closed)].sum())
 
     def bound(self, measures: Measures) -> int:
-        """Return what is left where as many pods of each budget leave as the waves of the plan allow."""
+        """Return the bound if as many pods of each budget leave as the plan's waves allow."""
         problem, left = measures.problem, len(measures.problem.left_over)
         leaving = (problem.start * problem.movable[:, None])[:, problem.closed].sum(axis=1)
         for budget, most in problem.evictions_at_most.items():
@@ -52,7 +52,7 @@ class BrokenRules(Tier):
         return -sum(end.state.broken(counting=True).values())
 
     def encode(self, measures: Measures, rules: TargetRules) -> Points:
-        """Count all pods of a class on a node as breaking a rule, unless every literal of it holds."""
+        """Count all pods of a class on a node as breaking a rule unless every literal of the rule holds."""
         problem, model, points = measures.problem, rules.model, Points()
         for (g, n, name), literals in rules.broken.items():
             if not problem.counting(g, {name: literals}):
@@ -70,7 +70,7 @@ class BrokenRules(Tier):
             else:
                 most = model.upper(g, n)
                 if name == NodeResourcesFit.name and problem.extra[g].any():
-                    variable = model.staying(g, n)  # whatever arrives has what it asks for
+                    variable = model.staying(g, n)  # arriving pods hold exactly their requests
                 pods = model.model.new_int_var(0, most, "")
                 for clear in literals:
                     model.model.add(pods >= variable - most * clear)
@@ -79,10 +79,10 @@ class BrokenRules(Tier):
 
 
 class _OfPriority(Tier):
-    """Pods of one priority, by how many of them have a node."""
+    """Pods of one priority, counted by whether they have a node."""
 
     def _absent(self, chosen: Bools, rules: TargetRules) -> Points:
-        """Return -1 for each of the chosen classes' pods (bool[G]) that has no node."""
+        """Return -1 for each pod of the chosen classes (bool[G]) without a node."""
         points = Points()
         for g, left in rules.model.left.items():
             if chosen[g]:
@@ -128,7 +128,7 @@ class Evictions(_OfPriority):
 
 
 class Moves(Tier):
-    """What all moves cost: the plan that disrupts least."""
+    """The total cost of moves, which prefers the least disruptive plan."""
 
     name = "moves"
 
@@ -136,10 +136,15 @@ class Moves(Tier):
         return -end.cost
 
     def bound_at(self, measures: Measures, reached: Mapping[str, int]) -> int:
-        """Return a value that no plan exceeds that is worth as much as ``reached`` in tiers before, by their names: as many nodes as are to
-        be drained or freed have to be emptied."""
+        """Return an upper bound for plans that reach the given values of the earlier tiers.
+
+        The nodes that are drained or freed have to be emptied.
+
+        Args:
+            reached: Values of the earlier tiers, by name.
+        """
         problem = measures.problem
-        leaving = problem.movable & ~problem.evictable  # evictions for good are no moves
+        leaving = problem.movable & ~problem.evictable  # evictions are no moves
         cost = (problem.cost * leaving) @ problem.start
         total = 0
         if "drained" in reached:

@@ -1,8 +1,8 @@
-"""What the preferences of running pods can reach at most: the bound of a solve in which all pods that may move are placed anew.
+"""An upper bound on the preferences of running pods: the bound of a solve that places all movable pods again.
 
-A plan leads to no end state that a solve could not place under fewer rules: where nothing is broken at the start nothing is in the end.
-Left out are the rules of which a running pod needs less than one that is bound: required affinity (whom it came to is gone), gangs, claims,
-devices and zones.
+If no rule is broken at the start, none is at the end. So a solve under fewer rules can place every end state of
+a plan. The solve leaves out rules that are weaker for a running pod than for a newly bound one: required
+affinity (its provider may be gone), gangs, claims, devices and zones.
 """
 
 from __future__ import annotations
@@ -20,8 +20,13 @@ from kubestow.solver.rebalance.problem.state import PlanState
 
 
 def components_of(problem: RebalanceProblem, preferences: Objective, room: Ints) -> Components | None:
-    """Return the groups of classes that bound the preferences, their bounds known without any search; None where pods break rules, or
-    where some hold less than they ask for. ``room``: as of :func:`kubestow.solver.rebalance.problem.reachable_nodes.reach`."""
+    """Return the groups of classes that bound the preferences, with the bounds known without a search.
+
+    None if pods break rules, or hold less than they request.
+
+    Args:
+        room: See :func:`kubestow.solver.rebalance.problem.reachable_nodes.reach`.
+    """
     if (problem.extra < 0).any() or PlanState(problem).broken():
         return None
     could = np.maximum(room, problem.start)
@@ -31,7 +36,7 @@ def components_of(problem: RebalanceProblem, preferences: Objective, room: Ints)
 
 
 def _loosened(cluster: Cluster) -> Cluster:
-    """The cluster without the rules that are left out."""
+    """Return the cluster without the rules that the bound leaves out."""
     classes = [
         replace(cls, affinity=None, gang=None, claims=(), devices=None, containers=None) for cls in cluster.classes
     ]  # fmt: skip

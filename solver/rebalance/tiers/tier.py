@@ -1,4 +1,4 @@
-"""What every kind of tier offers. All tiers are maximised; costs are negative."""
+"""The interface of all kinds of tiers. All tiers are maximised; costs are negative."""
 
 from __future__ import annotations
 
@@ -17,8 +17,10 @@ from kubestow.solver.rebalance.tiers.measures import Measures
 class Tier(ABC):
     """One line of a plan's objective.
 
-    ``name`` is its name in documents, ``goal`` the goal that it speaks of ("" for none). ``priority``: of the pods that it is about (None:
-    all).
+    Attributes:
+        name: Name in documents.
+        goal: The goal that the tier belongs to; "" for none.
+        priority: Priority of the pods that it counts; None: all.
     """
 
     name: ClassVar[str]
@@ -30,14 +32,17 @@ class Tier(ABC):
         """Return the tier's value in an end state."""
 
     def bound(self, measures: Measures) -> int:
-        """Return a value that no plan exceeds and that is known before any search."""
+        """Return an upper bound that is known before any search."""
         return 0
 
     @abstractmethod
     def encode(self, measures: Measures, rules: TargetRules) -> Points:
-        """Return the tier's value as a sum over the model of end states, to be maximised; adds what it needs to the model. For a part of
-        the cluster the sum is the value up to what the rest adds."""
+        """Return the tier's value as a sum over the model of end states, to be maximised.
+
+        The model gets the variables and constraints that the sum needs. For a part of the cluster, the sum
+        leaves out the constant contribution of the remainder.
+        """
 
     def per_move(self, problem: RebalanceProblem) -> int:
-        """Return what one more move than the counts of an end state ask for takes away at least."""
+        """Return a lower bound on the loss of value per move beyond those that an end state's counts require."""
         return 0

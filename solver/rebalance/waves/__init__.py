@@ -1,6 +1,6 @@
-"""Waves: steps of a plan that may be carried out at once and in any order.
+"""Waves: steps of a plan that may run at once and in any order.
 
-Enter at ``schedule.waves``, which regroups an accepted sequence of steps; ``safety`` decides whether a step may join.
-``within.within_waves`` leaves out what does not fit in as many waves as a plan may take. It may import ``problem`` and ``tiers`` of this
-package, ``kubestow.solver.rules`` and ``kubestow.solver.bind_order``.
+The entry point is ``schedule.waves``, which regroups an accepted sequence of steps; ``safety`` decides whether
+a step may join a wave. ``within.within_waves`` drops steps beyond the plan's wave limit. This package may
+import ``problem`` and ``tiers`` of ``rebalance``, ``kubestow.solver.rules`` and ``kubestow.solver.bind_order``.
 """

@@ -1,7 +1,8 @@
-"""Required affinity inside a wave: who is near, whatever the other steps of the wave have done by then.
+"""Required affinity in every phase of a wave.
 
-For a landing all pods that the wave takes away count as gone, and none that it brings as come: then each order provides for it. For pods
-at rest a replacement is placed or the old pod is there, so that moves inside a domain take nothing from it.
+For a landing, all pods that the wave takes away count as gone and none that it brings as present. So every
+order provides for the landing. For resident pods, either the replacement or the old pod is present, so moves
+inside a domain take nothing from it.
 """
 
 from __future__ import annotations
@@ -16,9 +17,16 @@ from kubestow.solver.rules.inter_pod_affinity import InterPodAffinity
 
 
 class _Support:
-    """One set of affinity terms in a wave. By key: ``rest``: int64[D], matches at the start of the wave less those that leave the domain;
-    ``inside``: matches that move inside it; ``need``: landings that count on it; ``left``: (class, node) of pods that have the terms, match
-    them and leave. ``shut``: no other match may come or go in this wave; ``loose``: no order of the whole plan breaks it."""
+    """One set of affinity terms in a wave.
+
+    Attributes:
+        rest: Per key, matches at the start of the wave less those that leave the domain, int64[D].
+        inside: Per key, matches that move inside the domain.
+        need: Per key, landings that depend on the domain.
+        left: Per key, (class, node) of leaving pods that have the terms and match them.
+        shut: True if no other match may come or go in this wave.
+        loose: True if no order of the whole plan breaks the terms.
+    """
 
     def __init__(self, counts: Sequence[Ints]) -> None:
         self.rest = [count.copy() for count in counts]
@@ -28,11 +36,11 @@ class _Support:
         self.shut = self.loose = False
 
     def least(self, k: int, d: int) -> int:
-        """Return matches in a domain when everything that the wave takes is away and nothing that it brings is there."""
+        """Return the matches in a domain when all leaving pods are gone and no arriving pod is there."""
         return int(self.rest[k][d]) - self.inside[k][d]
 
     def clear(self) -> None:
-        """Forget the steps of the wave, but for what they left of ``rest``."""
+        """Forget the steps of the wave, except for their effect on ``rest``."""
         for counter in (*self.inside, *self.need):
             counter.clear()
         for cells in self.left:
@@ -40,7 +48,11 @@ class _Support:
 
 
 class Supports:
-    """All sets of terms. ``state``: all that the wave brings is in it, nothing that it takes has left."""
+    """All sets of affinity terms.
+
+    Attributes:
+        state: The state with all pods that the wave brings, before any pod leaves.
+    """
 
     def __init__(self, state: PlanState) -> None:
         self.state = state
@@ -49,12 +61,12 @@ class Supports:
         self._came: Counter[tuple[int, int]] = Counter()
 
     def topics(self, g: int) -> list[int]:
-        """Return the sets of terms by which steps of the class matter to others, ascending."""
+        """Return the sets of terms through which steps of the class affect others, ascending."""
         own = self.rule.attraction(g)
         return sorted(i for i in {*self.rule.feeds(g), *([] if own is None else [own])} if not self._found[i].loose)
 
     def loosen(self, steps: Sequence[Step]) -> None:
-        """Leave out what no order of these steps, which are all that will be taken, can break."""
+        """Mark the sets of terms that no order of these steps can break. The steps are those of the whole plan."""
         for step in steps:
             self._shift(step, 1)
         for i, found in enumerate(self._found):
@@ -74,7 +86,11 @@ class Supports:
             found.clear()
 
     def join(self, step: Step) -> bool:
-        """Take a step into the wave, if no phase of the others can spoil it and it spoils none of them."""
+        """Add a step to the wave if it and the wave's other steps stay valid in every phase.
+
+        Returns:
+            True if the step was added.
+        """
         self._shift(step, 1)
         if self._fine(step):
             return True
@@ -86,7 +102,7 @@ class Supports:
         self._shift(step, -1)
 
     def settle(self, step: Step) -> None:
-        """Remember what the landing of a step that joined needs; before the state takes its landing."""
+        """Record the pods that the landing of a joined step needs. Called before the state includes the landing."""
         own = self.rule.attraction(step.g)
         if step.b < 0:
             return
@@ -100,7 +116,7 @@ class Supports:
                 found.shut = True
 
     def force(self, step: Step) -> None:
-        """Take the first step of a wave, which is accepted as it is."""
+        """Add the first step of a wave, which is accepted as is."""
         self._shift(step, 1)
         if not self._fine(step):
             for i in self.topics(step.g):
@@ -108,7 +124,7 @@ class Supports:
         self.settle(step)
 
     def commit(self, steps: Iterable[Step]) -> None:
-        """End the wave; the state is that after it."""
+        """End the wave. The state is the one after it."""
         for step in steps:
             for i in self.rule.feeds(step.g):
                 for k, (codes, counts) in enumerate(zip(self.rule.attractions[i].codes, self.rule.attractions[i].counts, strict=True)):
@@ -163,18 +179,18 @@ class Supports:
         return all(codes[n] >= 0 and self._found[i].least(k, int(codes[n])) >= 1 for k, codes in enumerate(self.rule.attractions[i].codes))
 
     def _new(self, i: int, step: Step) -> bool:
-        """Return whether a step brings a match where there was none with these keys at all."""
+        """Return True if a step brings a match and its pod had no match's domain before."""
         return step.b >= 0 and (step.a < 0 or not self.rule.attractions[i].any_key[step.a])
 
     def _lonely(self, i: int) -> bool:
-        """Return whether the only match is a pod that has the terms itself: it needs no other, as long as no other comes."""
+        """Return True if the only match has the terms itself: it needs no other as long as no other comes."""
         terms = self.rule.attractions[i]
         return terms.total <= 1 and any(
             bool(terms.matches[h]) and bool(self.state.counts[h].any()) for h in self.state.providers.holders[i]
         )
 
     def _kept(self, i: int, k: int, d: int) -> bool:
-        """Return whether all pods in a domain that have the terms have a match near, whichever steps of the wave are done."""
+        """Return True if all pods in a domain that have the terms keep a match near in every phase of the wave."""
         found, terms = self._found[i], self.rule.attractions[i]
         rest = int(found.rest[k][d]) if d >= 0 else 2
         if rest >= 2:

@@ -1,4 +1,7 @@
-"""How many waves steps take at least, whatever their order: no wave evicts more pods of a PodDisruptionBudget than that allows."""
+"""A lower bound on the number of waves that holds for any order of steps.
+
+No wave evicts more pods of a PodDisruptionBudget than the budget allows.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,13 @@ from kubestow.solver.rebalance.problem.problem import RebalanceProblem, Step
 
 
 class LeastWaves(NamedTuple):
-    """``waves``: at least; ``budget``: the one that asks for most, an index into ``problem.budgets``; ``pods``: its evictions."""
+    """A lower bound on the number of waves.
+
+    Attributes:
+        waves: The lower bound.
+        budget: The budget that requires it, an index into ``problem.budgets``.
+        pods: Evictions under this budget.
+    """
 
     waves: int
     budget: int
@@ -18,7 +27,7 @@ class LeastWaves(NamedTuple):
 
 
 def least_waves(problem: RebalanceProblem, steps: Iterable[Step]) -> LeastWaves | None:
-    """Return what the budgets ask for; None where no step needs one."""
+    """Return the lower bound that the budgets imply; None if no step needs a budget."""
     asked: Counter[int] = Counter()
     for step in steps:
         budget = problem.budget[step.g]

@@ -1,8 +1,8 @@
-"""Which steps of a sequence keep their order, and after which a step that was refused may be tried again.
+"""The steps that keep their order in the waves, and the events after which a refused step is tried again.
 
-Two steps that share a key of :meth:`Order.keys` are taken in the order of the sequence, be it in one wave or in two. Steps that share none
-do not change each other's verdict but for the room on a node, of which :mod:`kubestow.solver.rebalance.waves.schedule` keeps what earlier
-steps will take.
+Two steps with a common key of :meth:`Order.keys` are taken in sequence order, in one wave or in two. Steps
+without a common key affect each other's verdict only through a node's capacity.
+:mod:`kubestow.solver.rebalance.waves.schedule` reserves the capacity that earlier steps will take.
 """
 
 from __future__ import annotations
@@ -22,7 +22,12 @@ Keys = list[tuple[Hashable, ...]]
 
 
 class Order:
-    """``state``: at the start; ``steps``: all that will be taken, pod by pod."""
+    """The order constraints between steps.
+
+    Args:
+        state: The state at the start.
+        steps: All steps of the plan, pod by pod.
+    """
 
     def __init__(self, state: PlanState, supports: Supports, skews: SkewsOfWave, steps: Sequence[Step]) -> None:
         self.problem, self.cluster = state.problem, state.problem.cluster
@@ -43,7 +48,7 @@ class Order:
         self._limited: dict[int, bool] = {}
 
     def _related(self, moving: set[int]) -> dict[int, list[tuple[int, Ids]]]:
-        """By class, the anti-affinity terms of moving classes that it carries or that match it: number and domain of each node."""
+        """Return, by class, the number and domains of moving classes' anti-affinity terms that concern it."""
         ids: dict[AffinityTerm, int] = {}
         found: dict[int, dict[int, Ids]] = {}
         for g in sorted(moving):
@@ -57,7 +62,7 @@ class Order:
         return {g: list(terms.items()) for g, terms in found.items()}
 
     def solo(self, step: Step) -> bool:
-        """Return whether a step has to be a wave of its own: what is left depends on the order in which things happen."""
+        """Return True if a step has to be a wave of its own because its outcome depends on the order of events."""
         cls = self.cluster.classes[step.g]
         if step.g in self._twice:
             return True
@@ -65,24 +70,26 @@ class Order:
         return step.a >= 0 and step.b >= 0 and (keyed or any(self.cluster.volumes.claim(key).delayed for key in cls.claims))
 
     def aligned(self, g: int, n: int) -> bool:
-        """Return whether the kubelet of a node decides on pods of the class there."""
+        """Return True if the kubelet of a node decides on pods of the class there."""
         return n >= 0 and n in self.cluster.trees and self.cluster.trees[n].rejects and self._numa.concerned(g)
 
     def _attaches(self, g: int) -> bool:
-        """Return whether the class has claims of a driver that some node limits."""
+        """Return True if the class has claims of a driver that some node limits."""
         found = self._limited.get(g)
         if found is None:
             found = self._limited[g] = bool(self.cluster.classes[g].claims and self._limits.bars(g))
         return found
 
     def single(self, g: int) -> Keys:
-        """Return keys: of steps of classes that share one, a wave takes one."""
+        """Return exclusive keys: a wave takes one step of the classes that share such a key."""
         found: Keys = [*self._volumes.get(g, ()), *self._devices(g)]
         return found + [("claim", key) for key in self.cluster.classes[g].claims if self.cluster.volumes.claim(key).delayed]
 
     def places(self, g: int, n: int) -> Keys:
-        """Return what a pod of the class uses on a node such that nothing else that uses it may come or go in the wave in which the pod
-        comes."""
+        """Return the keys of node resources that exclude other steps while a pod of the class arrives.
+
+        No other pod that uses such a resource may come or go in the same wave.
+        """
         if n < 0:
             return []
         found: Keys = [("zones", n)] if self.aligned(g, n) else []
@@ -91,7 +98,7 @@ class Order:
         return found
 
     def _devices(self, g: int) -> Keys:
-        """Return a key of all pods that take devices: what each gets depends on who came before."""
+        """Return a key of all pods that take devices. The devices that each gets depend on the earlier pods."""
         return [("devices",)] if self.cluster.classes[g].devices is not None else []
 
     def _of_class(self, g: int) -> Keys:
@@ -107,12 +114,12 @@ class Order:
         return found
 
     def keys(self, step: Step) -> Keys:
-        """Return what keeps a step in order with others."""
+        """Return the keys that keep a step in order with others."""
         free = self._skews.inside(step)
         return [key for key in self._touched(step) if not (key[0] == "skew" and key[1] in free)]
 
     def _touched(self, step: Step) -> Keys:
-        """Return what a step changes for others, or depends on, while its wave runs."""
+        """Return the keys of everything that a step changes for others, or depends on, while its wave runs."""
         g, b = step.g, step.b
         found = list(self._of_class(g))
         found += [("pods", g, n) for n in (step.a, b) if (g, n) in self._tight]
@@ -125,11 +132,11 @@ class Order:
         return list(dict.fromkeys(found))
 
     def waits(self, step: Step) -> Keys:
-        """Return keys: after waves that :meth:`wakes` one of them, a step that was refused may be accepted."""
+        """Return the keys to wait for: after a wave that :meth:`wakes` one, a refused step may be accepted."""
         found = [*self._touched(step), ("room", step.b), ("pods", step.g, step.a)]
         return found + [("repelled", i) for i, _ in self._terms.get(step.g, ())]
 
     def wakes(self, step: Step) -> Keys:
-        """Return what a step changes for those that wait."""
+        """Return the keys that a step changes for waiting steps."""
         found = [*self._touched(step), ("room", step.a), ("pods", step.g, step.b)]
         return found + [("repelled", i) for i, _ in (self._terms.get(step.g, ()) if step.a >= 0 else ())]

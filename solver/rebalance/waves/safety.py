@@ -1,7 +1,8 @@
-"""Whether a step may join a wave: no phase of the other steps refuses it, and it spoils none of them.
+"""The test that a step may join a wave: it and the other steps of the wave stay valid in every phase.
 
-Rules that only get worse with more pods are asked with all that the wave brings there and nothing that it takes gone; what is accepted
-then is so in every phase, and as they are symmetric, those that joined before stay accepted. Affinity and spread have modules of their own.
+Rules that only get stricter with more pods are checked with all arriving pods present and no leaving pod gone.
+A step accepted then is accepted in every phase. Because these rules are symmetric, the steps that joined before
+stay accepted. Affinity and spread have modules of their own.
 """
 
 from __future__ import annotations
@@ -23,8 +24,16 @@ from kubestow.solver.rules.pod_topology_spread import PodTopologySpread
 
 
 class WaveRules:
-    """One wave after the other. ``steps``: all that will be taken, pod by pod; ``state``: all that the wave brings is in it, nothing that
-    it takes has left; ``left``: per budget, how many pods the wave may still evict."""
+    """One wave after the other.
+
+    Attributes:
+        state: The state with all pods that the wave brings, before any pod leaves.
+        left: Per budget, the number of pods that the wave may still evict.
+        taken: Steps of the wave.
+
+    Args:
+        steps: All steps of the plan, pod by pod.
+    """
 
     def __init__(self, problem: RebalanceProblem, steps: Sequence[Step]) -> None:
         self.problem, self.state = problem, PlanState(problem)
@@ -47,13 +56,17 @@ class WaveRules:
         self._in_place = False
 
     def budget(self, step: Step) -> int | None:
-        """Return the budget that an eviction for this step needs."""
+        """Return the budget that a step's eviction needs."""
         return self.problem.budget[step.g] if step.a >= 0 else None
 
     # --- joining --------------------------------------------------------------------------------------------------------------
 
     def join(self, step: Step, reserved: Sequence[int]) -> bool:
-        """Take a step into the wave if that is safe. ``reserved``: classes of the pods for which room is to be left at its target."""
+        """Add a step to the wave if that is safe; return True if added.
+
+        Args:
+            reserved: Classes of the pods that need capacity reserved on the target node.
+        """
         budget = self.budget(step)
         if budget is not None and self.left[budget] < 1:
             return False
@@ -67,8 +80,11 @@ class WaveRules:
         return True
 
     def force(self, step: Step, *, in_place: bool = False) -> None:
-        """Take the first step of a wave, or the steps of a unit one after the other, which are accepted as they are. ``in_place``: the pod
-        leaves first (in a wave of its own)."""
+        """Add the first step of a wave, or the steps of a unit one after the other, which are accepted as is.
+
+        Args:
+            in_place: The pod leaves first, in a wave of its own.
+        """
         self._supports.force(step)
         self._skews.force(step)
         self._in_place = in_place
@@ -92,12 +108,12 @@ class WaveRules:
             self.state.apply(Step(step.g, -1, step.b))
 
     def _present(self, step: Step) -> bool:
-        """Return whether a pod for the step is there when the wave begins."""
+        """Return True if a pod for the step is present when the wave begins."""
         cell = step.g, step.a
         return step.a < 0 or int(self.state.counts[cell]) - self._came[cell] - self._gone[cell] >= 1
 
     def _apart(self, step: Step) -> bool:
-        """Return whether the step keeps away from what a wave takes one step of only."""
+        """Return True if the step shares no exclusive key with a step of the wave."""
         order = self.order
         if any(key in self._into for key in (*order.single(step.g), *order.places(step.g, step.a))):
             return False
@@ -133,7 +149,7 @@ class WaveRules:
     # --- the end of a wave --------------------------------------------------------------------------------------------------------
 
     def commit(self) -> list[Step]:
-        """End the wave: what it takes leaves. Returns its steps, as they joined."""
+        """End the wave: its leaving pods are gone. Return its steps in the order in which they joined."""
         for step in self.taken:
             if step.a >= 0 and not self._in_place:
                 self.state.apply(Step(step.g, step.a, -1))

@@ -1,9 +1,10 @@
-"""Grouping an accepted sequence of steps in few waves, whose steps may run in any order and at once.
+"""List scheduling of an accepted sequence of steps in few waves, whose steps may run at once and in any order.
 
-List scheduling: every wave begins with the first step that is left, which is accepted by itself, and takes every other step that may come
-forward and that is safe with the rest of the wave. A step may come forward when no earlier step that is left shares a key with it
-(:mod:`kubestow.solver.rebalance.waves.ordering`) and the room that earlier ones need at its target stays; so the steps that are left are an
-accepted sequence again. A step that was refused is asked again only after a wave that changes what refused it.
+Every wave begins with the first remaining step, which is accepted on its own. It takes every other step that
+may come forward and is safe with the other steps of the wave. A step may come forward if two conditions hold.
+No earlier remaining step shares a key with it (:mod:`kubestow.solver.rebalance.waves.ordering`). The capacity
+that earlier steps need at its target stays free. So the remaining steps are again an accepted sequence. A
+refused step is checked again only after a wave that changes the cause of the refusal.
 """
 
 from __future__ import annotations
@@ -20,8 +21,10 @@ _BLOCKED, _READY, _WAITING, _TAKEN = range(4)
 
 
 def waves(problem: RebalanceProblem, steps: Sequence[Step]) -> list[list[Step]]:
-    """Regroup an accepted sequence of steps: the same steps (of several pods split where needed), in waves that are safe whatever their
-    order. Gang members that bind only as a unit are a wave of their own."""
+    """Regroup an accepted sequence of steps in waves that are safe in any order.
+
+    Steps of several pods are split where needed. Gang members that bind only as a unit are a wave of their own.
+    """
     return _Scheduler(problem, binding_units(problem, steps)).run()
 
 
@@ -38,11 +41,11 @@ class _Scheduler:
         self._link()
         self._ready: list[int] = []
         self._waiting: dict[Hashable, list[int]] = {}
-        self._parked: dict[int, list[int]] = {}  # by budget: steps that need it, all but one of which wait until it was tried
+        self._parked: dict[int, list[int]] = {}  # by budget: steps that need it; one at a time is tried, the others wait
         self._flying: set[int] = set()
 
     def _link(self) -> None:
-        """Note what comes after what."""
+        """Record which steps come after which."""
         last: dict[Hashable, int] = {}
         guarded: dict[int, list[int]] = {}  # by budget: steps since the last eviction for good
         for i, entry in enumerate(self._entries):
@@ -55,7 +58,7 @@ class _Scheduler:
                 budget = self._rules.budget(step)
                 if budget is not None:
                     since = guarded.setdefault(budget, [])
-                    if step.b < 0:  # what it needs of the budget is not given back: not before those that give it back
+                    if step.b < 0:  # an eviction for good never returns its allowance, so it must not precede steps that do
                         before.update(since)
                         since.clear()
                     since.append(i)
@@ -106,7 +109,7 @@ class _Scheduler:
             self._waiting.setdefault(key, []).append(i)
 
     def _feed(self, budget: int) -> None:
-        """Let the next step that needs a budget be tried, while the budget lasts."""
+        """Try the next step that needs a budget while the budget lasts."""
         parked = self._parked.get(budget)
         if budget in self._flying or self._rules.left[budget] < 1:
             return
@@ -119,7 +122,7 @@ class _Scheduler:
         self._parked.pop(budget, None)
 
     def _release(self, i: int) -> None:
-        """A step that may be tried from now on."""
+        """Mark a step as ready to be tried."""
         if self._alone[i]:
             self._status[i] = _WAITING
             return
@@ -141,7 +144,7 @@ class _Scheduler:
                     self._feed(budget)
 
     def _reserved(self, i: int, step: Step) -> list[int]:
-        """Classes of the pods that earlier steps, not taken yet, bring to the target of a step."""
+        """Return the classes of the pods that earlier remaining steps bring to the target of a step."""
         if step.b < 0:
             return []
         inbound = self._inbound[step.b]
@@ -165,5 +168,5 @@ class _Scheduler:
 
 
 def _merged(steps: Sequence[Step]) -> list[Step]:
-    """Like steps as one."""
+    """Merge equal steps."""
     return [Step(g, a, b, k) for (g, a, b), k in Counter((step.g, step.a, step.b) for step in steps).items()]

@@ -1,7 +1,8 @@
-"""DoNotSchedule constraints inside a wave: how uneven domains can get, whatever the other steps of the wave have done by then.
+"""DoNotSchedule constraints in every phase of a wave: the largest skew that can occur.
 
-The worst for domain d against domain e is that all that comes to d is there and nothing has left it, and that all that leaves e is gone
-and nothing has come. A step from e to d that is done does both, so that these counts are reached together and the test is exact.
+The worst case for domain d against domain e has two parts. All pods arriving in d are there and none has left
+it. All pods leaving e are gone and none has arrived. Completed steps from e to d do both, so these counts occur
+together and the test is exact.
 """
 
 from __future__ import annotations
@@ -22,10 +23,16 @@ _BIG = 2**40
 
 @dataclass
 class _Guard:
-    """One (maxSkew, minDomains) of a tally. int64[D] each: ``excess``: over the minimum and maxSkew at the start; ``holders``: pods with
-    the constraint, ``placed``: of them by the plan, ``uncounted``: of them on nodes that do not count, though they match themselves;
-    ``allowed``: the excess up to which pods at rest may be left; ``landing``: what the filter counts more than there will be, for the
-    replacements of the wave (-_BIG: none)."""
+    """One (maxSkew, minDomains) of a tally. Arrays are int64[D].
+
+    Attributes:
+        excess: Count above the minimum and maxSkew at the start.
+        holders: Pods with the constraint.
+        placed: Holders that the plan placed.
+        uncounted: Holders on nodes that do not count although they match their own selector.
+        allowed: Excess that resident pods may keep.
+        landing: Surplus that the filter counts for the wave's replacements (-_BIG: none).
+    """
 
     max_skew: int
     pinned: bool
@@ -46,9 +53,16 @@ class _Guard:
 
 
 class _Skew:
-    """One tally in a wave. int64[D]: ``high``, ``low``: most and fewest matches in any phase, ``rest``: fewest when no pod is between two
-    nodes; nodes that do not count are never lowest. ``even``: no pod breaks its constraint at the start; ``apart``: moves inside domains
-    take fewer waves if each wave takes those of one domain, ``home``, alone (-1: of none yet)."""
+    """One tally in a wave. Arrays are int64[D].
+
+    Attributes:
+        high: Most matches in any phase.
+        low: Fewest matches in any phase. Domains that do not count are never lowest.
+        rest: Fewest matches when no pod is between two nodes.
+        even: True if no pod breaks its constraint at the start.
+        apart: True if moves inside domains take fewer waves when each wave takes those of one domain only.
+        home: That domain in this wave; -1: none yet.
+    """
 
     def __init__(self, tally: Tally) -> None:
         self.tally = tally
@@ -93,7 +107,7 @@ class _Skew:
                 self.high[d] += sign
 
     def fine(self) -> bool:
-        """Return whether all landings of the wave and all pods at rest are within their limits in every phase."""
+        """Return True if all landings of the wave and all resident pods are within their limits in every phase."""
         for guard in self.guards.values():
             landings = self.high + guard.landing
             if not _within(landings, self.low, guard) or not _within(self.high - guard.allowed, self.rest, guard):
@@ -102,7 +116,7 @@ class _Skew:
 
 
 def _within(counts: Ints, low: Ints, guard: _Guard) -> bool:
-    """Return whether no domain is further above the lowest of the others than maxSkew; ``counts`` is written to."""
+    """Return True if no domain exceeds the lowest of the others by more than maxSkew; ``counts`` is overwritten."""
     if guard.pinned or not len(low):
         return int(counts.max(initial=-_BIG)) <= guard.max_skew
     i = int(low.argmin())
@@ -117,7 +131,11 @@ def _within(counts: Ints, low: Ints, guard: _Guard) -> bool:
 
 
 class SkewsOfWave:
-    """All tallies. ``state``: at the beginning the start; after each wave the state that it leaves."""
+    """All tallies of the DoNotSchedule constraints.
+
+    Attributes:
+        state: The start at first; after each wave the state that it leaves.
+    """
 
     def __init__(self, state: PlanState) -> None:
         self.state = state
@@ -140,8 +158,11 @@ class SkewsOfWave:
                     guard.limit(d)
 
     def inside(self, step: Step) -> dict[int, int]:
-        """Return the tallies, with the domain, that a move inside a domain leaves as they are. It is accepted under them before and after
-        any other step: no domain is further above the others than allowed, and where the pod is nowhere its own one is the lowest."""
+        """Return the tallies that a move inside one domain does not change, each with the domain.
+
+        The move is accepted under them before and after any other step. No domain exceeds the others by more
+        than allowed, and while the pod is absent its own domain is the lowest.
+        """
         found = {}
         for i in self.topics(step.g) if step.a >= 0 and step.b >= 0 else ():
             d = self._found[i].domain(step.g, step.a)
@@ -150,18 +171,18 @@ class SkewsOfWave:
         return found
 
     def topics(self, g: int) -> list[int]:
-        """Return the tallies by which steps of the class matter to others, ascending."""
+        """Return the tallies through which steps of the class affect others, ascending."""
         own = {index for _, index in self.rule.own(g) if index is not None}
         return sorted(i for i in {*self.rule.feeds(g), *own} if not self._found[i].loose)
 
     def loosen(self, steps: Sequence[Step]) -> None:
-        """Leave out what no order of these steps, which are all that will be taken, can break."""
+        """Mark the tallies that no order of these steps can break. The steps are those of the whole plan."""
         for step in steps:
             for i in self.topics(step.g):
                 self._found[i].shift(step, 1)
             self._land(step)
         for found in self._found:
-            for low in (found.low, found.rest):  # pods that stopped over leave a node that they came to
+            for low in (found.low, found.rest):  # pods on a stopover leave a node where they arrived before
                 np.maximum(low, 0, out=low)
             found.loose = found.fine()
             found.reset()
@@ -172,11 +193,15 @@ class SkewsOfWave:
             for i, d in self.inside(step).items():
                 inside[i][d] += 1
         for found, counts in zip(self._found, inside, strict=True):
-            # of one domain any number goes at once; of several, where maxSkew is 1, one of each
+            # any number of moves in one domain can share a wave; in several, one each if maxSkew is 1
             found.apart = max(counts.values(), default=0) > len(counts)
 
     def join(self, step: Step) -> bool:
-        """Take a step into the wave, if no phase of the others can spoil it and it spoils none of them."""
+        """Add a step to the wave if it and the wave's other steps stay valid in every phase.
+
+        Returns:
+            True if the step was added.
+        """
         inside = self.inside(step)
         topics = [self._found[i] for i in self.topics(step.g)]
         if any(found.shut for found in topics) or any(self._found[i].home not in (-1, d) for i, d in inside.items()):
@@ -194,7 +219,7 @@ class SkewsOfWave:
         return False
 
     def force(self, step: Step) -> None:
-        """Take the first step of a wave, which is accepted as it is."""
+        """Add the first step of a wave, which is accepted as is."""
         topics = [self._found[i] for i in self.topics(step.g)]
         for found in topics:
             found.shift(step, 1)
@@ -204,13 +229,13 @@ class SkewsOfWave:
         self._settle(self.inside(step))
 
     def _settle(self, inside: dict[int, int]) -> None:
-        """Keep the wave to the domains of a move inside them."""
+        """Restrict the wave to the domains of a move inside them."""
         for i, d in inside.items():
             if self._found[i].apart:
                 self._found[i].home = d
 
     def commit(self, steps: Iterable[Step]) -> None:
-        """End the wave; the state is that after it."""
+        """End the wave. The state is the one after it."""
         for step in steps:
             for n in (step.a, step.b):
                 if n >= 0:
@@ -229,7 +254,7 @@ class SkewsOfWave:
                         guard.landing[d] = -_BIG
 
     def _land(self, step: Step) -> list[tuple[_Guard, int, int]]:
-        """Note the landing of a step under its constraints; returns what was noted before."""
+        """Record the landing of a step under its constraints; return the previous records."""
         before = []
         for spread, index in self.rule.own(step.g) if step.b >= 0 else ():
             if index is None or self._found[index].loose:
@@ -244,7 +269,7 @@ class SkewsOfWave:
         return before
 
     def _hold(self, g: int, n: int) -> None:
-        """Bring the holders of constraints in step with the state."""
+        """Update the holders of constraints from the state."""
         now = int(self.state.counts[g, n]), int(self.state.arrived[g, n])
         before = self._known.get((g, n), (int(self.state.problem.start[g, n]), 0))
         self._known[g, n] = now

@@ -1,4 +1,4 @@
-"""A sequence of steps as single pods, but for gang members that are accepted only together: those stay one unit."""
+"""A sequence of steps as single pods, except for gang members that are accepted only together."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kubestow.solver.rebalance.problem.state import PlanState
 
 
 def binding_units(problem: RebalanceProblem, steps: Sequence[Step]) -> list[list[Step]]:
-    """Return the steps in order, pod by pod; more than one in an entry bind as a unit."""
+    """Return the steps in order, pod by pod. An entry with several steps binds as a unit."""
     single = [Step(s.g, s.a, s.b) for s in steps for _ in range(s.k)]
     classes = problem.cluster.classes
     tied = {c.gang for c in classes if c.affinity or c.spread} - {None}
@@ -30,8 +30,11 @@ def binding_units(problem: RebalanceProblem, steps: Sequence[Step]) -> list[list
 
 
 def _parts(state: PlanState, binder: Binder, run: list[Step]) -> list[list[Step]]:
-    """Consecutive bindings of one gang, each alone where that is accepted, else with as few of those after it as are accepted together. The
-    state is then that after them."""
+    """Split consecutive bindings of one gang into parts, and apply them to the state.
+
+    A binding is a part of its own if it is accepted. Otherwise the part includes the fewest following bindings
+    that are accepted together.
+    """
 
     def bind(part: list[Step]) -> bool:
         if len(part) > 1:
@@ -46,7 +49,7 @@ def _parts(state: PlanState, binder: Binder, run: list[Step]) -> list[list[Step]
             state.undo(step)
 
     parts = part_by_depth(run, bind, undo)
-    if parts is None:  # accepted in a way that is not known here
+    if parts is None:  # accepted in a way that this module does not know
         for step in run:
             state.apply(step)
         return [run]

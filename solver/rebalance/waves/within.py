@@ -1,7 +1,7 @@
-"""Plans of no more waves than they may take: steps that come too late are left out, and with them those that are in vain without them.
+"""Plans within a wave limit: steps that come too late are dropped, with the steps that are useless without them.
 
-All pods of a node that is to be free go, or none; so do the bindings of a gang. What is left is an accepted sequence again, asked step by
-step: a step that needed one that is gone goes as well.
+A node that is to be freed is emptied completely or not at all, and a gang is bound completely or not at all.
+The remaining steps are checked again one by one. A step that needed a dropped one is dropped as well.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from kubestow.solver.rebalance.tiers.objective import PlanObjective
 from kubestow.solver.rebalance.waves.schedule import waves
 from kubestow.solver.rebalance.waves.units import binding_units
 
-#: What is done whole or not at all: a node that is emptied, or a gang that is bound.
+#: An all-or-nothing unit: a node that is emptied, or a gang that is bound.
 _Whole = tuple[str, int]
 
 
 def fits(problem: RebalanceProblem, steps: Sequence[Step]) -> bool:
-    """Return whether an accepted sequence of steps is grouped in as many waves as the plan may take."""
+    """Return True if the waves of an accepted sequence are within the plan's wave limit."""
     most = problem.limits.maxWaves
     return most is None or len(waves(problem, steps)) <= most
 
 
 def within_waves(values: PlanObjective, steps: list[Step]) -> list[Step]:
-    """Return the steps themselves where they fit, or fewer of them that do; an accepted sequence as the one given."""
+    """Return the steps if they are within the wave limit, otherwise fewer that are; both are accepted sequences."""
     problem, most = values.problem, values.problem.limits.maxWaves
     if most is None:
         return steps
@@ -45,7 +45,7 @@ def within_waves(values: PlanObjective, steps: list[Step]) -> list[Step]:
 
 
 def _without(problem: RebalanceProblem, steps: list[Step], late: Iterable[Step], emptied: Bools) -> list[Step]:
-    """Return the steps that are accepted and not in vain without the late ones."""
+    """Return the steps that are accepted and useful without the late ones."""
     broken = {whole for step in late for whole in _wholes(problem, step, emptied)}
     while True:
         entries = binding_units(problem, [step for step in steps if broken.isdisjoint(_wholes(problem, step, emptied))])
@@ -63,7 +63,7 @@ def _wholes(problem: RebalanceProblem, step: Step, emptied: Bools) -> list[_Whol
 
 
 def _accepted(problem: RebalanceProblem, entries: Sequence[Sequence[Step]]) -> tuple[list[Step], list[Step]]:
-    """Return the steps that are accepted one after the other, pod by pod, and those that are not."""
+    """Return the steps that are accepted one after the other, pod by pod, and those that are refused."""
     state, kept, refused = PlanState(problem), list[Step](), list[Step]()
     binder = Binder(problem.cluster, state.rules)
     gone: Counter[int] = Counter()

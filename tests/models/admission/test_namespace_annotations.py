@@ -1,4 +1,4 @@
-"""Annotations of namespaces: what they add to new pods, what they refuse, what is named, in the solver and in the checker."""
+"""Annotations of namespaces: additions to new pods, rejections and notes, in the solver and in the checker."""
 
 from __future__ import annotations
 

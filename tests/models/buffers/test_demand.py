@@ -1,4 +1,4 @@
-"""The chunks that a CapacityBuffer asks for, and their pods."""
+"""The number of chunks that a CapacityBuffer requests, and their pod template."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from kubestow.models.buffers.chunks import LOWEST, buffer_of, with_chunks
-from kubestow.models.buffers.demand import MOST, Demand, demands
+from kubestow.models.buffers.chunks import LOWEST_PRIORITY, buffer_of, with_chunks
+from kubestow.models.buffers.demand import MAX_CHUNKS, Demand, demands
 from kubestow.models.gangs.markers import marker
 from kubestow.models.kube.objects import pod_key
 from kubestow.models.snapshot.snapshot import InputError, from_objects, load
@@ -102,14 +102,14 @@ def test_what_the_autoscaler_wrote_counts() -> None:
         ([buffer("b", **scalable("web"), replicas=1)], "Deployment 'default/web', which spec.scalableRef names, is not there", False),
         ([buffer("b", **scalable("w", "Rollout", "argoproj.io"), replicas=1)], "a kind that is not read", True),
         ([buffer("b", **scalable("web", "Deployment", "extensions"), replicas=1)], "a kind that is not read", True),
-        ([template("t"), buffer("b", "t", 1, provisioningStrategy="buffer.gke.io/standby-capacity")], "is not known", True),
+        ([template("t"), buffer("b", "t", 1, provisioningStrategy="buffer.gke.io/standby-capacity")], "is unknown", True),
         ([buffer("b", replicas=1)], "neither of podTemplateRef and scalableRef", False),
         ([template("t"), buffer("b", "t", 1, **scalable("web"))], "both of podTemplateRef and scalableRef", False),
-        ([template("t"), buffer("b", "t", percentage=20)], "how many chunks it asks for is not said", False),
+        ([template("t"), buffer("b", "t", percentage=20)], "the number of chunks is unknown", False),
         ([template("t"), buffer("b", "t", limits={"nvidia.com/gpu": "1"})], "no resource that its pod template requests", False),
         ([template("t"), buffer("b", "t", 3, status=UNREADY)], "ReadyForProvisioning is False", False),
         ([template("t", priorityClassName="gone"), buffer("b", "t", 3)], "no PriorityClass", False),
-        ([template("t"), buffer("b", "t", MOST + 1)], f"expected at most {MOST}", False),
+        ([template("t"), buffer("b", "t", MAX_CHUNKS + 1)], f"expected at most {MAX_CHUNKS}", False),
     ],
 )
 def test_buffers_that_ask_for_nothing_are_told_with_the_reason(things: list[Object], why: str, foreign: bool) -> None:
@@ -136,9 +136,9 @@ def test_chunks_are_pods_behind_all_others() -> None:
     assert snapshot.pods == []
     found = [(pod_key(pod), buffer_of(pod), pod.spec.priority) for pod in edited.pods]
     assert found == [
-        ("default/capacity-buffer-a-1", "default/a", LOWEST - 1),
-        ("default/capacity-buffer-a-2", "default/a", LOWEST - 1),
-        ("default/capacity-buffer-b-1", "default/b", LOWEST - 2),
+        ("default/capacity-buffer-a-1", "default/a", LOWEST_PRIORITY - 1),
+        ("default/capacity-buffer-a-2", "default/a", LOWEST_PRIORITY - 1),
+        ("default/capacity-buffer-b-1", "default/b", LOWEST_PRIORITY - 2),
     ]
     assert all(marker(pod) is None and not pod.spec.schedulingGates for pod in edited.pods)
     assert edited.pods[0].metadata.labels == annotated["template"]["metadata"]["labels"]
@@ -206,5 +206,5 @@ def test_chunks_with_shared_gpus_are_not_read() -> None:
     assert demands(snapshot)[0].problem is None
     snapshot.shared_gpus = "kai"
     found = demands(snapshot)[0]
-    assert found.problem == "its chunks ask for devices, which are not read in buffers while sharedGPUs is kai"
+    assert found.problem == "its chunks request devices, which are not read in buffers while sharedGPUs is kai"
     assert found.foreign

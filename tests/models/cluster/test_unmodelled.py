@@ -122,7 +122,7 @@ def test_a_parent_group_and_a_second_topology_are_named() -> None:
     group = native("train", schedulingPolicy=GANG_OF_TWO, schedulingConstraints=constraints, parentCompositePodGroupName="all")
     assert [(field, effect) for _, field, effect in named(group, grouped("a"))] == [
         ("PodGroup default/train: spec.parentCompositePodGroupName", "ignored"),
-        ("PodGroup default/train: spec.schedulingConstraints.topology", "ignored but for the first"),
+        ("PodGroup default/train: spec.schedulingConstraints.topology", "ignored except for the first"),
     ]
 
 
@@ -132,7 +132,7 @@ def test_a_topology_that_an_own_annotation_replaces_is_not_named() -> None:
 
 
 def test_a_topology_of_parts_of_a_gang_is_named_where_it_is_asked_for() -> None:
-    effect = "ignored: asked for parts of the gang, and only one topology of all of it is honoured"
+    effect = "ignored: it applies to parts of the gang, and only a topology of the whole gang is honoured"
     expected = ("a", f"metadata.annotations[{KUEUE}/podset-required-topology]", effect)
     assert named(queued("a", podset_required_topology="rack"), queued("b")) == [expected]
 
@@ -149,7 +149,7 @@ def test_a_total_count_that_is_no_count_is_named() -> None:
 
 
 def test_a_pod_set_group_across_own_gangs_is_named() -> None:
-    effect = "ignored: kubestow.dev/gang says what belongs together"
+    effect = "ignored: kubestow.dev/gang defines the gang"
     found = named(member("a", {"kubestow.dev/gang": "g", f"{KUEUE}/podset-group-name": "all"}))
     assert found == [("a", f"metadata.annotations[{KUEUE}/podset-group-name]", effect)]
 

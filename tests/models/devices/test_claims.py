@@ -1,4 +1,4 @@
-"""What pods ask for, and what keeps them from every node."""
+"""The device requests of pods, and the reasons for refusal by every node."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ def demand(*objects: Object, **more: Any) -> Demand:
         (using("p", made=["c"]), [claim("c", exactly())], "the claim of entry c was made for another pod"),
         (using("p", "c"), [claim("c", exactly(of="none"))], "device class none does not exist"),
         (using("p", "c"), [claim("c", either("r", asks(), asks(of="none")))], "device class none does not exist"),
-        (using("p", "c"), [claim("c", {"name": "r"})], "claim default/c: request r is of no known kind"),
-        (using("p", "c"), [claim("c", exactly(selectors=[{}]))], "claim default/c: a selector of request r is of no known kind"),
-        (using("p", "c"), [claim("c", exactly(), constraints=[{}])], "claim default/c: a constraint is of no known kind"),
+        (using("p", "c"), [claim("c", {"name": "r"})], "claim default/c: request r is of an unknown kind"),
+        (using("p", "c"), [claim("c", exactly(selectors=[{}]))], "claim default/c: a selector of request r is of an unknown kind"),
+        (using("p", "c"), [claim("c", exactly(), constraints=[{}])], "claim default/c: a constraint is of an unknown kind"),
         (
             using("p", "c"),
             [claim("c", exactly(allocationMode="Any"))],
-            "claim default/c: request r has allocation mode Any, which is not known",
+            "claim default/c: request r has allocation mode Any, which is unknown",
         ),
         (using("p", "c"), [claim("c", exactly())], None),
         (using("p", made=["c"]), [claim("c", exactly(), owner="p")], None),

@@ -17,7 +17,7 @@ HALF = {"consumesCounters": [{"counterSet": "gpu", "counters": {"slots": {"value
 
 
 def seen(*objects: Object, version: str = "1.36", gates: dict[str, bool] | None = None) -> dict[str, list[str]]:
-    """What each node sees, ``pool/device``."""
+    """Return the devices that each node sees, as ``pool/device``."""
     found = snapshot(*objects, version=version, gates=gates)
     nodes = NodeTable(found.nodes)
     what = inventory(found, nodes)

@@ -1,4 +1,4 @@
-"""What moving a pod costs: its annotation before all, else the highest of what priority and age say, else 1."""
+"""The cost of moving a pod: its annotation, or else the highest cost by priority and age, or else 1."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""PodDisruptionBudgets: selection, what they allow, and which pods go without asking them."""
+"""PodDisruptionBudgets: selection, allowance, and pods that may be evicted without their consent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What-if edits: nodes that come and go, replicas, and what is said of bad ones."""
+"""What-if edits: added and removed nodes, replicas, and messages about bad edits."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def test_removed_nodes_take_their_own_pods_along(edits: Object) -> None:
     assert names(found.pods) == ["rs", "sts", "job", "stays", "waits"]
     assert [p.spec.nodeName for p in found.pods] == [None, None, None, "c", None]
     assert found.pods[0].status is None
-    assert found.warnings == ["2 pods that no controller makes anew go with the removed nodes: default/bare, default/operated"]
+    assert found.warnings == ["2 pods that no controller replaces go with the removed nodes: default/bare, default/operated"]
     assert select(found).pending == [0, 1, 2, 4]
 
 

@@ -1,4 +1,4 @@
-"""Other requests of containers: who gets them, what they do to limits and to pods that were resized, and what is said."""
+"""Changed container requests: matches, limits, resized pods, and warnings."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_pod_level_requests_stay_and_are_said() -> None:
     whole["spec"]["resources"] = {"requests": {"cpu": "2"}}
     found = edited([node("n1"), whole], asked("ReplicaSet default/web", cpu="100m"))
     assert found.warnings == [
-        "--requests: pod-level requests stay as they are, whatever is recommended for containers: ReplicaSet default/web"
+        "--requests: pod-level requests stay as they are, recommendations apply to containers only: ReplicaSet default/web"
     ]
     assert cpu(found) == {"default/web-1": 2000}
 
@@ -116,7 +116,7 @@ def test_what_is_not_there_is_said() -> None:
     ]
     found = edited(CLUSTER, *given)
     assert found.warnings == [
-        "--requests: recommended requests are of what the snapshot does not have: Deployment default/gone: container c, "
+        "--requests: recommended for containers that the snapshot lacks: Deployment default/gone: container c, "
         "Pod default/gone: container c, ReplicaSet default/web: container sidecar and 1 more"
     ]
     assert cpu(found)["default/web-1"] == 1000
@@ -124,7 +124,7 @@ def test_what_is_not_there_is_said() -> None:
 
 def test_what_recommends_nothing_is_said() -> None:
     found = edited(CLUSTER, asked("ReplicaSet default/web"))
-    assert found.warnings == ["--requests: nothing is recommended, and requests stay as they are: ReplicaSet default/web: container c"]
+    assert found.warnings == ["--requests: without a recommendation, requests stay as they are: ReplicaSet default/web: container c"]
 
 
 def test_equal_parts_are_changed_once_and_shared_again() -> None:

@@ -1,4 +1,4 @@
-"""Snapshots on their way through an upgrade: what new nodes are like, and what a wave leaves."""
+"""Snapshots during an upgrade: the new nodes, and the result of a wave."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def read(tmp_path: Path, text: str) -> dict[str, Any]:
 
 
 def clone(to: dict[str, Any] | None, **old: Any) -> Any:
-    """The node that stands in for n1."""
+    """Return the node that replaces n1."""
     snapshot = from_objects([node("n1", **{"labels": {ZONE: "a", "version": "1"}, **old})])
     return edits.with_new(snapshot, [NewNode("n1-new", "n1")], to).nodes[-1]
 

@@ -29,7 +29,7 @@ def test_a_grace_that_cannot_be_read_is_named(said: str) -> None:
     assert stated(found) is None
     (line,) = warnings([found])
     assert line.startswith("Pod default/p: metadata.annotations[kubestow.dev/execution-grace-seconds]: got ")
-    assert line.endswith("expected whole seconds from 0 to 1000000000: it has the grace of others")
+    assert line.endswith("expected whole seconds from 0 to 1000000000: the default grace applies")
 
 
 def test_snapshots_within_a_grace_come_the_latest_first() -> None:

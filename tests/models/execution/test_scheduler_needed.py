@@ -49,7 +49,7 @@ def _requesting(name: str, resource: str) -> Object:
 
 
 def test_extended_resources_that_a_class_backs_are_the_schedulers() -> None:
-    """Where their gate is on; other extended resources are not."""
+    """This holds if their gate is on; other extended resources do not need the scheduler."""
     cls = {
         "apiVersion": "resource.k8s.io/v1",
         "kind": "DeviceClass",

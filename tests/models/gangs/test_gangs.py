@@ -564,7 +564,7 @@ def test_each_pod_is_in_the_gang_it_names_and_in_no_other(pods: list[Object], in
 
 
 def test_pods_that_name_no_group_are_passed_over_by_their_shared_labels(monkeypatch: pytest.MonkeyPatch) -> None:
-    """150,000 of them cost nothing: each is told by the identity of what it shares."""
+    """150,000 pods cost next to nothing: each is recognised by the identity of its shared labels."""
     asked: list[kube_objects.Pod] = []
     monkeypatch.setattr(gangs_markers, "marker", asked.append)
     snapshot = from_objects([member(f"p{i}", {"kubestow.dev/x": str(i)}, {"app": "web"}) for i in range(50)])

@@ -1,4 +1,4 @@
-"""What pods ask of NUMA zones: by QoS class, scope and kind of container."""
+"""The requests of pods from NUMA zones: by QoS class, scope and kind of container."""
 
 from __future__ import annotations
 

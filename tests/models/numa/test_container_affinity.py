@@ -291,8 +291,8 @@ def test_case_13_errors_name_the_entry(entry: str, expected: str) -> None:
         ("a: [b]\n---\nb: [a]", "line 2: a second document"),
         ("a: !foo [b]", "line 1: unknown tag '!foo'"),
         ("a: [!!int 5]", "line 1: unknown tag"),
-        ("a: [*x]", "line 1: alias 'x' stands for nothing"),
-        ("a: &x [*x]", "line 1: alias 'x' stands for nothing"),
+        ("a: [*x]", "line 1: alias 'x' is not defined"),
+        ("a: &x [*x]", "line 1: alias 'x' is not defined"),
         ("a: " + "[" * 100_000, "line 1: nested deeper than 16 levels"),
         ("a: \x00", ""),
         ("a: \ud800", ""),
@@ -351,7 +351,7 @@ def test_not_exist_is_the_same_operator() -> None:
 @pytest.mark.parametrize(
     ("expression", "remark"),
     [
-        ("{operator: AlwaysTrue, values: [x]}", "AlwaysTrue looks at no values"),
+        ("{operator: AlwaysTrue, values: [x]}", "AlwaysTrue takes no values"),
         ("{key: name, operator: In}", "In without values is never true"),
         ("{key: name, operator: MatchesAny, values: []}", "MatchesAny without values is never true"),
         ("{key: name, operator: NotIn, values: null}", "NotIn without values is always true"),
@@ -621,7 +621,7 @@ FRAGMENTS = st.sampled_from([
 
 
 def _survives(text: str) -> bool:
-    """Whether the annotation is read; it may be refused, in one line that names pod and annotation."""
+    """Return True if the annotation is read. It may be refused, in one line with pod and annotation."""
     for kind in ("affinity", "anti-affinity"):
         try:
             hints = parse_annotations({NRI + kind: text}, where="Pod n/p", containers=("a", "b"), symmetric=True)

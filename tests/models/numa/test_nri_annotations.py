@@ -1,4 +1,4 @@
-"""Annotations of nri-plugins: what is named for a pod, in which words."""
+"""Annotations of nri-plugins: the fields reported for a pod, and their wording."""
 
 from __future__ import annotations
 

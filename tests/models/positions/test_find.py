@@ -1,4 +1,4 @@
-"""Where fields are: in YAML and JSON, through anchors and merge keys, in lists, folders, gzip, standard input and rendered charts."""
+"""Positions of fields: in YAML and JSON, through anchors and merge keys, in lists, folders, gzip, standard input and charts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recommended requests of krr, VerticalPodAutoscalers and Prometheus: what is read, exactly, and what is said of what is none."""
+"""Recommended requests of krr, VerticalPodAutoscalers and Prometheus: exact values, and errors for other input."""
 
 from __future__ import annotations
 
@@ -188,7 +188,7 @@ def test_the_data_alone(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("plain", "spec", "said"),
     [
-        (answer((LABELS, ["1"])), "", "is an answer of Prometheus: say of which resource"),
+        (answer((LABELS, ["1"])), "", "is an answer of Prometheus, expected with its resource"),
         ({"status": "error"}, "cpu=", "expected the answer of Prometheus"),
         ({"status": "error", "error": "bad query"}, "cpu=", "Prometheus answered with an error: 'bad query'"),
         (answer(({**LABELS, "pod": ["a"]}, ["1"])), "cpu=", "data.result[0]: expected the labels"),

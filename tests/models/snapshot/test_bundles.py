@@ -1,4 +1,4 @@
-"""Directories as people have them: beside manifests the files of tools, must-gathers, support bundles."""
+"""Directories in practice: manifests next to files of tools, must-gathers, support bundles."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def put(folder: Path, files: dict[str, Any]) -> str:
 
 
 def listed(kind: str, *items: Object, version: str = "v1", bare: bool = False) -> Object:
-    """A list; ``bare``: of items that do not say what they are."""
+    """Return a list; ``bare``: its items state neither apiVersion nor kind."""
     given = [{k: v for k, v in each.items() if not bare or k not in ("apiVersion", "kind")} for each in items]
     return {"kind": kind, "apiVersion": version, "metadata": {"resourceVersion": "7"}, "items": given}
 
@@ -114,7 +114,7 @@ def test_a_must_gather_is_read_as_it_comes(tmp_path: Path) -> None:
     assert [line.partition(": ")[2] for line in found.omissions] == [
         f"2 files without Kubernetes objects skipped: {root}/etcd_info/endpoint_status.json, {root}/monitoring/prometheus/status/flags.json"
     ]
-    assert "read more than once, with other content: the first counts of 1 object (Pod shop/web)" in found.warnings
+    assert "read more than once with different content, the first one counts: 1 object (Pod shop/web)" in found.warnings
 
 
 def test_objects_of_a_directory_that_no_server_wrote_may_not_differ(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What a captured List says of itself, and what its gaps do in each command."""
+"""The capture information of a List, and the effect of its gaps in each command."""
 
 from __future__ import annotations
 

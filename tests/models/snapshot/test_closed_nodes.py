@@ -1,4 +1,4 @@
-"""Nodes that a run of apply has closed are open in any snapshot that is read, and a note says so."""
+"""Nodes closed by a run of apply count as open when a snapshot is read, with a note."""
 
 from __future__ import annotations
 

@@ -89,9 +89,9 @@ def spoiled(root: Any, rng: random.Random) -> Any:
 @pytest.mark.parametrize("chunk", [1, 7, 64, 2**19])
 @pytest.mark.parametrize("seed", range(24))
 def test_the_quick_look_misses_none(seed: int, chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever is between two parts of the text: strings, keys and their colons, objects that are open."""
-    monkeypatch.setattr(duplicate_keys, "_CHUNK", chunk)
-    monkeypatch.setattr(duplicate_keys, "_SMALL", 0)
+    """Cuts between two parts may fall anywhere: in strings, between keys and colons, in open objects."""
+    monkeypatch.setattr(duplicate_keys, "_CHUNK_BYTES", chunk)
+    monkeypatch.setattr(duplicate_keys, "_MAX_UNSCANNED_BYTES", 0)
     rng = random.Random(seed)
     root = {"items": [value(rng, 5) for _ in range(5)], "kind": "List"}
     good, bad = written(root, rng).encode(), written(spoiled(root, rng), rng).encode()
@@ -111,7 +111,7 @@ def test_the_quick_look_rarely_sends_for_the_slow_one() -> None:
 
 def test_keys_that_share_cells_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     """In four cells in place of two million, nearly every key shares its cell with many."""
-    monkeypatch.setattr(duplicate_keys, "_CELL", np.uint64(62))
+    monkeypatch.setattr(duplicate_keys, "_CELL_SHIFT", np.uint64(62))
     many: dict[str, Any] = {f"name-{i}": i for i in range(500)}
     text = json.dumps([many] * 3)
     assert not duplicate_keys.suspected(text.encode())
@@ -137,10 +137,10 @@ def test_a_list_with_two_sets_of_items_is_found() -> None:
 @pytest.mark.parametrize("text", ["", "{", '{"a', '{"a":1', "}", '"', "\\", '{"a":1}{"b":2', ":::", '{"a":1}}}', "[[[[", "{:}", '\\"' * 50])
 @pytest.mark.parametrize("small", [0, 1000])
 def test_what_is_no_json_is_left_to_the_reader(text: str, small: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(duplicate_keys, "_SMALL", small)
+    monkeypatch.setattr(duplicate_keys, "_MAX_UNSCANNED_BYTES", small)
     assert list(duplicate_keys.problems(text.encode())) == []
 
 
 def test_depth_beyond_what_is_decoded_does_no_harm(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(duplicate_keys, "_SMALL", 0)
+    monkeypatch.setattr(duplicate_keys, "_MAX_UNSCANNED_BYTES", 0)
     assert list(duplicate_keys.problems(b'{"a":' * 20000 + b"1" + b"}" * 20000)) == []

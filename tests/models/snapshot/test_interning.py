@@ -37,7 +37,7 @@ def read(*items: Object, indent: int | None = None) -> Snapshot:
 
 
 def decoded(monkeypatch: pytest.MonkeyPatch, *items: Object, indent: int | None = None) -> tuple[Snapshot, int]:
-    """What is read, and how many specs came back by their text."""
+    """Return the input's pods, and the number of specs found by their text."""
     met = 0
     find = interning.Specs.find
 
@@ -111,21 +111,21 @@ def test_problems_are_told_of_each_pod() -> None:
 
 
 def test_pods_that_share_a_spec_can_be_given_a_priority_each() -> None:
-    """What depends on other objects is settled later, pod by pod."""
+    """Data from other objects are settled later, pod by pod."""
     first, second = read(running("a", "n1", "abcde"), running("b", "n2", "fghij")).pods
     assert first.spec is not second.spec
     assert first.spec.containers is second.spec.containers
 
 
 def test_texts_that_never_come_again_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(interning, "_TRIED", 10)
+    monkeypatch.setattr(interning, "_MIN_TRIED_SPECS", 10)
     specs = interning.Specs()
     for number in range(30):
         text = json.dumps({"priority": number}).encode()
         _, key = specs.find(text)
         if key is not None:
             specs.keep(text, key, PodSpec(priority=number))
-    assert specs.seen == 10
+    assert specs.lookups == 10
     assert specs.find(b'{"priority": 3}') == (None, None)
 
 

@@ -1,4 +1,4 @@
-"""Overlays of kustomize among manifests are not what is applied."""
+"""Overlays of kustomize among manifests are refused, because they are not applied as they are."""
 
 from __future__ import annotations
 
@@ -26,5 +26,5 @@ def test_overlays_are_refused(tmp_path: Path, text: str, what: str | None) -> No
     for given in (tmp_path, tmp_path / "kustomization.yaml"):
         with pytest.raises(InputError) as error:
             load([str(given)], manifests=True)
-        reason = "so that the files beside it are not what is applied: run kustomize build, and give its output"
+        reason = "so the files next to it are not applied as they are: run kustomize build and pass its output"
         assert error.value.problems == [f"{tmp_path / 'kustomization.yaml'}: {what}, {reason}"]

@@ -12,7 +12,7 @@ from kubestow.models.snapshot.settling import gates_of
 from kubestow.models.snapshot.snapshot import Snapshot, from_objects
 from tests.objects import node
 
-KUBELET = "the snapshot does not tell the server's version: taken for that of the newest kubelet, Kubernetes "
+KUBELET = "the snapshot does not state the server's version: assumed to be that of the newest kubelet, Kubernetes "
 
 
 def of_kubelet(name: str, version: str | None) -> dict[str, Any]:
@@ -35,11 +35,11 @@ def of_server(version: str, *kubelets: str) -> Snapshot:
         (of_server("odd", "v1.34.0"), "1.34", [f"{KUBELET}1.34"]),
         (of_server("odd"), "1.36", ["the server's version 'odd' cannot be read: judged by the rules of Kubernetes 1.36"]),
         (from_objects([of_kubelet("a", "v1.34.9"), of_kubelet("b", "v1.35.0"), of_kubelet("c", "v1.9.0")]), "1.35", [f"{KUBELET}1.35"]),
-        (of_server("v1.29.1"), "1.34", ["the rules of Kubernetes 1.29 are not known: judged by those of 1.34, the nearest that is"]),
+        (of_server("v1.29.1"), "1.34", ["the rules of Kubernetes 1.29 are not known: using those of 1.34, the nearest known version"]),
         (
             from_objects([of_kubelet("n", "v1.38.0")]),
             "1.37",
-            [f"{KUBELET}1.38", "the rules of Kubernetes 1.38 are not known: judged by those of 1.37, the nearest that is"],
+            [f"{KUBELET}1.38", "the rules of Kubernetes 1.38 are not known: using those of 1.37, the nearest known version"],
         ),
     ],
 )
@@ -54,7 +54,7 @@ def test_what_is_asked_for_comes_first_and_needs_no_note() -> None:
     assert gates_of(snapshot.capture, snapshot.nodes, "1.36", {"VolumeLimitScaling": True}) == (gated, [])
     gates, notes = gates_of(snapshot.capture, snapshot.nodes, "1.40")
     assert gates == FeatureGates("1.37")
-    assert notes == ["the rules of Kubernetes 1.40 are not known: judged by those of 1.37, the nearest that is"]
+    assert notes == ["the rules of Kubernetes 1.40 are not known: using those of 1.37, the nearest known version"]
 
 
 def test_gates_have_to_be_of_the_version_that_the_snapshot_tells() -> None:

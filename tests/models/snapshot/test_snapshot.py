@@ -1,4 +1,4 @@
-"""Where input comes from and how it is merged: files, directories, gzip, standard input, Lists, duplicates, hashes, warnings."""
+"""Sources of input and their merging: files, directories, gzip, standard input, Lists, duplicates, hashes, warnings."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def test_gzip_of_anything_whatever_its_name(file: Any, stdin: Any) -> None:
 def test_large_files_are_read_like_small_ones(file: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     path = file(as_list(pod("a"), pod("b")))
     small = load([path])
-    monkeypatch.setattr(sources, "_CHUNK", 7)
+    monkeypatch.setattr(sources, "_CHUNK_BYTES", 7)
     large = load([path])
     assert names(large) == ["a", "b"]
     assert large.sha256 == small.sha256
@@ -356,7 +356,7 @@ def test_pods_on_unknown_nodes_give_one_warning() -> None:
 
 
 def test_large_yaml_gives_a_hint(file: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kubestow.models.snapshot.snapshot._LARGE_YAML", 10)
+    monkeypatch.setattr("kubestow.models.snapshot.snapshot._LARGE_YAML_BYTES", 10)
     (warning,) = load([file(b"kind: ConfigMap\nmetadata: {name: a}\n", "big.yaml")]).warnings
     assert "JSON" in warning
     assert load([file(pod("a"))]).warnings == []
@@ -442,7 +442,7 @@ def test_documents_of_our_own_are_no_part_of_a_snapshot_and_that_is_said(tmp_pat
     (tmp_path / "others.json").write_text(json.dumps({"apiVersion": other, "kind": "Placement", "metadata": {"name": "p"}}))
     snapshot = load([str(tmp_path)])
     assert snapshot.ignored == {"Placement": 2}
-    assert snapshot.warnings == ["a 'Placement' of kubestow is no part of a snapshot and was ignored: it is given with --result"]
+    assert snapshot.warnings == ["a 'Placement' of kubestow is not part of a snapshot and was ignored: pass it with --result"]
 
 
 def test_text_that_is_not_utf8_is_a_problem_also_in_fields_that_are_not_read(tmp_path: Path) -> None:

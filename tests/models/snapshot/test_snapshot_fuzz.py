@@ -1,4 +1,4 @@
-"""Whatever the input: a snapshot, or an InputError with one line per problem. Nothing else, and soon."""
+"""Any input gives a snapshot, or an InputError with one line per problem, within a short time."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def check(error: InputError) -> None:
 
 
 def use(snapshot: Snapshot) -> None:
-    """What was let through can be counted with: quantities are read without a further check."""
+    """Use the quantities of accepted input: they are read without a further check."""
     for pod in snapshot.pods:
         pod_request(pod, GATES)
     for node in snapshot.nodes:

@@ -1,4 +1,4 @@
-"""YAML as Kubernetes tools read it, and what is refused."""
+"""YAML as Kubernetes tools read it, and the refused cases."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def test_alias_bombs_are_refused(tmp_path: Path, merge: str) -> None:
     lines = ["a0: &a0 {k: [x, x, x, x, x, x, x, x, x, x]}"]
     lines += [f"a{i}: &a{i} {merge.format(', '.join([f'*a{i - 1}'] * 10))}" for i in range(1, 12)]
     (line,) = problems(tmp_path, "\n".join(lines))
-    assert line.endswith(f"aliases expand to more than {yaml_reader._MAX_ALIASED} nodes")
+    assert line.endswith(f"aliases expand to more than {yaml_reader._MAX_ALIASED_NODES} nodes")
 
 
 # --- refusals ---------------------------------------------------------------------------------------------------------
@@ -167,9 +167,9 @@ def test_alias_bombs_are_refused(tmp_path: Path, merge: str) -> None:
         ("a: !!int x", "line 1: 'x' is not of type int"),
         ("a: &x [*x]", "line 1: alias 'x' refers to itself"),
         ("a: *nothing", "line 1: alias 'nothing' is not defined"),
-        ("? [a]\n: b", "line 1: a key is no text"),
-        ("? {a: b}\n: c", "line 1: a key is no text"),
-        ("~: b", "line 1: a key is no text"),
+        ("? [a]\n: b", "line 1: a key is not a string"),
+        ("? {a: b}\n: c", "line 1: a key is not a string"),
+        ("~: b", "line 1: a key is not a string"),
         ("<<: 1", "line 1: << takes a mapping or a list of mappings"),
         ("<<: [1]", "line 1: << takes a mapping or a list of mappings"),
         ("a: b: c", "line 1: mapping values are not allowed in this context"),

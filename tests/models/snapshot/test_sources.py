@@ -166,7 +166,7 @@ def test_files_that_only_look_like_messages_are_read(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("document", "expected"), [
     ({"apiVersion": "descheduler/v1alpha2", "kind": "DeschedulerPolicy", "profiles": []},
-     "a DeschedulerPolicy is no object of a cluster and was ignored: audit takes it with --descheduler-policy"),
+     "a DeschedulerPolicy is no object of a cluster and was ignored: pass it to audit with --descheduler-policy"),
     ({"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration"},
      "a 'KubeletConfiguration' is a configuration file of the kubelet and was ignored"),
 ])  # fmt: skip

@@ -191,7 +191,7 @@ def test_terminating_pods_are_none_that_count() -> None:
     ("name", "manifest", "message"),
     [
         ("nothing", None, "no such Deployment in the snapshot"),
-        ("web", None, "2 Deployments are called so"),
+        ("web", None, "2 Deployments have this name"),
         ("a/web", [named("db", "a")], "0 Deployments of the manifests"),
         ("new", [named("new", "a"), named("new", "b")], "2 Deployments of the manifests"),
     ],

@@ -377,7 +377,7 @@ def test_more_than_wanted_is_pointed_out() -> None:
     cluster = [pod(f"p{i}", owner="ReplicaSet/web", node_name="n1") for i in range(3)]
     expansion = grown([workload("ReplicaSet", replicas=1)], cluster)
     assert len(expansion.snapshot.pods) == 3
-    assert "ReplicaSet default/web: has 3 pods and wants 1: none is made, none removed" in expansion.snapshot.warnings
+    assert "ReplicaSet default/web: has 3 pods and wants 1: no pods are made or removed" in expansion.snapshot.warnings
 
 
 def test_stateful_set_fills_its_gaps() -> None:
@@ -508,7 +508,7 @@ def test_other_objects_are_merged_and_the_manifest_wins() -> None:
     assert found.spec is not None
     assert found.spec.selector == {"app": "new"}
     assert expansion.snapshot.warnings == [
-        "objects[0]: Service default/web: spec.selector differ from the snapshot's, the manifest's count"
+        "objects[0]: Service default/web: spec.selector differ from the snapshot's; the manifest's apply"
     ]
     assert set(expansion.snapshot.priority_classes) == {"a"}
     assert not grown([service({"app": "old"})], [service({"app": "old"})]).snapshot.warnings
@@ -694,9 +694,9 @@ def test_selectors_that_select_nobody_are_pointed_out() -> None:
     assert grown([manifest]).snapshot.warnings == [
         "Deployment default/web: spec.template.spec.affinity.podAntiAffinity."
         "requiredDuringSchedulingIgnoredDuringExecution[0].labelSelector: "
-        "app=wrong selects no pod of the input, its own included: it keeps none apart",
+        "app=wrong selects no pod of the input, its own included: it has no effect",
         "Deployment default/web: spec.template.spec.topologySpreadConstraints[0].labelSelector: "
-        "app=wrong selects no pod of the input, its own included: it spreads none",
+        "app=wrong selects no pod of the input, its own included: it has no effect",
     ]
     assert not grown([manifest], [pod("p", labels={"app": "wrong"})]).snapshot.warnings
     elsewhere = [pod("p", namespace="far", labels={"app": "wrong"})]

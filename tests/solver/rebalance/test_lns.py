@@ -31,7 +31,7 @@ Object = dict[str, Any]
 
 @pytest.fixture(autouse=True)
 def soon_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lns, "PATIENCE", 8)
+    monkeypatch.setattr(lns, "MAX_IDLE_NEIGHBOURHOODS", 8)
 
 
 class Search:

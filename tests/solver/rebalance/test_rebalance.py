@@ -89,7 +89,8 @@ def test_a_budget_that_asks_for_many_waves_is_named() -> None:
     pods = [running(f"web-{i}", "n0", cpu="10m", labels={"app": "web"}) for i in range(11)]
     objects = [node("n0"), node("n1"), *pods]
     (note,) = plan_of([*objects, budget("web", "web", minAvailable=10)], drain=["n0"], engine="greedy").notes
-    assert note == "11 waves at least: PodDisruptionBudget default/web allows 1 disruption at a time, and 11 of its pods move"
+    why = "PodDisruptionBudget default/web allows 1 disruption at a time, and 11 of its pods move"
+    assert note == f"the plan needs at least 11 waves: {why}"
     assert plan_of([*objects, budget("web", "web", minAvailable=9)], drain=["n0"], engine="greedy").notes == []
 
 

@@ -143,8 +143,8 @@ def test_what_is_proved_at_once_needs_no_other_engine() -> None:
     ("engine", "limit", "used"), [("auto", 10**6, "exact"), ("auto", 0, "lns"), ("lns", 10**6, "lns"), ("exact", 0, "exact")]
 )
 def test_the_size_decides_which_engine_auto_takes(monkeypatch: pytest.MonkeyPatch, engine: str, limit: int, used: str) -> None:
-    monkeypatch.setattr(searching, "EXACT_LIMIT", limit)
-    monkeypatch.setattr("kubestow.solver.rebalance.lns.PATIENCE", 5)
+    monkeypatch.setattr(searching, "MAX_EXACT_CELLS", limit)
+    monkeypatch.setattr("kubestow.solver.rebalance.lns.MAX_IDLE_NEIGHBOURHOODS", 5)
     found, _ = _search(_thirds(), ["consolidate"], engine=engine, time_limit=2.0)
     assert found.engine == used
     assert [note for note in found.notes if "auto chose lns" in note] == (
@@ -164,7 +164,7 @@ def test_the_exact_engine_is_never_worse_than_the_start_and_proves_it() -> None:
 
 @pytest.mark.full
 def test_preferences_are_searched_after_what_comes_before_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kubestow.solver.rebalance.lns.PATIENCE", 5)
+    monkeypatch.setattr("kubestow.solver.rebalance.lns.MAX_IDLE_NEIGHBOURHOODS", 5)
     for goals in (["improve"], ["consolidate", "improve"]):
         built, _ = _search(_puzzle(), goals, engine="greedy")
         found, tell = _search(_puzzle(), goals, engine="lns", time_limit=1.0)

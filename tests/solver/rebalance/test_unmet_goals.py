@@ -12,7 +12,7 @@ from kubestow.solver.rebalance.problem.options import PlanOptions
 from kubestow.solver.rebalance.problem.problem import Step, read_problem
 from kubestow.solver.rebalance.result import PlanSearchResult
 from kubestow.solver.rebalance.tiers.objective import PlanObjective
-from kubestow.solver.rebalance.unmet_goals import LISTED, obstacles
+from kubestow.solver.rebalance.unmet_goals import MAX_LISTED_OBSTACLES, obstacles
 from tests.objects import node, pod
 from tests.solver.rebalance.problem.test_problem import apart, budget, class_of, gang, near, running
 
@@ -100,7 +100,7 @@ def test_who_would_find_one_was_kept_by_the_number_of_waves() -> None:
     objects = [node("n0"), node("n1"), running("p", "n0", labels={"app": "web"}), running("q", "n0", labels={"app": "web"}, cpu="1")]
     objects.append(budget("guard", "web", minAvailable=1))
     told = _told(objects, drain=("n0",), limits=Limits(maxWaves=1), steps=(("p", 0, 1),))
-    assert told == ["default/q stays on n0: PodDisruptionBudget default/guard lets 1 of its pods go in 1 wave, and others of them do"]
+    assert told == ["default/q stays on n0: PodDisruptionBudget default/guard allows 1 eviction in 1 wave, already used by other pods"]
     told = _told(objects, drain=("n0",), limits=Limits(maxWaves=2), steps=(("p", 0, 1),))
     assert told[0].startswith("default/q stays on n0: the limits of the plan (at most 2 waves) do not allow its move")
     waiting = _told([node("n0"), pod("new")], "admit", limits=Limits(maxWaves=0))
@@ -110,7 +110,7 @@ def test_who_would_find_one_was_kept_by_the_number_of_waves() -> None:
 def test_who_is_needed_where_it_is() -> None:
     zones = [node("n0", labels={"zone": "z"}), node("n1", labels={"zone": "y"})]
     pods = [running("p", "n0", labels={"app": "p"}), pod("q", node_name="n0", affinity=near("p", "zone"), owner="DaemonSet/d")]
-    why = "no other node takes it: a rule of pods that run would be broken without it, or more than before"
+    why = "no other node takes it: without it, a rule of a running pod would be broken or broken further"
     assert _told([*zones, *pods], drain=("n0",)) == [f"default/p stays on n0: {why}"]
 
 
@@ -191,12 +191,12 @@ def test_a_gang_that_has_what_it_needs() -> None:
 
 
 def test_many_of_one_kind_are_summed_up() -> None:
-    objects = [node("n0", cpu="1"), *(pod(f"p{i}", cpu="2") for i in range(LISTED + 7))]
+    objects = [node("n0", cpu="1"), *(pod(f"p{i}", cpu="2") for i in range(MAX_LISTED_OBSTACLES + 7))]
     found = _found(objects, "admit")
-    assert len(found) == LISTED
+    assert len(found) == MAX_LISTED_OBSTACLES
     assert found[-1] == Obstacle("admit", "8 more like these", proved=True)
-    assert len(_found(objects[: LISTED + 1], "admit")) == LISTED
-    assert all(each.pod for each in _found(objects[: LISTED + 1], "admit"))
+    assert len(_found(objects[: MAX_LISTED_OBSTACLES + 1], "admit")) == MAX_LISTED_OBSTACLES
+    assert all(each.pod for each in _found(objects[: MAX_LISTED_OBSTACLES + 1], "admit"))
 
 
 def test_moves_that_wait_for_each_other_are_named_where_the_goal_is_not_reached() -> None:
@@ -204,6 +204,6 @@ def test_moves_that_wait_for_each_other_are_named_where_the_goal_is_not_reached(
     objects += [running("p", "n0", selector={"disk": "ssd"}), running("q", "n1", selector={"disk": "hdd"})]
     circle = (("p", 0, 1), ("q", 1, 0))
     told, told_circle = _told(objects, "repair", stuck=circle), "default/p from n0 to n1, default/q from n1 to n0"
-    assert told[-1] == f"moves that wait for each other, with no spare place to break the circle: {told_circle}"
+    assert told[-1] == f"moves that wait for each other in a cycle, with no spare node to break it: {told_circle}"
     assert len(told) == 3
     assert _told(objects, "repair", steps=circle, stuck=circle) == []

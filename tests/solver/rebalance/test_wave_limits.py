@@ -193,7 +193,7 @@ def test_a_drain_takes_off_what_the_waves_allow(engine: Engine) -> None:
         assert [(tier.value, tier.bound) for tier in plan.objective] == [(-left, -left), (left - 6, left - 6)]
         assert plan.status == "optimal"
         assert all(obstacle.proved for obstacle in plan.obstacles)
-        why = f"PodDisruptionBudget default/web lets {2 * waves} of its pods go in {waves} wave{'s' * (waves > 1)}, and others of them do"
+        why = f"PodDisruptionBudget default/web allows {2 * waves} evictions in {waves} wave{'s' * (waves > 1)}, already used by other pods"
         assert [obstacle.message.partition(": ")[2] for obstacle in plan.obstacles] == [why] * left
 
 

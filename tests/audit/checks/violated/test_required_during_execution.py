@@ -246,7 +246,7 @@ def test_affinity_within_its_grace_is_no_finding_and_is_noted() -> None:
     both = [*alone, running("b-0", "n0")]
     assert judged(alone, both) == (
         [],
-        ["default/a-0 breaks podAffinity that holds during execution, within its grace of 300 s: it does not count yet"],
+        ["default/a-0 breaks podAffinity that holds during execution; within its grace of 300 s it does not count yet"],
     )
     assert judged(alone, alone, 300) == (["KS122"], [])
     assert judged(alone, both, 301) == (["KS122"], [])

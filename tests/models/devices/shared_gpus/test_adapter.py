@@ -150,9 +150,9 @@ def test_nodes_whose_cards_cannot_be_read_are_named(system: System) -> None:
         *({**node(name), "metadata": {"name": name, "annotations": {key: told}}} for name, told in (("n1", text), ("n2", "GPU-a;10"))),
     )
     adapter.apply(found, system)
-    assert found.warnings == [f"sharedGPUs: {system}: {key} tells of no card that can be shared on 1 node (n2)"]
+    assert found.warnings == [f"sharedGPUs: {system}: {key} lists no shareable card on 1 node (n2)"]
 
 
 @pytest.mark.parametrize(("system", "key"), [("kai", "nvidia.com/gpu.count"), ("hami", "hami.io/node-nvidia-register")])
 def test_a_system_that_no_node_knows_is_said(system: System, key: str) -> None:
-    assert adapted(system, node("n1")).warnings == [f"sharedGPUs: {system}: no node has {key}, so none has a card to share"]
+    assert adapted(system, node("n1")).warnings == [f"sharedGPUs: {system}: no node has {key}, so there are no cards to share"]

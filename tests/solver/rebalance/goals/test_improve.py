@@ -15,7 +15,7 @@ from kubestow.solver.rebalance.goals.move_builder import MoveBuilder
 from kubestow.solver.rebalance.problem.end_state import EndState
 from kubestow.solver.rebalance.problem.problem import Step
 from kubestow.solver.rebalance.problem.state import PlanState
-from kubestow.solver.rebalance.tiers.improvement import POINT, Improvement
+from kubestow.solver.rebalance.tiers.improvement import BALANCE_PER_POINT, Improvement
 from kubestow.solver.rebalance.tiers.measures import Measures
 from tests import tiny_soft
 from tests.objects import node
@@ -130,7 +130,7 @@ def test_every_step_is_worth_a_move_when_it_is_made(least: int) -> None:
             for step in builder.steps:
                 before = worth(Measures(builder.problem), state.counts)
                 state.apply(step)
-                assert worth(Measures(builder.problem), state.counts) - before >= max(1, POINT * least), (kind, seed)
+                assert worth(Measures(builder.problem), state.counts) - before >= max(1, BALANCE_PER_POINT * least), (kind, seed)
             made += len(builder.steps)
     assert made > (20 if least > 1 else 60)
 
@@ -144,5 +144,5 @@ def test_no_single_move_is_left_that_would_be_worth_it(kind: str) -> None:
         for g, n in np.argwhere(state.counts * problem.movable[:, None]).tolist():
             for b in np.flatnonzero(state.landing(g, n)).tolist():
                 state.apply(Step(g, n, b))
-                assert worth(Measures(problem), state.counts) - now < POINT, (seed, g, n, b)
+                assert worth(Measures(problem), state.counts) - now < BALANCE_PER_POINT, (seed, g, n, b)
                 state.undo(Step(g, n, b))

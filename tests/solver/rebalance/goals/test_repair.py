@@ -154,7 +154,7 @@ def test_who_has_to_be_near_a_pod_that_goes_goes_first(engine: Engine) -> None:
     assert [(e.wave, e.pod) for e in plan.evictions] == [(1, "default/c"), (2, "default/a")]
     assert plan.objective[0].value == 0
     first, second = (e.reason for e in plan.evictions)
-    assert first == "must run near default/a, which goes"
+    assert first == "must run near default/a, which leaves"
     assert second == "breaks InterPodAffinity on n0 (a rule that holds during execution)"
 
 
@@ -162,7 +162,7 @@ def test_who_moves_along_names_whom_it_follows() -> None:
     pods = [running(x, "n0", labels={"app": x}, affinity=near(y, during="Required")) for x, y in (("c", "a"), ("a", "b"))]
     plan = rebalance(from_objects([node("n0"), node("n1"), *pods, running("b", "n1", labels={"app": "b"})]), PlanOptions(("repair",)))
     reasons = {move.pod: move.reason for move in plan.moves if not move.stopover}
-    assert reasons.get("default/c", "must run near default/a, which goes") == "must run near default/a, which goes"
+    assert reasons.get("default/c", "must run near default/a, which leaves") == "must run near default/a, which leaves"
 
 
 def test_of_equals_the_youngest_goes() -> None:

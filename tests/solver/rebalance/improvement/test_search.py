@@ -15,7 +15,7 @@ from kubestow.solver.rebalance.problem.options import PlanOptions
 from kubestow.solver.rebalance.problem.problem import RebalanceProblem, read_problem
 from kubestow.solver.rebalance.result import PlanSearchResult
 from kubestow.solver.rebalance.search import search
-from kubestow.solver.rebalance.tiers.improvement import POINT, Improvement
+from kubestow.solver.rebalance.tiers.improvement import BALANCE_PER_POINT, Improvement
 from kubestow.solver.rebalance.tiers.objective import PlanObjective
 from kubestow.solver.runtime.options import Options
 from kubestow.solver.runtime.run_context import RunContext
@@ -93,12 +93,12 @@ def _swap() -> list[Object]:
 
 def test_pods_change_places_where_no_single_move_gains(monkeypatch: pytest.MonkeyPatch) -> None:
     """Construction finds nothing: the first move of three loses."""
-    monkeypatch.setattr(searching, "EXACT_LIMIT", 0)
+    monkeypatch.setattr(searching, "MAX_EXACT_CELLS", 0)
     problem, values, found = _run(_swap(), "auto", seconds=2.0)
     assert _run(_swap(), "greedy")[2].steps == []
     assert accepted(problem, found.steps)
     assert (found.engine, len(found.steps), found.values[-1]) == ("lns", 3, -3)
-    assert found.values[0] // POINT > values.of(problem.start)[0] // POINT + 90
+    assert found.values[0] // BALANCE_PER_POINT > values.of(problem.start)[0] // BALANCE_PER_POINT + 90
 
 
 def test_limits_hold() -> None:
@@ -114,7 +114,7 @@ def test_two_runs_of_a_seed_are_the_same() -> None:
 def test_what_has_no_order_of_steps_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the spare node the two can never change places."""
     full = [*_swap()[:2], *_swap()[3:]]
-    monkeypatch.setattr(improving, "PARAMETERS", improving.ImprovementParameters(patience=15))
+    monkeypatch.setattr(improving, "PARAMETERS", improving.ImprovementParameters(max_idle_turns=15))
     found = _run(full, "lns", seconds=2.0)[2]
     assert found.steps == []
     assert any("no order of steps" in note for note in found.notes)

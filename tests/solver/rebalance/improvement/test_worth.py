@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from kubestow.models.documents.rebalance_plan import Limits
-from kubestow.solver.rebalance.improvement.worth import BEYOND, Worth
+from kubestow.solver.rebalance.improvement.worth import LIMIT_PENALTY, Worth
 from kubestow.solver.rebalance.problem.end_state import EndState
 from kubestow.solver.rebalance.tiers.improvement import Improvement
 from kubestow.solver.rebalance.tiers.measures import Measures
@@ -57,10 +57,10 @@ def test_a_move_too_many_costs_more_than_anything_gains(limits: Limits) -> None:
     problem = case_of([*objects, budget("web", "web", minAvailable=2)], ["improve"], limits=limits)
     measures = Measures(problem)
     found = Worth(problem, measures.preferences, measures.spread, problem.start)
-    assert found.away(0, 0).min() > -BEYOND // 2
+    assert found.away(0, 0).min() > -LIMIT_PENALTY // 2
     found.place(0, 0, -1)
     found.place(0, 1, 1)
     away = found.away(0, 0)
-    assert away[0] > -BEYOND // 2
-    assert (away[1:] < -BEYOND // 2).all()
-    assert found.away(0, 1).min() > -BEYOND // 2  # who moved already may go elsewhere, or back
+    assert away[0] > -LIMIT_PENALTY // 2
+    assert (away[1:] < -LIMIT_PENALTY // 2).all()
+    assert found.away(0, 1).min() > -LIMIT_PENALTY // 2  # who moved already may go elsewhere, or back

@@ -15,7 +15,7 @@ from kubestow.solver.rebalance.problem.problem import RebalanceProblem, Step, re
 from kubestow.solver.rebalance.problem.state import PlanState
 from kubestow.solver.rebalance.sequencing import confinement
 from kubestow.solver.rebalance.sequencing.confinement import DeadlockStudy
-from kubestow.solver.rebalance.sequencing.deadlocks import waiting_in_circle
+from kubestow.solver.rebalance.sequencing.deadlocks import waiting_in_cycle
 from kubestow.solver.rebalance.target.model import TargetModel
 from kubestow.solver.rules import build
 from tests.plans import kinds, tiny
@@ -92,7 +92,7 @@ def _compare(kind: str, seeds: int) -> None:
         ends = _ends(problem) if able and all(cls.gang is None for cls in problem.cluster.classes) else None
         for _ in range(3 if ends is not None else 0):
             chosen = tuple(sorted(rng.sample(able, rng.randint(1, min(3, len(able))))))
-            found = confinement._Search(problem, PlanState(problem), chosen, lambda: False).run(100_000)
+            found = confinement._ConfinedSearch(problem, PlanState(problem), chosen, lambda: False).run(100_000)
             assert found is not None
             known = {counts.tobytes(): moves for counts, moves in zip(found.reachable, found.moves, strict=True)}
             for end, moves in (ends or {}).items():
@@ -141,7 +141,7 @@ def test_rules_that_bystanders_may_fulfil_are_not_held_against_an_end_state() ->
     things = [node("a", cpu="3"), node("b", cpu="3"), pod("p", "a", affinity=near), pod("m1", "a", app="m"), pod("q", "b")]
     problem = case_of(things)
     target = target_of(problem, {"p": "b", "m1": "b"})
-    alone = confinement._Search(problem, PlanState(problem), tuple(s.g for s in _moves(problem, ("p", "a", "b"))), lambda: False).run(100)
+    alone = confinement._ConfinedSearch(problem, PlanState(problem), tuple(s.g for s in _moves(problem, ("p", "a", "b"))), lambda: False).run(100)
     assert alone is not None
     assert alone.detours(problem, target) == 0
 
@@ -150,7 +150,7 @@ def test_too_many_classes_or_states_prove_nothing(monkeypatch: pytest.MonkeyPatc
     problem = case_of([node("a"), node("b"), pod("p", "a"), pod("q", "b", cpu="900m")])
     target = target_of(problem, {"p": "b", "q": "a"})
     waiting = _moves(problem, ("p", "a", "b"), ("q", "b", "a"))
-    assert waiting_in_circle(waiting) == waiting
+    assert waiting_in_cycle(waiting) == waiting
     for name in ("MAX_CLASSES", "MAX_STATES"):
         monkeypatch.setattr(confinement, name, 0)
         assert not _study(problem, target, waiting).excluded
@@ -162,11 +162,11 @@ def test_too_many_classes_or_states_prove_nothing(monkeypatch: pytest.MonkeyPatc
 
 def test_a_model_is_confined_to_what_is_reachable(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = case_of([node("a"), node("b"), node("c"), pod("p", "a"), pod("q", "b", cpu="900m")])
-    found = confinement._Search(problem, PlanState(problem), (0, 1), lambda: False).run(100)
+    found = confinement._ConfinedSearch(problem, PlanState(problem), (0, 1), lambda: False).run(100)
     assert found is not None
     model = TargetModel(problem, build(problem.cluster))
     assert model.confine(found.classes, found.reachable[:1], [0]) is not None
     assert model.assignment(problem.start) is not None
     assert model.assignment(target_of(problem, {"p": "c"})) is None
-    monkeypatch.setattr("kubestow.solver.rebalance.target.model.MAX_TABLE", 1)
+    monkeypatch.setattr("kubestow.solver.rebalance.target.model.MAX_TABLE_VALUES", 1)
     assert TargetModel(problem, build(problem.cluster)).confine(found.classes, found.reachable, found.moves) is None

@@ -17,7 +17,7 @@ from kubestow.solver.rebalance.problem.options import PlanOptions
 from kubestow.solver.rebalance.problem.problem import RebalanceProblem, Step, read_problem
 from kubestow.solver.rebalance.problem.state import PlanState
 from kubestow.solver.rebalance.sequencing import astar, confinement
-from kubestow.solver.rebalance.sequencing.deadlocks import waiting_in_circle
+from kubestow.solver.rebalance.sequencing.deadlocks import waiting_in_cycle
 from kubestow.solver.rebalance.sequencing.sequence import Ordered, count_pods, order
 from kubestow.solver.rebalance.waves.within import fits
 from kubestow.solver.runtime.options import Options
@@ -298,8 +298,8 @@ def test_two_runs_give_the_same_steps() -> None:
 
 def test_what_is_stuck_beside_a_circle_is_not_named() -> None:
     moves = [Step(0, 0, 1), Step(1, 1, 2), Step(2, 2, 1), Step(3, 5, 0)]
-    assert waiting_in_circle(moves) == [Step(1, 1, 2), Step(2, 2, 1)]
-    assert waiting_in_circle(moves[:2]) == moves[:2]
+    assert waiting_in_cycle(moves) == [Step(1, 1, 2), Step(2, 2, 1)]
+    assert waiting_in_cycle(moves[:2]) == moves[:2]
 
 
 def test_a_stopped_search_proves_nothing() -> None:
@@ -312,7 +312,7 @@ def test_a_stopped_search_proves_nothing() -> None:
 
 
 def test_a_search_cut_short_proves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(astar, "STATES", 1)
+    monkeypatch.setattr(astar, "MAX_STATES", 1)
     monkeypatch.setattr(confinement, "MAX_STATES", 0)
     problem = case_of([node("a"), node("b"), pod("p", "a"), pod("q", "b", cpu="900m"), pod("r", "a", cpu="0"), pod("s", "b", cpu="0")])
     found = run(problem, target_of(problem, {"p": "b", "q": "a", "r": "b"}))

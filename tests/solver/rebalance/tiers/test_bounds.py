@@ -16,7 +16,7 @@ from kubestow.models.kube.objects import pod_key
 from kubestow.solver.cpsat.run import CpSat
 from kubestow.solver.rebalance.problem.problem import RebalanceProblem, Step
 from kubestow.solver.rebalance.problem.state import PlanState
-from kubestow.solver.rebalance.tiers.improvement import POINT
+from kubestow.solver.rebalance.tiers.improvement import BALANCE_PER_POINT
 from kubestow.solver.rebalance.tiers.measures import Measures
 from kubestow.solver.rebalance.tiers.objective import PlanObjective
 from kubestow.solver.runtime.options import Options
@@ -221,7 +221,7 @@ def test_brute_force_never_exceeds_the_bound_of_preferences_and_balance(kind: st
         known = _bounds(objects, ["improve"], limits=limits)["improve", None]
         assert found.tiers[0][2] <= known, seed
         compared += 1
-        close += known - found.tiers[0][2] <= 10 * POINT
+        close += known - found.tiers[0][2] <= 10 * BALANCE_PER_POINT
     assert compared >= 5
     assert 2 * close >= compared
 
@@ -235,7 +235,7 @@ def test_brute_force_never_exceeds_what_groups_prove(kind: str) -> None:
         objects = _plain(preferring(seed, kind))
         for least in (0, 5):
             problem = case_of(objects, ["improve"], limits=Limits(minGain=least))
-            brute = Brute(objects, ["improve"], limits=Limits(minGain=least * POINT // 100))  # which counts in hundredths
+            brute = Brute(objects, ["improve"], limits=Limits(minGain=least * BALANCE_PER_POINT // 100))  # which counts in hundredths
             brute.score = _score(problem)
             values = PlanObjective(problem, ["improve"])
             known, components = values.bounds()[0], values.components

@@ -236,7 +236,7 @@ def test_pods_of_nodes_that_no_longer_qualify_go() -> None:
 
 def test_a_name_of_several_kinds_needs_its_kind() -> None:
     there = [*NODES, stateful(), *RUNNING, workload("DaemonSet")]
-    with pytest.raises(InputError, match="a StatefulSet and a DaemonSet are called so, expected KIND/NAMESPACE/NAME"):
+    with pytest.raises(InputError, match="a StatefulSet and a DaemonSet have this name, expected KIND/NAMESPACE/NAME"):
         rolled(there)
     assert rollout(there, name="sts/db").workload == "StatefulSet default/db"
     assert rollout(there, name="DaemonSet/default/db").workload == "DaemonSet default/db"
@@ -252,7 +252,7 @@ def test_names_that_mean_nothing_are_refused(name: str, expected: str) -> None:
 
 
 def test_a_daemon_set_with_a_surge_and_unavailable_pods_is_refused() -> None:
-    with pytest.raises(InputError, match="expected one of them 0"):
+    with pytest.raises(InputError, match="expected one to be 0"):
         rolled([*NODES, workload("DaemonSet", **rolling(maxSurge=1, maxUnavailable=1))])
 
 
