@@ -48,12 +48,12 @@ def test_the_offers_of_a_catalogue_are_its_shapes_by_zone() -> None:
 @pytest.mark.parametrize(
     ("fields", "line"),
     [
-        ({"price": None}, "shape 'm': price: missing, expected what a node costs per hour"),
-        ({"zones": None}, "shape 'm': zones: missing, expected the zones in which it can be had"),
-        ({"zones": []}, "shape 'm': zones: empty, expected at least one zone in which it can be had"),
+        ({"price": None}, "shape 'm': price: missing, expected the price of a node per hour"),
+        ({"zones": None}, "shape 'm': zones: missing, expected the zones that offer it"),
+        ({"zones": []}, "shape 'm': zones: empty, expected at least one zone that offers it"),
         ({"zones": ["a", "a"]}, "shape 'm': zones: 'a' is given twice, expected each zone once"),
         ({"zones": ["a", "not a zone"]}, "shape 'm': zones: got 'not a zone', expected a label value"),
-        ({"price": -1}, "shape 'm': price: got -1, expected a decimal number within 0..1000000 of at most 6 decimal places"),
+        ({"price": -1}, "shape 'm': price: got -1, expected a decimal number within 0..1000000 with at most 6 decimal places"),
         ({"price": "cheap"}, "shape 'm': price: got 'cheap', expected a decimal number"),
         ({"price": 0.1234567}, "shape 'm': price: got 0.1234567, expected a decimal number"),
         ({"fixedPrice": -0.5}, "shape 'm': fixedPrice: got -0.5, expected a decimal number"),
@@ -78,7 +78,7 @@ def test_the_offers_of_a_catalogue_are_its_shapes_by_zone() -> None:
         ({"labels": {"k": "not a value"}}, "shape 'm': labels[k]: got 'not a value', expected a label value"),
         (
             {"labels": {"topology.kubernetes.io/zone": "a"}},
-            "shape 'm': labels[topology.kubernetes.io/zone]: each node gets its own, expected it to be left out",
+            "shape 'm': labels[topology.kubernetes.io/zone]: set for each node automatically, expected it to be left out",
         ),
         ({"taints": [{"key": "k", "effect": "No"}]}, "shape 'm': taints[0].effect: Invalid enum value 'No'"),
         ({"taints": [{"key": "", "effect": "NoExecute"}]}, "shape 'm': taints[0].key: got '', expected a label key"),
