@@ -136,7 +136,7 @@ def main() -> None:
     """Offline placement optimiser for Kubernetes.
 
     Computes a placement of all pending pods of a cluster snapshot together, under exactly the rules of kube-scheduler, with a
-    proven bound on its quality.
+    proved bound on its quality.
 
     A SNAPSHOT is a file of Kubernetes objects (JSON or YAML, also .gz), a directory of such files, or - for standard input.
     Several snapshots are merged.
