@@ -171,7 +171,7 @@ def test_bad_input_has_the_lines_of_the_command(arguments: list[str], options: d
         (lambda: kubestow.solve(kubestow.load(QUICK), kubestow.Options(engine="magic")), "'magic' is none of"),  # type: ignore[arg-type]
         (lambda: kubestow.solve(kubestow.load(QUICK), kubestow.Options(policy=kubestow.Policy(strategy="pack"))), "given to load"),
         (lambda: kubestow.rebalance(kubestow.load(DRAIN), kubestow.PlanOptions()), "nothing to plan for"),
-        (lambda: kubestow.rebalance(kubestow.load(DRAIN), kubestow.PlanOptions(("magic",))), "no goal"),
+        (lambda: kubestow.rebalance(kubestow.load(DRAIN), kubestow.PlanOptions(("magic",))), "not a goal"),
         (lambda: kubestow.rebalance(kubestow.load(GANG, manifests=[WORKLOAD]), kubestow.PlanOptions(("repair",))), "without manifests"),
         (
             lambda: kubestow.rebalance(

@@ -1,4 +1,4 @@
-"""The kubelets: bound pods run if they fit, and terminating ones go."""
+"""Simulated kubelets: they start bound pods that fit, and remove terminating ones."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ Object = dict[str, Any]
 
 
 class Kubelets(Worker):
-    """Starts a bound pod after a while; one whose claims are not bound, or not allocated, waits for ever.
+    """An actor that starts a bound pod after a delay. A pod with unbound or unallocated claims waits indefinitely.
 
-    Pods that a snapshot has on a node stay as it has them: what kept them from running may go on.
+    Pods that are on a node in the loaded snapshot keep their state, because the cause that kept them from running may persist.
     """
 
     name = "kubelet"
@@ -115,7 +115,7 @@ class Kubelets(Worker):
             set_condition(pod, {"type": kind, "status": "False" if never else "True", "lastTransitionTime": self.core.timestamp()})
 
     def _refusal(self, pod: Object, node: Object) -> str:
-        """Return the reason for which a kubelet does not take a pod (``pkg/kubelet/lifecycle/predicate.go``)."""
+        """Return the reason for which the kubelet rejects a pod, or None (``pkg/kubelet/lifecycle/predicate.go``)."""
         room, name, own = self.core.store.room, node["metadata"]["name"], True
         if room.lacking(pod, node, own=True) is not None or room.ports_clash(pod, name, own=True):
             room, own = self._taken_so_far(pod, name), False
@@ -129,7 +129,7 @@ class Kubelets(Worker):
         return "TaintToleration" if repelled(pod, node, ("NoExecute",)) else ""
 
     def _taken_so_far(self, pod: Object, node: str) -> Room:
-        """Return the room without pods that are bound to the node and that its kubelet has not looked at yet."""
+        """Return the usage of the node by other pods, without bound pods that its kubelet has not yet processed."""
         room = Room()
         for other in self.core.store.pods_on(node):
             uid = other["metadata"]["uid"]

@@ -1,4 +1,4 @@
-"""What is taken of each node, kept current, and whether a pod has room."""
+"""The usage of each node, kept up to date, and checks whether a pod fits."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.api_server.rules import quantities
 
 Object = dict[str, Any]
 Port = tuple[str, str, int]
-#: The order in which what is lacking is named.
+#: The order in which lacking resources are reported.
 _ORDER = {"pods": 0, "cpu": 1, "memory": 2}
 
 
@@ -34,15 +34,15 @@ def _clash(one: Port, other: Port) -> bool:
 
 
 class Room:
-    """What the pods of each node take together: those that are bound to it and have not ended, terminating ones included."""
+    """The total usage of each node by bound pods, terminating ones included, terminated ones excluded."""
 
     def __init__(self) -> None:
         self._taken: dict[str, Counter[str]] = {}
         self._ports: dict[str, Counter[Port]] = {}
-        self._asked: tuple[Object, dict[str, int]] = ({}, {})  # of the pod that was asked about last, which is asked about for every node
+        self._asked: tuple[Object, dict[str, int]] = ({}, {})  # cache for the latest pod, which is checked on every node
 
     def change(self, pod: Object | None, sign: int) -> None:
-        """Count a pod (``sign`` 1) or no longer (-1)."""
+        """Add (``sign`` 1) or subtract (-1) a pod."""
         if pod is None or not (node := pod["spec"].get("nodeName")) or (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
             return
         taken, used = self._taken.setdefault(node, Counter()), self._ports.setdefault(node, Counter())
@@ -52,12 +52,13 @@ class Room:
             used[port] += sign
 
     def taken(self, node: str, resource: str) -> int:
-        """Return what is taken of a resource."""
+        """Return the used amount of a resource on a node."""
         return self._taken[node][resource] if node in self._taken else 0
 
     def lacking(self, pod: Object, node: Object, *, own: bool = False, beside: Iterable[Object] = ()) -> str | None:
-        """Return the first resource that a node lacks for a pod, None if there is enough. ``own``: the pod is counted already.
-        ``beside``: pods that are to be counted as well."""
+        """Return the first resource that a node lacks for a pod, or None.
+
+        ``own``: the pod itself is already counted. ``beside``: further pods to count."""
         name = node["metadata"]["name"]
         allocatable = quantities.amounts((node.get("status") or {}).get("allocatable"))
         if self._asked[0] is not pod:
@@ -71,7 +72,7 @@ class Room:
         return None
 
     def ports_clash(self, pod: Object, node: str, *, own: bool = False, beside: Iterable[Object] = ()) -> bool:
-        """Return whether another pod of the node has a host port that this one wants; as ``lacking``."""
+        """Return True if another pod on the node uses a host port of this pod. Arguments are as for ``lacking``."""
         wanted = ports(pod)
         if not wanted:
             return False
