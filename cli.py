@@ -22,9 +22,14 @@ if not __package__:
 
 # Exit immediately on ^C before a command runs: there is nothing to save, and no handler yet that could print one line. Leave the signal
 # alone if another program imports this module.
-_CALLED = os.path.basename((sys.argv or [""])[0])
-_EARLY = signal.getsignal(signal.SIGINT) is signal.default_int_handler and _CALLED in ("kubestow", "kubectl-stow", "cli.py", "__main__.py")
-if _EARLY:
+_PROGRAM = os.path.basename((sys.argv or [""])[0])
+_OWNS_SIGNALS = signal.getsignal(signal.SIGINT) is signal.default_int_handler and _PROGRAM in (
+    "kubestow",
+    "kubectl-stow",
+    "cli.py",
+    "__main__.py",
+)
+if _OWNS_SIGNALS:
     try:  # noqa: SIM105 (contextlib is not imported yet)
         signal.signal(signal.SIGINT, lambda *_: os._exit(130))
     except ValueError:
@@ -51,7 +56,7 @@ os.environ.setdefault("NUMPY_MADVISE_HUGEPAGE", "0")
 #: Environment variable that completion scripts set; see :data:`kubestow.commands.completion.shells.VARIABLE`.
 _COMPLETE = "_KUBESTOW_COMPLETE"
 #: Modules of commands that are not in ``kubestow.commands.<name>``.
-_ELSEWHERE = {
+_MODULES = {
     "batch": "kubestow.commands.batch.command",
     "completion": "kubestow.commands.completion.command",
     "doctor": "kubestow.commands.doctor.command",
@@ -69,7 +74,7 @@ class _Commands(Mapping[str, click.Command]):
     def __getitem__(self, name: str) -> click.Command:
         if name not in self._names:
             raise KeyError(name)
-        return cast(click.Command, getattr(import_module(_ELSEWHERE.get(name, f"kubestow.commands.{name}")), name))
+        return cast(click.Command, getattr(import_module(_MODULES.get(name, f"kubestow.commands.{name}")), name))
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._names)
@@ -91,7 +96,7 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 
 def _answer_interrupts(how: Any) -> None:
     """Set the handler of ^C if this program owns the signals."""
-    if _EARLY:
+    if _OWNS_SIGNALS:
         with contextlib.suppress(ValueError):
             signal.signal(signal.SIGINT, how)
 
@@ -101,7 +106,7 @@ class _Group(click.Group):
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
         # Completion scripts and usage lines need the installed name, which can be a link to another file.
-        kwargs.setdefault("prog_name", PLUGIN if _CALLED == "kubectl-stow" else "kubestow")
+        kwargs.setdefault("prog_name", PLUGIN if _PROGRAM == "kubectl-stow" else "kubestow")
         kwargs.setdefault("complete_var", _COMPLETE)
         if (shell := os.environ.get(_COMPLETE)) and "_" not in shell:  # otherwise the request comes from click's own scripts
             from kubestow.commands.completion.answer import answer

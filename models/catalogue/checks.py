@@ -14,11 +14,11 @@ from kubestow.models.kube.selectors import is_label_key, is_label_value
 HOSTNAME: Final = "kubernetes.io/hostname"
 ZONE: Final = "topology.kubernetes.io/zone"
 #: Labels that every node gets from its name and zone, for any shape.
-_OWN: Final = (HOSTNAME, ZONE)
+_NODE_LABELS: Final = (HOSTNAME, ZONE)
 #: Required resources. Without them, a node accepts no pods, or only pods without requests.
-_NEEDED: Final = ("cpu", "memory", "pods")
+_REQUIRED: Final = ("cpu", "memory", "pods")
 #: All resources without a domain prefix that a shape may have.
-_PLAIN: Final = (*_NEEDED, "ephemeral-storage")
+_PLAIN: Final = (*_REQUIRED, "ephemeral-storage")
 _INT32: Final = 2**31 - 1
 _VALUE: Final = "a label value: at most 63 letters, digits, '-', '_' and '.', letters or digits at both ends"
 _KEY: Final = "a label key such as example.com/pool"
@@ -52,7 +52,7 @@ def _name(name: str) -> Iterator[str]:
 
 
 def _allocatable(shape: Shape) -> Iterator[str]:
-    for name in _NEEDED:
+    for name in _REQUIRED:
         if name not in shape.allocatable:
             without = {"pods": "the number of pods that a node takes, such as 110: without it a node takes none"}
             yield f"allocatable.{name}: missing, expected {without.get(name, f'the {name} of a node for pods')}"
@@ -116,7 +116,7 @@ def _labels(shape: Shape) -> Iterator[str]:
     for key, value in shape.labels.items():
         if not is_label_key(key):
             yield f"labels: got the key {shorten(key)}, expected {_KEY}"
-        elif key in _OWN:
+        elif key in _NODE_LABELS:
             yield f"labels[{key}]: set for each node automatically, expected it to be left out"
         if not is_label_value(value):
             yield f"labels[{plain_key(key)}]: got {shorten(value)}, expected {_VALUE}"

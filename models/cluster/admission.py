@@ -35,13 +35,13 @@ Refusal = tuple[str, str]  # rule, why
 Amounts = dict[str, Fraction]
 
 #: Quota resources that every container must specify if the quota limits them.
-_STATED: Final = {
+_REQUIRED_RESOURCES: Final = {
     "cpu": ("requests", "cpu"), "requests.cpu": ("requests", "cpu"), "limits.cpu": ("limits", "cpu"),
     "memory": ("requests", "memory"), "requests.memory": ("requests", "memory"), "limits.memory": ("limits", "memory"),
 }  # fmt: skip
-_COUNTS: Final = ("pods", "count/pods")
+_COUNT_RESOURCES: Final = ("pods", "count/pods")
 #: Binary suffixes of quantities, with the number of bits to shift.
-_BINARY: Final = ((60, "Ei"), (50, "Pi"), (40, "Ti"), (30, "Gi"), (20, "Mi"), (10, "Ki"))
+_BINARY_SUFFIXES: Final = ((60, "Ei"), (50, "Pi"), (40, "Ti"), (30, "Gi"), (20, "Mi"), (10, "Ki"))
 
 
 class Admission:
@@ -207,7 +207,9 @@ class Ledger:
 
     def unstated(self, pod: objects.Pod) -> str | None:
         """Return the API server's message about required requests and limits that containers do not specify, or None."""
-        found = {resource: _silent(pod, *_STATED[resource]) for resource in sorted(self.hard.keys() & _STATED.keys())}
+        found = {
+            resource: _silent(pod, *_REQUIRED_RESOURCES[resource]) for resource in sorted(self.hard.keys() & _REQUIRED_RESOURCES.keys())
+        }
         missing = [f"{resource} for: {','.join(sorted(names))}" for resource, names in found.items() if names]
         return f"failed quota: {self.quota.metadata.name}: must specify {'; '.join(missing)}" if missing else None
 
@@ -340,7 +342,7 @@ def _as_usage(amounts: Mapping[str, int]) -> Amounts:
 
 def usage(pod: objects.Pod) -> Amounts:
     """Return the usage of a pod by quota resource."""
-    found = dict.fromkeys(_COUNTS, Fraction(1)) | _as_usage(pod_request(pod, DEFAULT))
+    found = dict.fromkeys(_COUNT_RESOURCES, Fraction(1)) | _as_usage(pod_request(pod, DEFAULT))
     found |= {f"limits.{name}": value for name, value in _total(pod, "limits").items()}
     return found
 
@@ -392,7 +394,7 @@ def amount(resource: str, value: Fraction) -> str:
         return quantity.format_cpu(quantity.ceil(value * 1000))
     whole = quantity.ceil(value)
     if plain in ("memory", "ephemeral-storage") or plain.startswith("hugepages-"):
-        for shift, suffix in _BINARY:
+        for shift, suffix in _BINARY_SUFFIXES:
             if whole and not whole % (1 << shift):
                 return f"{whole >> shift}{suffix}"
     return str(whole)

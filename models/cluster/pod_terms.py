@@ -15,7 +15,7 @@ from kubestow.models.snapshot.snapshot import Snapshot
 #: The label with its name that every namespace has.
 NAME_LABEL: Final = "kubernetes.io/metadata.name"
 #: A placeholder for the name of a future namespace, which no term can list.
-_TO_COME: Final = "\0"
+_FUTURE_NAMESPACE: Final = "\0"
 
 
 def term_matches(snapshot: Snapshot, pod: Pod, term: PodAffinityTerm, other: Pod) -> bool:
@@ -50,6 +50,6 @@ def looks_everywhere(term: PodAffinityTerm, namespaces: Mapping[str, Mapping[str
     A term that covers future namespaces counts even if it excludes some existing ones.
     """
     selector, listed = canonical(term.namespaceSelector), term.namespaces or ()
-    if selector_matches(selector, {NAME_LABEL: _TO_COME}):
+    if selector_matches(selector, {NAME_LABEL: _FUTURE_NAMESPACE}):
         return True
     return len(namespaces) > 1 and all(name in listed or selector_matches(selector, labels) for name, labels in namespaces.items())

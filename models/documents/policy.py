@@ -139,7 +139,7 @@ class Topology(_Section, frozen=True):
 
 
 #: Allowed annotation prefixes that the message names.
-OWN: Final = ("kubestow.dev/", "controller.kubernetes.io/")
+MOVE_COST_PREFIXES: Final = ("kubestow.dev/", "controller.kubernetes.io/")
 _Cost = Annotated[int, Meta(ge=1, le=1_000_000)]
 
 
@@ -169,7 +169,7 @@ class Moves(_Section, frozen=True):
 
     def __post_init__(self) -> None:
         if not self.annotation.startswith(ANNOTATIONS):  # others are dropped when a snapshot is read
-            raise ValueError(f"annotation: expected a name that begins with {' or '.join(OWN)}")
+            raise ValueError(f"annotation: expected a name that begins with {' or '.join(MOVE_COST_PREFIXES)}")
 
 
 _Account = Annotated[str, Meta(pattern="^[^/]+/[^/]+$", max_length=317)]

@@ -25,10 +25,10 @@ from kubestow.models.kube.selectors import Bools, NodeTable, canonical, label_ke
 from kubestow.models.snapshot.snapshot import Snapshot
 
 #: The label with its name that every namespace has, and a placeholder name for future namespaces, which no term can list.
-_NAME: Final = "kubernetes.io/metadata.name"
-_TO_COME: Final = "\0"
+_NAME_LABEL: Final = "kubernetes.io/metadata.name"
+_FUTURE_NAMESPACE: Final = "\0"
 #: Operators that require a label. The others also select pods without labels.
-_ASKING: Final = ("In", "Exists")
+_REQUIRING_OPERATORS: Final = ("In", "Exists")
 #: A topology key and the code of one of its values in :meth:`NodeTable.column`.
 _Domain = tuple[str, int]
 
@@ -87,7 +87,7 @@ class OpportunityCosts:
         if selector is None:
             return False
         own, others = self._looks(term, pod.metadata.namespace or "default")
-        alike = any(requirement.operator in _ASKING for requirement in selector) and selector_matches(selector, labels)
+        alike = any(requirement.operator in _REQUIRING_OPERATORS for requirement in selector) and selector_matches(selector, labels)
         return others or (own and not alike)
 
     def _looks(self, term: PodAffinityTerm, own: str) -> tuple[bool, bool]:
@@ -96,7 +96,7 @@ class OpportunityCosts:
             return True, False
         selector, listed = canonical(term.namespaceSelector), set(term.namespaces or ())
         found = listed | {name for name, labels in self._namespaces.items() if selector_matches(selector, labels)}
-        to_come = selector_matches(selector, {_NAME: _TO_COME})
+        to_come = selector_matches(selector, {_NAME_LABEL: _FUTURE_NAMESPACE})
         return own in found or to_come, to_come or bool(found - self._exempt - {own})
 
     @cached_property

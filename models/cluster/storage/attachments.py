@@ -18,9 +18,9 @@ from kubestow.models.kube.storage_objects import PersistentVolume
 from kubestow.models.snapshot.snapshot import Snapshot
 
 #: Access modes that let several nodes attach a volume.
-_SHARED: Final = frozenset({"ReadWriteMany", "ReadOnlyMany"})
+_SHARED_ACCESS_MODES: Final = frozenset({"ReadWriteMany", "ReadOnlyMany"})
 #: In-tree volume types that a controller attaches to nodes.
-_ATTACHED: Final = ("gcePersistentDisk", "awsElasticBlockStore", "azureDisk", "cinder", "vsphereVolume")
+_ATTACHED_TYPES: Final = ("gcePersistentDisk", "awsElasticBlockStore", "azureDisk", "cinder", "vsphereVolume")
 
 
 def exclusive_volumes(pod: Pod, snapshot: Snapshot) -> frozenset[str]:
@@ -123,9 +123,9 @@ def _is_ready(pod: Pod) -> bool:
 
 def _exclusive(volume: PersistentVolume, snapshot: Snapshot) -> bool:
     spec = volume.spec
-    if spec is None or not spec.accessModes or not _SHARED.isdisjoint(spec.accessModes):
+    if spec is None or not spec.accessModes or not _SHARED_ACCESS_MODES.isdisjoint(spec.accessModes):
         return False
     if spec.csi is None:
-        return any(getattr(spec, field) is not None for field in _ATTACHED)
+        return any(getattr(spec, field) is not None for field in _ATTACHED_TYPES)
     driver = snapshot.csi_drivers.get(spec.csi.driver)
     return driver is None or driver.spec is None or driver.spec.attachRequired is not False
