@@ -65,7 +65,7 @@ def _allocatable(shape: Shape) -> Iterator[str]:
             continue
         if more:
             least = shorten(shape.allocatable[name])
-            yield f"capacity[{plain_key(name)}]: got {shorten(shape.capacity[name])}, expected at least what is allocatable, {least}"
+            yield f"capacity[{plain_key(name)}]: got {shorten(shape.capacity[name])}, expected at least the allocatable amount {least}"
 
 
 def _quantities(given: Mapping[str, Quantity], field: str) -> Iterator[str]:

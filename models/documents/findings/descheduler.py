@@ -53,7 +53,7 @@ class StrategyResult(Doc, omit_defaults=True):
     returns: Annotated[int, Meta(description="Granted evictions after which the pod can return to the same node.")] = 0
     pending: Annotated[int, Meta(description="Granted evictions after which the pod can stay pending, or is gone.")] = 0
     again: Annotated[Range | None, Meta(description="Evictions that the plugin requests in the next cycle.")] = None
-    notes: Annotated[list[str], Meta(description="The reasons that the plugin logs for doing nothing.")] = []
+    notes: Annotated[list[str], Meta(description="The reasons for doing nothing, if the plugin gives any.")] = []
 
 
 class PlanInstead(Doc, omit_defaults=True):

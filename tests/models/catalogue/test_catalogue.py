@@ -73,7 +73,7 @@ def test_the_offers_of_a_catalogue_are_its_shapes_by_zone() -> None:
             "hugepages-SIZE or DOMAIN/NAME; did you mean memory?",
         ),
         ({"allocatable": {"cpu": [], "memory": "8Gi", "pods": 1}}, "shape 'm': allocatable[...]: Expected "),
-        ({"capacity": {"cpu": 3}}, "shape 'm': capacity[cpu]: got 3, expected at least what is allocatable, 4"),
+        ({"capacity": {"cpu": 3}}, "shape 'm': capacity[cpu]: got 3, expected at least the allocatable amount 4"),
         ({"labels": {"Not a key": "v"}}, "shape 'm': labels: got the key 'Not a key', expected a label key"),
         ({"labels": {"k": "not a value"}}, "shape 'm': labels[k]: got 'not a value', expected a label value"),
         (
