@@ -15,8 +15,8 @@ from typing import Final
 import msgspec
 
 from kubestow.models.catalogue.checks import HOSTNAME, ZONE
-from kubestow.models.catalogue.places import places
 from kubestow.models.catalogue.residents import Residents
+from kubestow.models.catalogue.zone_labels import zone_labels
 from kubestow.models.cluster.storage import migrated_volumes
 from kubestow.models.documents.catalogue import Shape
 from kubestow.models.kube import objects, pod_requests, pod_spec, storage_objects
@@ -68,7 +68,7 @@ class Newcomers:
     def __init__(self, snapshot: Snapshot, original: Snapshot) -> None:
         self._snapshot = snapshot
         self._original = original
-        self._places: dict[str, dict[str, str]] = {}
+        self._zone_labels: dict[str, dict[str, str]] = {}
 
     def node(self, shape: Shape, zone: str, name: str) -> objects.Node:
         """Return a new node without adding it to the snapshot."""
@@ -146,9 +146,9 @@ class Newcomers:
         return {migrated_volumes.ANNOTATION: ",".join(common)} if common else None
 
     def _zone(self, zone: str) -> dict[str, str]:
-        if zone not in self._places:
-            self._places[zone] = places(self._original, zone)
-        return self._places[zone]
+        if zone not in self._zone_labels:
+            self._zone_labels[zone] = zone_labels(self._original, zone)
+        return self._zone_labels[zone]
 
     def _say(self, shape: Shape, residents: Sequence[objects.Pod]) -> None:
         """Add notes to the snapshot about assumptions that may surprise a reader."""

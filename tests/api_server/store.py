@@ -10,7 +10,7 @@ from typing import Any, Literal
 import msgspec
 
 from tests.api_server.resources import PODS, Resource
-from tests.api_server.rules.room import Room
+from tests.api_server.rules.node_usage import NodeUsage
 
 Object = dict[str, Any]
 
@@ -70,7 +70,7 @@ class Store:
         self.version = 1000
         self.compacted = 1000
         self.history: deque[Change] = deque()
-        self.room = Room()
+        self.usage = NodeUsage()
         self._most = history
         self._objects: dict[Resource, dict[str, Object]] = defaultdict(dict)
         self._by_uid: dict[str, tuple[Resource, str]] = {}
@@ -148,7 +148,7 @@ class Store:
         for reference in metadata.get("ownerReferences") or ():
             self._owned[reference["uid"]][resource, key] = None
         if resource is PODS:
-            self.room.change(obj, 1)
+            self.usage.change(obj, 1)
             affinity = (obj["spec"].get("affinity") or {}).get("podAntiAffinity") or {}
             if affinity.get("requiredDuringSchedulingIgnoredDuringExecution"):
                 self.repelling[key] = None
@@ -162,7 +162,7 @@ class Store:
         for reference in obj["metadata"].get("ownerReferences") or ():
             self._owned[reference["uid"]].pop((resource, key), None)
         if resource is PODS:
-            self.room.change(obj, -1)
+            self.usage.change(obj, -1)
             self.repelling.pop(key, None)
             if node := obj["spec"].get("nodeName"):
                 self._pods_on[node].pop(key, None)

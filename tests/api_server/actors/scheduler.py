@@ -148,11 +148,11 @@ class Scheduler(Worker):
         if not found:
             self._unschedulable(key, pod)
             return
-        room = self.core.store.room
+        usage = self.core.store.usage
         if self.core.behaviour.scheduler == "random":
             node = self.core.rng("node", key).choice(found)
         else:
-            node = min(found, key=lambda one: (room.taken(one["metadata"]["name"], "cpu"), one["metadata"]["name"]))
+            node = min(found, key=lambda one: (usage.taken(one["metadata"]["name"], "cpu"), one["metadata"]["name"]))
         name = node["metadata"]["name"]
         if self._volumes.reserve(self.core, self.caller, pod, name):
             self._bind(key, pod, name)
@@ -164,8 +164,8 @@ class Scheduler(Worker):
             return False
         name, pods = node["metadata"]["name"], self.core.store.all(PODS)
         beside = [pods[other] for other, where in self._reserved.items() if where == name and other != key and other in pods]
-        room = self.core.store.room
-        if room.lacking(pod, node, beside=beside) is not None or room.ports_clash(pod, name, beside=beside):
+        usage = self.core.store.usage
+        if usage.lacking(pod, node, additional=beside) is not None or usage.ports_clash(pod, name, additional=beside):
             return False
         return self._volumes.fit(pod, node) and limits_fit(self.core.store, pod, name) and not shared_wrongly(self.core.store, pod, name)
 

@@ -33,7 +33,7 @@ def _clash(one: Port, other: Port) -> bool:
     return one[1:] == other[1:] and ("0.0.0.0" in (one[0], other[0]) or one[0] == other[0])
 
 
-class Room:
+class NodeUsage:
     """The total usage of each node by bound pods, terminating ones included, terminated ones excluded."""
 
     def __init__(self) -> None:
@@ -55,23 +55,23 @@ class Room:
         """Return the used amount of a resource on a node."""
         return self._taken[node][resource] if node in self._taken else 0
 
-    def lacking(self, pod: Object, node: Object, *, own: bool = False, beside: Iterable[Object] = ()) -> str | None:
+    def lacking(self, pod: Object, node: Object, *, own: bool = False, additional: Iterable[Object] = ()) -> str | None:
         """Return the first resource that a node lacks for a pod, or None.
 
-        ``own``: the pod itself is already counted. ``beside``: further pods to count."""
+        ``own``: the pod itself is already counted. ``additional``: further pods to count."""
         name = node["metadata"]["name"]
         allocatable = quantities.amounts((node.get("status") or {}).get("allocatable"))
         if self._asked[0] is not pod:
             self._asked = pod, dict(sorted(quantities.requests(pod).items(), key=lambda one: _ORDER.get(one[0], 3)))
         asked = self._asked[1]
-        more = [quantities.requests(one) for one in beside]
+        more = [quantities.requests(one) for one in additional]
         for resource in asked:
             others = self.taken(name, resource) - (asked[resource] if own else 0) + sum(one.get(resource, 0) for one in more)
             if asked[resource] > allocatable.get(resource, 0) - others:
                 return resource
         return None
 
-    def ports_clash(self, pod: Object, node: str, *, own: bool = False, beside: Iterable[Object] = ()) -> bool:
+    def ports_clash(self, pod: Object, node: str, *, own: bool = False, additional: Iterable[Object] = ()) -> bool:
         """Return True if another pod on the node uses a host port of this pod. Arguments are as for ``lacking``."""
         wanted = ports(pod)
         if not wanted:
@@ -79,6 +79,6 @@ class Room:
         used = Counter(self._ports.get(node, {}))
         if own:
             used.subtract(wanted)
-        for one in beside:
+        for one in additional:
             used.update(ports(one))
         return any(count > 0 and _clash(port, mine) for port, count in used.items() for mine in wanted)

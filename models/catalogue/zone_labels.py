@@ -13,7 +13,7 @@ _REGION: Final = "topology.kubernetes.io/region"
 _REGIONS: Final = (_REGION, f"{_BETA}/region")
 
 
-def places(snapshot: Snapshot, zone: str) -> dict[str, str]:
+def zone_labels(snapshot: Snapshot, zone: str) -> dict[str, str]:
     """Return the location labels of a node in a zone, without the zone label: keys with one value in every zone that is no node name.
 
     In a zone without nodes, a key whose values equal the zone names gets the zone, and a region key gets the region if there is only one.
