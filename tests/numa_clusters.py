@@ -28,7 +28,7 @@ def cluster(seed: int) -> list[Object]:
         made = _node(rng, f"n{number}", size, memory)
         zones += sum(1 for zone in made[1]["zones"] if zone.get("resources") and zone["type"] in ("Node", "numa node"))
         nodes.append(made)
-    # On average a little over half a zone each: two of them no longer share one.
+    # On average a little over half a zone each: two such pods do not fit one zone.
     count = min(14, max(3, round(zones * rng.uniform(0.9, 1.5))))
     return [obj for made in nodes for obj in made] + [_pod(rng, f"p{number}", size, memory) for number in range(count)]
 

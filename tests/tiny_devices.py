@@ -60,7 +60,7 @@ class _Equipment:
                 self.ask(thing, asks[twin])
         return [*self.objects, *self.found]
 
-    # --- what there is ----------------------------------------------------------------------------------------------------------
+    # --- published devices --------------------------------------------------------------------------------------------------------
 
     def local(self, node: str, rich: str) -> None:
         rng = self.rng
@@ -133,7 +133,7 @@ class _Equipment:
                 }
             )  # fmt: skip
 
-    # --- what pods ask for ------------------------------------------------------------------------------------------------------
+    # --- claims of pods -----------------------------------------------------------------------------------------------------------
 
     def spec(self, *, one: bool = False) -> Object:
         """Return the spec of a claim. ``one`` restricts it to a single request, mostly for devices that nodes share."""

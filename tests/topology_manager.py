@@ -107,7 +107,7 @@ def _amount(resource: Object, *fields: str) -> Fraction:
     return max(Fraction(0), parse(next(resource[f] for f in fields if resource.get(f) is not None)))
 
 
-# --- what is asked ------------------------------------------------------------------------------------------------------
+# --- requests ---------------------------------------------------------------------------------------------------------------
 
 
 def _requests(container: Object) -> Amounts:
