@@ -1,4 +1,4 @@
-"""kubestow for programs: five functions from files to documents, the same as the commands of these names.
+"""The Python library of kubestow: five functions that read files and return documents, like the commands of the same names.
 
 >>> import kubestow
 >>> given = kubestow.load("instances/quickstart.yaml")
@@ -7,12 +7,15 @@
 ('optimal', 15)
 
 Documents are the Structs that the command line prints as JSON: ``msgspec.json.encode(placement)``, ``placement.assignments[0].node``.
-Results are judged by the checker before they are returned. Nothing is printed, and no signal is touched: what commands say on standard
-error is in ``warnings`` and ``notes`` of what :func:`load` returns, and in ``notes`` and ``unmodelled`` of results.
+The checker verifies every result before it is returned. The functions print nothing and handle no signals. Messages that commands print on
+standard error are in ``warnings`` and ``notes`` of the :class:`Input` from :func:`load`, and in ``notes`` and ``unmodelled`` of results.
 
-All functions raise :class:`InputError` for bad input, with a line for each problem in ``problems``, as commands print it; ValueError where
-what is asked for does not go together (exit code 2 of commands), in the words of the command line, options included; TypeError for
-arguments of another type; and :class:`InternalFault` where the checker finds a result invalid, which is a bug of kubestow.
+All functions raise:
+
+* :class:`InputError` for bad input, with one line for each problem in ``problems``, as commands print it.
+* ValueError for arguments that cannot be combined (exit code 2 of commands). The message names the options of the command line.
+* TypeError for an argument of the wrong type.
+* :class:`InternalFault` if the checker finds a result invalid, which is a bug in kubestow.
 """
 
 from __future__ import annotations
@@ -50,7 +53,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Import the library when something of it is asked for: commands start without it."""
+    """Import the library on first access, so that commands start without it."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from kubestow import library

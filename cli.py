@@ -1,6 +1,6 @@
-"""The command line: one group whose commands are in :mod:`kubestow.commands`, and what becomes of errors and ^C.
+"""The command line: a click group whose commands are in :mod:`kubestow.commands`, and its handling of errors and ^C.
 
-Nothing heavy is imported at module level, so that ``--help`` and shell completion answer at once.
+No slow module is imported at module level, so that ``--help`` and shell completion answer at once.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import os
 import signal
 import sys
 
-# Run as a file (`python cli.py`): this folder is the package kubestow, whatever is installed.
+# When run as a file (`python cli.py`), this folder is the package kubestow, even if another version is installed.
 if not __package__:
     import importlib.util
 
@@ -20,15 +20,20 @@ if not __package__:
     sys.modules["kubestow"] = importlib.util.module_from_spec(_SPEC)
     _SPEC.loader.exec_module(sys.modules["kubestow"])
 
-# ^C before a command runs: there is nothing to be saved, and nobody yet who could turn it into one line. Not where another program
-# imports this one.
-_CALLED = os.path.basename((sys.argv or [""])[0])
-_EARLY = signal.getsignal(signal.SIGINT) is signal.default_int_handler and _CALLED in ("kubestow", "kubectl-stow", "cli.py", "__main__.py")
-if _EARLY:
-    try:  # noqa: SIM105 (contextlib is among what is still to be read)
+# Exit immediately on ^C before a command runs: there is nothing to save, and no handler yet that could print one line. Leave the signal
+# alone if another program imports this module.
+_PROGRAM = os.path.basename((sys.argv or [""])[0])
+_OWNS_SIGNALS = signal.getsignal(signal.SIGINT) is signal.default_int_handler and _PROGRAM in (
+    "kubestow",
+    "kubectl-stow",
+    "cli.py",
+    "__main__.py",
+)
+if _OWNS_SIGNALS:
+    try:  # noqa: SIM105 (contextlib is not imported yet)
         signal.signal(signal.SIGINT, lambda *_: os._exit(130))
     except ValueError:
-        pass  # not the main thread: signals are another's business
+        pass  # not the main thread, which alone can handle signals
 
 import contextlib
 from collections.abc import Iterator, Mapping
@@ -44,14 +49,14 @@ from kubestow.commands.common.exit_codes import INTERRUPTED, OUTSIDE, fail, say,
 from kubestow.commands.common.help_text import write_summaries
 from kubestow.commands.common.interrupts import Aborted
 
-# Large arrays mostly hold few numbers: with pages of 2 MiB they take memory that nobody writes to, and such a page takes up to 5 ms.
+# Large arrays are mostly sparse. Pages of 2 MiB would reserve unused memory, and each takes up to 5 ms.
 # See https://numpy.org/doc/stable/reference/global_state.html.
 os.environ.setdefault("NUMPY_MADVISE_HUGEPAGE", "0")
 
-#: Set by the scripts of ``kubestow completion``: :data:`kubestow.commands.completion.shells.VARIABLE`.
+#: Environment variable that completion scripts set; see :data:`kubestow.commands.completion.shells.VARIABLE`.
 _COMPLETE = "_KUBESTOW_COMPLETE"
-#: Commands that are not in a module of their name.
-_ELSEWHERE = {
+#: Modules of commands that are not in ``kubestow.commands.<name>``.
+_MODULES = {
     "batch": "kubestow.commands.batch.command",
     "completion": "kubestow.commands.completion.command",
     "doctor": "kubestow.commands.doctor.command",
@@ -59,7 +64,7 @@ _ELSEWHERE = {
 
 
 class _Commands(Mapping[str, click.Command]):
-    """The commands by name, each in a module of its name, which is read when the command is asked for."""
+    """The commands by name. The module of a command is imported on first access."""
 
     _names = (
         "solve", "fit", "size", "survive", "upgrade", "rebalance", "apply", "verify", "explain", "audit", "check", "batch", "nodes",
@@ -69,7 +74,7 @@ class _Commands(Mapping[str, click.Command]):
     def __getitem__(self, name: str) -> click.Command:
         if name not in self._names:
             raise KeyError(name)
-        return cast(click.Command, getattr(import_module(_ELSEWHERE.get(name, f"kubestow.commands.{name}")), name))
+        return cast(click.Command, getattr(import_module(_MODULES.get(name, f"kubestow.commands.{name}")), name))
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._names)
@@ -79,7 +84,7 @@ class _Commands(Mapping[str, click.Command]):
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
-    """^C. While modules are read nothing is written yet, and not all of them bear an exception in their middle: that ends at once."""
+    """Handle ^C. Exit immediately during an import, because some modules do not tolerate an exception while they are imported."""
     while frame is not None:
         if frame.f_code.co_filename.startswith("<frozen importlib"):
             with contextlib.suppress(OSError):
@@ -90,20 +95,20 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 
 
 def _answer_interrupts(how: Any) -> None:
-    """Answer ^C so from now on, where the signals are ours."""
-    if _EARLY:
+    """Set the handler of ^C if this program owns the signals."""
+    if _OWNS_SIGNALS:
         with contextlib.suppress(ValueError):
             signal.signal(signal.SIGINT, how)
 
 
 class _Group(click.Group):
-    """Turns what can go wrong outside our hands into one line and an exit code."""
+    """A command group that reports external errors as one line with an exit code."""
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
-        # Also when started as a file: completion scripts and usage lines need the installed name, which may be a link to another file.
-        kwargs.setdefault("prog_name", PLUGIN if _CALLED == "kubectl-stow" else "kubestow")
+        # Completion scripts and usage lines need the installed name, which can be a link to another file.
+        kwargs.setdefault("prog_name", PLUGIN if _PROGRAM == "kubectl-stow" else "kubestow")
         kwargs.setdefault("complete_var", _COMPLETE)
-        if (shell := os.environ.get(_COMPLETE)) and "_" not in shell:  # else click's own scripts ask
+        if (shell := os.environ.get(_COMPLETE)) and "_" not in shell:  # otherwise the request comes from click's own scripts
             from kubestow.commands.completion.answer import answer
 
             answer(self, kwargs["prog_name"], shell)
@@ -118,7 +123,7 @@ class _Group(click.Group):
             return super().invoke(ctx)
         except Aborted:
             say("kubestow: aborted")
-            # The solver's thread is still at work, and an orderly exit would wait for it.
+            # The solver's thread is still running, and an orderly exit would wait for it.
             os._exit(INTERRUPTED)
         except KeyboardInterrupt:
             fail(["interrupted"], INTERRUPTED)
@@ -127,7 +132,7 @@ class _Group(click.Group):
         except OUTSIDE as error:
             fail([why_not(error)])
         finally:
-            _answer_interrupts(signal.SIG_IGN)  # all is said and done: one more ^C must not be the command's end
+            _answer_interrupts(signal.SIG_IGN)  # output is complete: another ^C must not change the exit code
 
 
 @click.group(cls=_Group, commands=cast(Any, _Commands()), context_settings={"help_option_names": ["-h", "--help"], "show_default": True})
@@ -135,21 +140,21 @@ class _Group(click.Group):
 def main() -> None:
     """Offline placement optimiser for Kubernetes.
 
-    Reads a snapshot of a cluster and decides for all pods at once which node each goes to, under exactly the rules of
-    kube-scheduler, with a proof of how good the answer is.
+    Computes a placement of all pending pods of a cluster snapshot together, under exactly the rules of kube-scheduler, with a
+    proved bound on its quality.
 
-    A SNAPSHOT is a file (JSON or YAML, also .gz) of Kubernetes objects, a directory of such files, or - for standard input;
-    several are merged.
+    A SNAPSHOT is a file of Kubernetes objects (JSON or YAML, also .gz), a directory of such files, or - for standard input.
+    Several snapshots are merged.
     """
 
 
 def plugin() -> None:
-    """Run as ``kubectl stow``, the plugin of kubectl."""
+    """Run as the kubectl plugin ``kubectl stow``."""
     main(prog_name=PLUGIN)
 
 
 def complete_plugin() -> None:
-    """Tell kubectl, which asks the program kubectl_complete-stow, what completes ``kubectl stow``."""
+    """Print the completions of ``kubectl stow`` for kubectl, which calls the program kubectl_complete-stow."""
     from kubestow.commands.completion.answer import answer
 
     answer(main, PLUGIN, "kubectl")

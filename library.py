@@ -1,4 +1,4 @@
-"""The functions of the library, which ``import kubestow`` offers."""
+"""The functions of the library, exported by ``import kubestow``."""
 
 from __future__ import annotations
 
@@ -41,16 +41,22 @@ Path = str | os.PathLike[str]
 _Struct = TypeVar("_Struct", Edits, Limits)
 _Document = TypeVar("_Document", Placement, RebalancePlan)
 _GOALS = ("repair", "improve", "consolidate", "admit")
-#: What the limits of a plan may be at most, as on the command line.
-_MOST = {"maxMoves": 2**31 - 1, "maxMovesPerNamespace": 2**31 - 1, "maxMovesPerWorkload": 2**31 - 1, "maxWaves": 2**31 - 1,
-         "maxFreed": 2**31 - 1, "maxEvictions": 2**31 - 1, "minGain": 10**6}  # fmt: skip
+#: Largest values for the limits of a plan, as on the command line.
+_MAX_LIMITS = {"maxMoves": 2**31 - 1, "maxMovesPerNamespace": 2**31 - 1, "maxMovesPerWorkload": 2**31 - 1, "maxWaves": 2**31 - 1,
+               "maxFreed": 2**31 - 1, "maxEvictions": 2**31 - 1, "minGain": 10**6}  # fmt: skip
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class Input:
-    """What :func:`load` read: ``snapshot`` with manifests and edits in it, ready for the other functions. ``warnings``: what is odd about
-    it. ``policy``: what preferences weigh. ``workloads``: those of the manifests, ``Kind namespace/name``."""
+    """The input that :func:`load` read, for the other functions.
+
+    Attributes:
+        snapshot: The snapshot with manifests and edits applied.
+        warnings: Suspicious or inconsistent parts of the input.
+        policy: The policy, with the weights of preferences.
+        workloads: The workloads of the manifests, ``Kind namespace/name``.
+    """
 
     snapshot: Snapshot
     warnings: tuple[str, ...]
@@ -61,13 +67,13 @@ class Input:
 
     @property
     def notes(self) -> list[str]:
-        """Return what of the input is not taken into account, or otherwise than it says; results say it, too."""
+        """Parts of the input that are ignored or interpreted differently. Results have them too."""
         return self.snapshot.notes
 
 
 @dataclass(frozen=True)
 class _Asked:
-    """The arguments of a load. ``base``: the snapshot as it was read, before anything was made of it."""
+    """The arguments of :func:`load`. ``base`` is the snapshot as read, before any change."""
 
     reading: reading.Reading
     manifests: tuple[str, ...]
@@ -88,25 +94,25 @@ def load(
     feature_gates: Mapping[str, bool] | None = None,
     allow_unknown_fields: bool = False,
 ) -> Input:
-    """Read a snapshot of a cluster, and what is to be tried with it.
+    """Read a cluster snapshot, and apply manifests and what-if edits to it.
 
     >>> given = load("instances/quickstart.yaml", edits=Edits(removeNodes=["b2"]))
     >>> len(given.snapshot.nodes), len(given.snapshot.pods)
     (4, 15)
 
     Args:
-        paths: files and directories, as for ``kubestow solve``; several are merged.
-        manifests: files whose pods are added (``-w``).
-        edits: what if the cluster were another one; each edit as the command line writes it.
-        policy: what preferences weigh, or its file.
-        catalogue: the file of nodes that can be had, for ``edits.buy`` and for the ways out of causes.
-        kubernetes_version: by whose rules is judged; None: the snapshot's, as the commands take it.
-        feature_gates: feature gates that are on or off otherwise than that version has them.
-        allow_unknown_fields: let fields of manifests through that Kubernetes' types do not have.
+        paths: Files and directories, as for ``kubestow solve``. Several are merged.
+        manifests: Manifest files whose pods are added, as with ``-w``.
+        edits: What-if edits of the cluster, in the notation of the command line.
+        policy: The policy or its file. None means the default policy.
+        catalogue: The file of node shapes, for ``edits.buy`` and for remedies.
+        kubernetes_version: The version whose rules apply. None means the version of the snapshot, as for commands.
+        feature_gates: Feature gates that differ from the defaults of that version.
+        allow_unknown_fields: Accept manifest fields that Kubernetes does not define.
 
     Raises:
-        InputError: what is wrong with any of it.
-        ValueError: no such version or gate, edits without what they need.
+        InputError: The input is invalid.
+        ValueError: The version or a gate is unknown, or edits lack a catalogue or manifests that they need.
     """
     began = time.monotonic()
     files = _paths(paths)
@@ -133,7 +139,7 @@ def load(
 def solve(
     given: Input, options: Options | None = None, *, on_progress: OnProgress | None = None, stop: threading.Event | None = None
 ) -> Placement:
-    """Place every pending pod, those of the manifests included.
+    """Place the pending pods, including those of manifests.
 
     >>> placement = solve(load("instances/quickstart.yaml"), Options(time_limit=20, deterministic=True))
     >>> [pod.pod for pod in placement.unplaced]
@@ -142,10 +148,10 @@ def solve(
     True
 
     Args:
-        given: as of :func:`load`, with its policy.
-        options: how to search, and for how long.
-        on_progress: hears how far the search is, in the thread of the search.
-        stop: ends the search with the best result so far, once it is set.
+        given: The input from :func:`load`, with its policy.
+        options: Search options such as the time limit.
+        on_progress: Callback for progress, called in the thread of the search.
+        stop: Event that ends the search with the incumbent.
     """
     from kubestow.solver.solve import place
 
@@ -166,16 +172,17 @@ def solve(
 def rebalance(
     given: Input, options: PlanOptions, *, on_progress: OnProgress | None = None, stop: threading.Event | None = None
 ) -> RebalancePlan:
-    """Plan which running pods move where, and in which order, such that nothing breaks on the way.
+    """Plan moves of running pods in a safe order: every intermediate state obeys the rules.
 
     >>> plan = rebalance(load("instances/rebalance-drain.yaml"), PlanOptions(drain=("n1",)))
     >>> len(plan.moves), {move.source for move in plan.moves}, plan.obstacles
     (5, {'n1'}, [])
 
     Args:
-        given: as of :func:`load`, without manifests, and with no other edits than ``requests``.
-        options: goals, nodes to drain, limits, and how to search.
-        on_progress, stop: as for :func:`solve`.
+        given: The input from :func:`load`, without manifests, and without edits other than ``requests``.
+        options: Goals, nodes to drain, limits, and search options.
+        on_progress: Callback for progress, as for :func:`solve`.
+        stop: Event that ends the search, as for :func:`solve`.
     """
     from kubestow.solver.rebalance.rebalance import rebalance as find
 
@@ -185,11 +192,11 @@ def rebalance(
         raise ValueError("a plan is made without manifests and without edits other than requests")
     limits = _typed("options.limits", options.limits, Limits)
     limits = msgspec.structs.replace(limits, alsoMove=list(dict.fromkeys(limits.alsoMove)))
-    unknown = [f"{goal!r} is no goal (expected {', '.join(_GOALS)})" for goal in options.goals if goal not in _GOALS]
+    unknown = [f"{goal!r} is not a goal (expected {', '.join(_GOALS)})" for goal in options.goals if goal not in _GOALS]
     unknown += [
         f"alsoMove: {name!r} is neither bare nor local-storage" for name in limits.alsoMove if name not in ("bare", "local-storage")
     ]
-    values = ((name, getattr(limits, name), most) for name, most in _MOST.items())
+    values = ((name, getattr(limits, name), most) for name, most in _MAX_LIMITS.items())
     unknown += [f"{name}: {value} is not in the range 0 to {most}" for name, value, most in values if not 0 <= (value or 0) <= most]
     wrong = [*unknown, *goals.misuses(options.goals, options.drain, limits), *filter(None, [goals.priced(limits, given.policy)])]
     if wrong:
@@ -211,7 +218,9 @@ def explain(
 def explain(
     given: Input, *, pod: str | None = None, workload: str | None = None, per_node: bool = False, options: Options | None = None
 ) -> Explanation | NodeExplanation:
-    """Say where each pending pod could go, each judged alone against the bound pods, and why those that fit nowhere do not.
+    """Return the feasible nodes of each pending pod, and the causes for pods that fit no node.
+
+    Each pod is judged alone against the bound pods.
 
     >>> answer = explain(load("instances/pending/capacity.yaml"))
     >>> [(each.pod, each.feasible, each.rejected) for each in answer.pods]
@@ -220,14 +229,14 @@ def explain(
     ['addNodes', 'evict']
 
     Args:
-        given: as of :func:`load`, with its policy.
-        pod: judge this pod only, namespace/name; it may also be bound.
-        workload: judge the pods of this workload only, [KIND/][NAMESPACE/]NAME.
-        per_node: for every node all rules that reject it, instead of numbers and causes.
-        options: ``include_gated``, ``daemon_namespaces``, and ``time_limit`` for causes, 10 seconds without options.
+        given: The input from :func:`load`, with its policy.
+        pod: Explain only this pod, namespace/name. It can also be bound.
+        workload: Explain only the pods of this workload, [KIND/][NAMESPACE/]NAME.
+        per_node: Return all rejecting rules of every node instead of counts and causes.
+        options: Only ``include_gated``, ``daemon_namespaces`` and ``time_limit`` (for causes) are used. The default limit is 10 seconds.
 
     Raises:
-        InputError: no such pod or workload.
+        InputError: The pod or workload does not exist.
     """
     if pod is not None and workload is not None:
         raise ValueError("pod and workload do not go together")
@@ -255,12 +264,12 @@ def verify(given: Input, result: Result | Path) -> Verification:
     False
 
     Args:
-        given: the input of the result, with the manifests it was made with. Edits, policy and version are those that the result names.
-        result: a Placement, RebalancePlan, Fit, Sizing, Survival or Upgrade, or the file of one.
+        given: The input of the result, with the same manifests. Edits, policy and version are taken from the result.
+        result: A Placement, RebalancePlan, Fit, Sizing, Survival or Upgrade, or its file.
 
     Raises:
-        InputError: the result cannot be read, or its manifests are not those of the input.
-        ValueError: the input has other edits than the result, or is judged by another version.
+        InputError: The result cannot be read, or its manifests differ from those of the input.
+        ValueError: The edits or the version of the input differ from those of the result.
     """
     asked = _input(given)._asked
     _expect("result", result, *get_args(Result), str, os.PathLike)
@@ -268,7 +277,7 @@ def verify(given: Input, result: Result | Path) -> Verification:
     if asked.manifests and (misused := judging.manifests_misused(document, "checked")) is not None:
         raise ValueError(misused)
     if asked.edits is not None and asked.edits != document.snapshot.edits:
-        raise ValueError("the input has other edits than the result: load it without, the result names its own")
+        raise ValueError("the edits of the input differ from those of the result: load the input without edits, the result has its own")
     base = asked.base.copy()
     read = replace(asked.reading, policy=None, result=document.snapshot, of=document.policy, empty=isinstance(document, Sizing))
     reading.settle(base, read)
@@ -278,7 +287,7 @@ def verify(given: Input, result: Result | Path) -> Verification:
 
 @dataclass(frozen=True)
 class _Given:
-    """Manifests, read for the gates of the snapshot that they are added to (:class:`kubestow.commands.core.judging.Given`)."""
+    """Manifests, read with the feature gates of the snapshot to which they are added (:class:`kubestow.commands.core.judging.Given`)."""
 
     paths: tuple[str, ...]
     unknown_fields: bool
@@ -301,7 +310,7 @@ def _paths(paths: Sequence[Path]) -> tuple[str, ...]:
         raise ValueError("standard input (-) is for the command line")
     for path in found:
         if "\n" in path and not os.path.lexists(path):
-            raise ValueError(f"expected names of files, got a text of {len(path.splitlines())} lines: write it to a file")
+            raise ValueError(f"expected file names, got a text of {len(path.splitlines())} lines: write it to a file")
     return found
 
 
@@ -311,14 +320,14 @@ def _input(given: Input) -> Input:
 
 
 def _expect(name: str, value: object, *kinds: type) -> None:
-    """Raise TypeError where an argument is of none of these types."""
+    """Raise TypeError if an argument has none of the given types."""
     if not isinstance(value, kinds):
         expected = " or ".join("None" if kind is type(None) else kind.__name__ for kind in kinds)
         raise TypeError(f"{name}: expected {expected}, got {type(value).__name__}")
 
 
 def _typed(name: str, value: _Struct, kind: type[_Struct]) -> _Struct:
-    """Return a Struct whose fields are of their types."""
+    """Return a copy of a Struct after checking the types of its fields."""
     try:
         return msgspec.convert(msgspec.to_builtins(value), kind)
     except msgspec.ValidationError as error:
@@ -326,7 +335,7 @@ def _typed(name: str, value: _Struct, kind: type[_Struct]) -> _Struct:
 
 
 def _edits(edits: Edits | None, manifests: Sequence[str], catalogue: Catalogue | None) -> Edits | None:
-    """Return the edits, with the shapes of what is bought."""
+    """Return the edits with the shapes of purchases, or None if there are no edits."""
     if edits is None:
         return None
     edits = _typed("edits", edits, Edits)

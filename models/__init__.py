@@ -1,5 +1,5 @@
-"""The input as objects, what it means, and what is printed of it: Kubernetes' API, snapshots, workloads, the compiled instance.
+"""The data model: Kubernetes objects, snapshots, workloads, the compiled instance, and the documents that kubestow prints.
 
-Enter at :mod:`kubestow.models.snapshot.snapshot` (reading) and :mod:`kubestow.models.cluster.compile` (what is solved). It imports no other
-package of the project.
+Start at :mod:`kubestow.models.snapshot.snapshot` (reading input) and :mod:`kubestow.models.cluster.compile` (the optimisation instance).
+It imports no other package of the project.
 """

@@ -1,8 +1,8 @@
 """Place published applications on a cluster and account for every object: ``python -m tests.applications CLUSTER DIRECTORY…``.
 
-A directory holds the manifests of one application as they are published; none of them is part of this repository. The counts come from a
-reading of its own: pods per workload from ``spec.replicas`` and its kin, and every object of another kind by name. Exits with 1 where a
-pod or an object is passed over in silence.
+Each directory holds the published manifests of one application, which are not part of this repository. An independent reader counts the
+pods of workloads from ``spec.replicas`` and similar fields, and checks every other object by name. Exits with 1 if a pod or an object is
+ignored without a note.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from click.testing import CliRunner
 from kubestow import cli
 
 _SUFFIXES: Final = (".yaml", ".yml", ".json")
-#: Groups of Kubernetes itself: objects of their kinds that create no pods are ordinary.
+#: API groups of Kubernetes itself. Objects of these groups that create no pods need no note.
 _OWN: Final = ("", "apps", "batch", "policy", "autoscaling", "extensions")
 
 
@@ -29,7 +29,7 @@ def objects(folder: Path) -> Iterator[dict[str, Any]]:
     for path in sorted(folder.rglob("*")):
         if path.suffix not in _SUFFIXES:
             continue
-        for document in yaml.load_all(path.read_text(encoding="utf-8"), yaml.BaseLoader):  # every scalar as text
+        for document in yaml.load_all(path.read_text(encoding="utf-8"), yaml.BaseLoader):  # reads every scalar as text
             if isinstance(document, dict) and isinstance(document.get("items"), list):
                 yield from document["items"]
             elif isinstance(document, dict) and "kind" in document:
@@ -37,7 +37,7 @@ def objects(folder: Path) -> Iterator[dict[str, Any]]:
 
 
 def pods(each: dict[str, Any]) -> int | None:
-    """Return how many pods an object asks for, None if that depends on the nodes (DaemonSet); 0 for what creates none."""
+    """Return the number of pods that an object creates, or None if it depends on the nodes (DaemonSet)."""
     spec = each.get("spec") or {}
     match each["kind"]:
         case "Deployment" | "StatefulSet" | "ReplicaSet" | "ReplicationController":
@@ -52,13 +52,13 @@ def pods(each: dict[str, Any]) -> int | None:
 
 
 def own(each: dict[str, Any]) -> bool:
-    """Return whether the kind is in a group of Kubernetes itself."""
+    """Return True if the kind belongs to an API group of Kubernetes itself."""
     group = each.get("apiVersion", "").rpartition("/")[0]
     return group in _OWN or (group.endswith(".k8s.io") and group not in ("metrics.k8s.io",))
 
 
 def account(cluster: str, folder: Path, *options: str) -> tuple[str, list[str]]:
-    """Place an application: a line of what was found, and what was passed over."""
+    """Place an application, and return a summary line and the list of unaccounted objects."""
     asked = ["solve", cluster, "-w", str(folder), "-f", "json", "--time-limit", "10", *options]
     done = CliRunner().invoke(cli.main, asked)
     if done.exit_code not in (0, 3):
@@ -91,7 +91,7 @@ def account(cluster: str, folder: Path, *options: str) -> tuple[str, list[str]]:
 
 
 def _of(pod: str, name: str, workloads: set[str]) -> bool:
-    """Return whether a pod's name is that of a workload, and of no other whose name is longer."""
+    """Return True if a pod's name belongs to the workload, and to no workload with a longer name."""
     owners = [each for each in workloads if pod == each or pod.startswith(f"{each}-")]
     return bool(owners) and max(owners, key=len) == name
 
@@ -102,7 +102,7 @@ def _items(cluster: str) -> list[dict[str, Any]]:
 
 
 def main() -> int:
-    """Account for each application, a line each."""
+    """Print one line for each application, and return 1 if an object is unaccounted for."""
     cluster, *folders = sys.argv[1:]
     failed = 0
     for folder in folders:

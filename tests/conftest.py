@@ -1,7 +1,9 @@
-"""Hypothesis draws the same cases in every run, so that a green run stays green; ``--hypothesis-seed=N`` or
-``--hypothesis-profile=default`` explores further.
+"""Configuration of pytest and Hypothesis.
 
-Tests run in several processes by default (pytest-xdist), but a test that is named on the command line runs in this one, so that
+Hypothesis draws the same cases in every run, so that a green run stays green. ``--hypothesis-seed=N`` or ``--hypothesis-profile=default``
+explores further cases.
+
+Tests run in several processes by default (pytest-xdist). A test that is named on the command line runs in this process, so that
 ``breakpoint()`` and ``print`` work."""
 
 from __future__ import annotations
@@ -24,19 +26,19 @@ from hypothesis import settings
 if TYPE_CHECKING:
     from tests.report.pages import Chromium
 
-#: The checkout, which is the package kubestow.
+#: The root of the checkout, which is the package kubestow.
 ROOT = Path(__file__).resolve().parents[1]
 
 
 def _test_this_checkout() -> None:
-    """Make this checkout the package kubestow, here and in processes that tests start, whatever is installed."""
+    """Make this checkout the package kubestow, here and in child processes, even if another version is installed."""
     found = importlib.util.find_spec("kubestow")
     if found is None or found.origin is None or Path(found.origin).resolve().parent != ROOT:
         folder = tempfile.mkdtemp(prefix="kubestow-checkout-")
         Path(folder, "kubestow").symlink_to(ROOT, target_is_directory=True)
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
         sys.path.insert(0, folder)
-        # pytest imports the folder of the checkout as a package before this file, and with it what is installed
+        # before this file, pytest imports the folder of the checkout as a package, and with it the installed version
         for name in [name for name in sys.modules if name.partition(".")[0] == "kubestow"]:
             del sys.modules[name]
         importlib.invalidate_caches()
@@ -48,27 +50,27 @@ _test_this_checkout()
 settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.load_profile("repeatable")
 
-#: More processes than this wait for each other: every one collects all tests, and CP-SAT takes several cores in some.
+#: Maximum number of test processes. More would slow each other down: each collects all tests, and CP-SAT uses several cores.
 MOST_PROCESSES = 4
 
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    # a shell that runs this in the background has ^C ignored, in all processes that tests start and interrupt as well
+    # in the background, a shell ignores ^C, also for the child processes that tests interrupt
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 class AllCores:
-    """What ``--numprocesses=auto`` means."""
+    """A pytest plugin that defines ``--numprocesses=auto``."""
 
     @staticmethod
     def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-        """Return the number of processes: none for a test that is named, at most four otherwise."""
+        """Return 0 processes for a test that is named, otherwise at most four."""
         named = any("::" in argument for argument in config.invocation_params.args)
         return 0 if named else min(os.cpu_count() or 1, MOST_PROCESSES)
 
 
 def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
-    """Accept the options of pytest-xdist that pyproject.toml gives where that plugin is absent or switched off (``-p no:xdist``)."""
+    """Accept the pytest-xdist options of pyproject.toml even if that plugin is missing or disabled (``-p no:xdist``)."""
     if pluginmanager.hasplugin("xdist"):
         pluginmanager.register(AllCores())
     else:
@@ -78,7 +80,7 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
 
 @pytest.fixture(scope="session")
 def chromium() -> Iterator[Chromium]:
-    """A browser for reports as a user opens them, the same for the tests of all folders."""
+    """Return a browser for reports, shared by all tests."""
     from tests.report.pages import found_browser
 
     with found_browser() as run:
@@ -87,7 +89,7 @@ def chromium() -> Iterator[Chromium]:
 
 @pytest.fixture(autouse=True)
 def no_loop_of_the_browser(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Playwright's synchronous API keeps a loop running in the thread of all tests, in which nobody else could run one of their own."""
+    """Detach Playwright's event loop, which would prevent tests from running loops of their own in this thread."""
     if "report" in request.node.path.parts:
         yield
         return

@@ -1,4 +1,4 @@
-"""Container affinity written out pair by pair, for tests to compare with."""
+"""Container affinity computed pair by pair, as a reference for tests."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from kubestow.models.numa.container_expressions import ContainerView
 def matrix(
     pods: Sequence[objects.Pod], *, symmetric: bool = False, colocate_pods: bool = False, colocate_namespaces: bool = False
 ) -> tuple[list[ContainerView], dict[tuple[int, int], int]]:
-    """A over all containers of pods on one node: the containers, and A by their positions in that list, without zeros.
+    """Return all containers of pods on one node, and the nonzero entries of A by positions in that list.
 
     Raises:
-        AnnotationError: an annotation of any of the pods is malformed.
+        AnnotationError: An annotation of a pod is malformed.
     """
     found = [(parse(pod, symmetric=symmetric), view) for pod in pods for view in views(pod)]
     result = {}

@@ -1,4 +1,4 @@
-"""Short constructors of objects of resource.k8s.io for tests, next to :mod:`tests.objects`."""
+"""Short constructors of resource.k8s.io objects for tests, in addition to :mod:`tests.objects`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _object(kind: str, name: str, spec: Object, namespace: str | None = None, **
 
 
 def device(name: str, **more: Any) -> Object:
-    """A device; attributes as ``a={"model": "x"}``: strings, integers and booleans by their type."""
+    """Return a device. Attributes such as ``a={"model": "x"}`` are strings, integers or booleans by their Python type."""
     typed = {str: "string", bool: "bool", int: "int"}
     given = {key: {typed[type(value)]: value} for key, value in more.pop("a", {}).items()}
     return {"name": name, **({"attributes": given} if given else {}), **more}
@@ -35,7 +35,7 @@ def devices(*names: str, **more: Any) -> list[Object]:
 def published(
     name: str, listed: Sequence[Object] = (), *, of: str = "", pool: str = "", slices: int = 1, generation: int = 1, **spec: Any
 ) -> Object:
-    """A ResourceSlice: of node ``of``, or of those that ``spec`` says. The pool has the name of the node, or ``pool``."""
+    """Return a ResourceSlice of node ``of``, or of the nodes in ``spec``. The pool's default name is that of the node."""
     where = {"nodeName": of} if of else {}
     body = {"driver": DRIVER, "pool": {"name": pool or of or name, "generation": generation, "resourceSliceCount": slices}, **where, **spec}
     return _object("ResourceSlice", name, {**body, **({"devices": list(listed)} if listed else {})})
@@ -46,7 +46,7 @@ def device_class(name: str = "gpu", *expressions: str, **spec: Any) -> Object:
 
 
 def asks(name: str = "r", count: int | None = 1, *, of: str = "gpu", expression: str = "", **more: Any) -> Object:
-    """What a request asks for; count None: all devices."""
+    """Return a device request. ``count`` None means all devices."""
     found: Object = {"deviceClassName": of, "allocationMode": "All"} if count is None else {"deviceClassName": of, "count": count}
     if expression:
         found["selectors"] = [{"cel": {"expression": expression}}]
@@ -64,7 +64,7 @@ def either(name: str, *alternatives: Object) -> Object:
 def claim(
     name: str, *requests: Object, constraints: Sequence[Object] = (), owner: str = "", gets: Sequence[Object] | None = None, **more: Any
 ) -> Object:
-    """A ResourceClaim; ``gets``: its allocation, ``owner``: the pod that it was made for."""
+    """Return a ResourceClaim with the allocation ``gets``. ``owner`` is the pod that it was created for."""
     spec: Object = {"devices": {"requests": list(requests), **({"constraints": list(constraints)} if constraints else {})}}
     metadata: Object = dict(more.pop("metadata", {}))
     if owner:
@@ -83,7 +83,7 @@ def got(pool: str, name: str, request: str = "r", **more: Any) -> Object:
 
 
 def using(name: str, *claims: str, made: Sequence[str] = (), **more: Any) -> Object:
-    """A pod that names claims, and has others ``made`` from templates."""
+    """Return a pod that uses claims by name, and others ``made`` from templates."""
     entries = [{"name": each, "resourceClaimName": each} for each in claims]
     entries += [{"name": each, "resourceClaimTemplateName": "t"} for each in made]
     if entries:

@@ -1,4 +1,4 @@
-"""Snapshots of one cluster over time, as captures have them."""
+"""Series of captured snapshots of one cluster."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from tests.plans import tiny
 Object = dict[str, Any]
 _PLAIN = "requiredDuringSchedulingIgnoredDuringExecution"
 _ENFORCED = "requiredDuringSchedulingRequiredDuringExecution"
-#: When the snapshot that is judged is of.
+#: Capture time of the latest snapshot.
 NOW = datetime(2026, 11, 27, 10, 0, tzinfo=UTC)
 
 
 def captured(objects: Sequence[Object], ago: int | None = 0, cluster: str = "lab") -> Object:
-    """Return the List of a capture so many seconds ago; None: one without a time."""
+    """Return the List of a capture ``ago`` seconds before the latest one, or without a time if ``ago`` is None."""
     annotations = {"kubestow.dev/cluster": cluster}
     if ago is not None:
         annotations["kubestow.dev/captured-at"] = (NOW - timedelta(seconds=ago)).isoformat()
@@ -40,8 +40,10 @@ def written(folder: Path, objects: Sequence[Object], ago: int | None = 0, cluste
 
 
 def random_history(seed: int) -> tuple[Snapshot, list[Snapshot], int]:
-    """Return a snapshot with broken rules, one to three earlier ones in which pods are elsewhere, not there or have other labels, and the
-    grace in seconds."""
+    """Return a snapshot with violated rules, one to three earlier ones, and the grace period in seconds.
+
+    In the earlier snapshots, some pods are on other nodes, are missing or have other labels.
+    """
     rng = random.Random(f"history-{seed}")
     now = tiny.cluster(seed, rng.choice(("repair", "mixed")))
     for number, each in enumerate(now):
@@ -58,7 +60,7 @@ def random_history(seed: int) -> tuple[Snapshot, list[Snapshot], int]:
 
 
 def _before(now: Sequence[Object], rng: random.Random) -> list[Object]:
-    """The cluster as it may have been: each pod mostly as it is."""
+    """Return a possible earlier state of the cluster, in which most pods are unchanged."""
     found = copy.deepcopy(list(now))
     nodes = [each["metadata"]["name"] for each in found if each["kind"] == "Node"]
     kept = []

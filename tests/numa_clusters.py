@@ -1,4 +1,4 @@
-"""Random small clusters whose NUMA zones are tight: what fits a node as a whole often does not fit its zones."""
+"""Random small clusters with tight NUMA zones: pods that fit a node as a whole often do not fit its zones."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from typing import Any
 
 Object = dict[str, Any]
 
-NIC = "example.com/nic"  # listed by zone where a node has it
-TPU = "example.com/tpu"  # known to the node only
+NIC = "example.com/nic"  # listed by zone on nodes that have it
+TPU = "example.com/tpu"  # listed by the node only
 
 _LEGACY = {"single-numa-node": "SingleNUMANode", "restricted": "Restricted", "best-effort": "BestEffort"}
 
 
 def cluster(seed: int) -> list[Object]:
-    """1 to 4 nodes, each with its NodeResourceTopology, and 3 to 14 pending pods, in order of arrival.
+    """Return 1 to 4 nodes, each with its NodeResourceTopology, and 3 to 14 pending pods, in order of arrival.
 
-    Some nodes also run a pod called ``running-…``, whose share is missing from ``available`` (but not from the node's allocatable).
+    Some nodes also run a pod ``running-…``, whose requests are subtracted from ``available`` (but not from the node's allocatable).
     Policies are mostly single-numa-node and restricted; node allocatable is at least the sum over the zones. The same seed always gives
     the same objects.
     """
@@ -28,7 +28,7 @@ def cluster(seed: int) -> list[Object]:
         made = _node(rng, f"n{number}", size, memory)
         zones += sum(1 for zone in made[1]["zones"] if zone.get("resources") and zone["type"] in ("Node", "numa node"))
         nodes.append(made)
-    # On average a little over half a zone each: two of them no longer share one.
+    # On average a little over half a zone each: two such pods do not fit one zone.
     count = min(14, max(3, round(zones * rng.uniform(0.9, 1.5))))
     return [obj for made in nodes for obj in made] + [_pod(rng, f"p{number}", size, memory) for number in range(count)]
 
@@ -42,7 +42,7 @@ def _node(rng: random.Random, name: str, size: int, memory: int) -> list[Object]
     nics = [rng.choice((0, 1, 2, 4)) for _ in range(count)] if rng.random() < 0.5 else None
     resources: list[list[Object]] = []
     for zone in range(count):
-        # Some zones give less than others, as the first ones do where the system has reserved CPUs.
+        # Some zones have less than others, like the first ones of nodes with CPUs reserved for the system.
         cpu = size - (rng.choice((1, 2)) if rng.random() < 0.2 else 0)
         listed = [_resource("cpu", str(size), str(cpu)), _resource("memory", f"{memory + 1}Gi", f"{memory}Gi")]
         if nics is not None:
@@ -77,7 +77,7 @@ def _resource(name: str, capacity: str, allocatable: str) -> Object:
 
 
 def _running(rng: random.Random, node: str, resources: list[list[Object]]) -> list[Object]:
-    """A pod that holds one CPU and one Gi of some zone."""
+    """Return a running pod that uses one CPU and one Gi of a zone."""
     for resource, unit in zip(rng.choice(resources), ("", "Gi"), strict=False):
         resource["available"] = f"{int(resource['available'].removesuffix('Gi')) - 1}{unit}"
     pod = _object(f"running-{node}", [_container("c", {"cpu": "1", "memory": "1Gi"})])
@@ -92,7 +92,7 @@ def _manager(rng: random.Random) -> Object:
     if policy != "none" and rng.random() < 0.3:
         return {"topologyPolicies": [f"{_LEGACY[policy]}{scope.capitalize()}Level"]}
     attributes = [{"name": "topologyManagerPolicy", "value": policy}, {"name": "topologyManagerScope", "value": scope}]
-    # Attributes count more than the deprecated field.
+    # Attributes take precedence over the deprecated field.
     return {"attributes": attributes, **({"topologyPolicies": ["BestEffortPodLevel"]} if rng.random() < 0.2 else {})}
 
 
@@ -137,7 +137,7 @@ def _pod(rng: random.Random, name: str, size: int, memory: int) -> Object:
     if kind == "two":
         return _object(name, [_container("a", share), _container("b", {"cpu": str(most - 1), "memory": "1Gi"})])
     if kind == "wide":
-        # Wider than a zone in CPUs, in memory, or in both.
+        # Larger than a zone in CPUs, in memory, or in both.
         cpu, gib = str(rng.randint(size + 1, 2 * size - 2)), f"{rng.randint(memory + 1, 2 * memory - 1)}Gi"
         wide = rng.choice(
             ({"cpu": cpu, "memory": gib}, {"cpu": cpu, "memory": gib}, {"cpu": cpu, "memory": "1Gi"}, {"cpu": "1", "memory": gib})

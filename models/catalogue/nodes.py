@@ -1,6 +1,6 @@
-"""The nodes that a purchase brings, as the cluster would have them: objects, labels of their place, DaemonSets' and static pods.
+"""Node objects of purchases, with location labels, CSI drivers, DaemonSet pods and static pods.
 
-What a shape does not say is taken from the cluster's own nodes: docs/catalogue.md has it point by point.
+Properties that a shape does not state are taken from the cluster's own nodes. docs/catalogue.md lists them.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import Final
 import msgspec
 
 from kubestow.models.catalogue.checks import HOSTNAME, ZONE
-from kubestow.models.catalogue.places import places
 from kubestow.models.catalogue.residents import Residents
+from kubestow.models.catalogue.zone_labels import zone_labels
 from kubestow.models.cluster.storage import migrated_volumes
 from kubestow.models.documents.catalogue import Shape
 from kubestow.models.kube import objects, pod_requests, pod_spec, storage_objects
@@ -25,16 +25,16 @@ from kubestow.models.kube.lenient_decode import some
 from kubestow.models.snapshot.snapshot import Snapshot
 
 INSTANCE_TYPE: Final = "node.kubernetes.io/instance-type"
-#: The annotation of a node that is there by a what-if only: SHAPE@ZONE.
+#: The annotation of nodes added by a what-if edit, SHAPE@ZONE.
 BOUGHT: Final = "kubestow.dev/bought"
-#: What kubelets say of themselves (pkg/kubelet/kubelet_node_status.go, initialNode), the older name besides the newer.
+#: Labels that kubelets set (pkg/kubelet/kubelet_node_status.go, initialNode). Their older beta names are set too.
 _KUBELET: Final = {"kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}
-#: What is left of shape and zone in a node's name, which is the value of a label, too.
-_BASE: Final = 55
+#: Maximum characters of shape and zone in a node's name. With a number appended, the name must be a valid label value (63 characters).
+_MAX_BASE_CHARACTERS: Final = 55
 
 
 def node(shape: Shape, zone: str, name: str, place: Mapping[str, str] | None = None) -> objects.Node:
-    """Return the node of a shape in a zone. ``place``: labels that the cluster's nodes there have of it."""
+    """Return a node of a shape in a zone. ``place`` has the location labels of the zone."""
     labels = {HOSTNAME: name, ZONE: zone, INSTANCE_TYPE: shape.name, **(place or {}), **_KUBELET, **shape.labels}
     for key in _KUBELET:
         labels.setdefault(f"beta.{key}", labels[key])
@@ -45,29 +45,33 @@ def node(shape: Shape, zone: str, name: str, place: Mapping[str, str] | None = N
 
 
 def names(shape: Shape, zone: str, taken: Iterable[str | None]) -> Iterator[str]:
-    """Return names for nodes without end: ``SHAPE-ZONE-N``, made valid names of nodes, none of them taken."""
+    """Return an infinite iterator of unused, valid node names ``SHAPE-ZONE-N``."""
     text = re.sub(r"[^a-z0-9.]+", "-", f"{shape.name}-{zone}".lower())
-    base = re.sub(r"-*\.[-.]*", ".", text)[:_BASE].strip("-.")
+    base = re.sub(r"-*\.[-.]*", ".", text)[:_MAX_BASE_CHARACTERS].strip("-.")
     known = frozenset(taken)
     return (name for number in itertools.count(1) if (name := f"{base}-{number}") not in known)
 
 
 def bought(snapshot: Snapshot, original: Snapshot, shape: Shape, zone: str, count: int) -> list[str]:
-    """Put nodes into a snapshot (changed; a copy of one's own) with what :class:`Newcomers` says, and return their names."""
+    """Add purchased nodes to a snapshot in place, as :class:`Newcomers` does, and return their names."""
     return Newcomers(snapshot, original).buy(shape, zone, count)
 
 
 class Newcomers:
-    """Nodes that join a cluster. ``snapshot`` gets them (its own to change); ``original``: the cluster that tells what they are like, with
-    the nodes that may be gone by now."""
+    """Nodes that join a cluster.
+
+    Args:
+        snapshot: The snapshot to change, which gets the nodes.
+        original: The cluster from which properties of nodes are inferred. It still has nodes that ``snapshot`` may have lost.
+    """
 
     def __init__(self, snapshot: Snapshot, original: Snapshot) -> None:
         self._snapshot = snapshot
         self._original = original
-        self._places: dict[str, dict[str, str]] = {}
+        self._zone_labels: dict[str, dict[str, str]] = {}
 
     def node(self, shape: Shape, zone: str, name: str) -> objects.Node:
-        """Return a node as the cluster would have it; it is not put into the snapshot."""
+        """Return a new node without adding it to the snapshot."""
         found = node(shape, zone, name, self._zone(zone))
         like = self._newest
         if found.status is not None and like is not None and like.status is not None:
@@ -75,7 +79,7 @@ class Newcomers:
         return found
 
     def csi_node(self, shape: Shape, name: str) -> storage_objects.CSINode | None:
-        """Return which CSI drivers are on a node and how many volumes each attaches; None where nothing is known."""
+        """Return the CSINode of a new node (drivers and volume limits), or None if no driver is known."""
         drivers = [
             storage_objects.CSINodeDriver(
                 driver,
@@ -89,11 +93,11 @@ class Newcomers:
         return storage_objects.CSINode(metadata, storage_objects.CSINodeSpec(drivers)) if drivers else None
 
     def residents(self, found: objects.Node) -> list[objects.Pod]:
-        """Return the pods of DaemonSets and the static pods that a node gets, bound to it; they are not put into the snapshot."""
+        """Return the DaemonSet pods and static pods of a node, bound to it, without adding them to the snapshot."""
         return self._residents.on(found)
 
     def buy(self, shape: Shape, zone: str, count: int) -> list[str]:
-        """Put nodes into the snapshot with what runs on each of them, and return their names."""
+        """Add new nodes with their resident pods to the snapshot, and return their names."""
         taken = [each.metadata.name for snapshot in (self._snapshot, self._original) for each in snapshot.nodes]
         free = names(shape, zone, taken)
         made = [next(free) for _ in range(count)]
@@ -108,7 +112,7 @@ class Newcomers:
         self._say(shape, [resident.pod for resident in residents])
         return made
 
-    # --- what the cluster tells -------------------------------------------------------------------------------------
+    # --- properties inferred from the cluster -----------------------------------------------------------------------------------
 
     @cached_property
     def _residents(self) -> Residents:
@@ -116,7 +120,7 @@ class Newcomers:
 
     @cached_property
     def _newest(self) -> objects.Node | None:
-        """The node of the newest kubelet, the first of several."""
+        """The first node with the newest kubelet version."""
 
         def version(each: objects.Node) -> list[int]:
             info = each.status.nodeInfo if each.status is not None else None
@@ -126,7 +130,7 @@ class Newcomers:
 
     @cached_property
     def _drivers(self) -> dict[str, storage_objects.CSINodeDriver]:
-        """The CSI drivers that are on every worker which lists any, as the first of them has them."""
+        """The CSI drivers that all workers with any driver have in common, as on the first such worker."""
         listed = (self._original.csi_nodes.get(each.metadata.name or "") for each in self._residents.workers)
         found = [
             {driver.name: driver for driver in csi.spec.drivers} for csi in listed if csi is not None and csi.spec and csi.spec.drivers
@@ -135,43 +139,45 @@ class Newcomers:
 
     @cached_property
     def _migrated(self) -> dict[str, str] | None:
-        """The annotation with the plugins that every worker with a CSINode has migrated; None if there is no such plugin."""
+        """The annotation of the plugins that every worker with a CSINode has migrated, or None if there are none."""
         listed = [self._original.csi_nodes.get(each.metadata.name or "") for each in self._residents.workers]
         found = [migrated_volumes.migrated(csi) for csi in listed if csi is not None]
         common = sorted(frozenset.intersection(*found)) if found else []
         return {migrated_volumes.ANNOTATION: ",".join(common)} if common else None
 
     def _zone(self, zone: str) -> dict[str, str]:
-        if zone not in self._places:
-            self._places[zone] = places(self._original, zone)
-        return self._places[zone]
+        if zone not in self._zone_labels:
+            self._zone_labels[zone] = zone_labels(self._original, zone)
+        return self._zone_labels[zone]
 
     def _say(self, shape: Shape, residents: Sequence[objects.Pod]) -> None:
-        """Note what is taken of a shape otherwise than a reader may suppose."""
+        """Add notes to the snapshot about assumptions that may surprise a reader."""
         said = []
         if self._residents.guessed:
             said.append(
-                f"which bought nodes run pods of {some(self._residents.guessed)} is guessed by labels, as the snapshot lacks what says it"
+                f"the purchased nodes that run {some(self._residents.guessed)} are guessed from labels: the snapshot lacks the object"
             )
         unlimited = [name for name, driver in self._drivers.items() if driver.allocatable is not None and name not in shape.volumes]
         if unlimited:
-            said.append(f"nodes of shape {shape.name} attach any number of volumes of {some(unlimited)}: the shape says none in volumes")
+            said.append(
+                f"nodes of shape {shape.name} can attach any number of volumes of {some(unlimited)}: its field volumes sets no limit"
+            )
         short = _short(shape, residents, self._original.gates)
         if short:
-            said.append(f"nodes of shape {shape.name} are too small for what runs on each of them, DaemonSets' and static pods: {short}")
+            said.append(f"nodes of shape {shape.name} are too small for the DaemonSet pods and static pods on each of them: {short}")
         for text in said:
             if text not in self._snapshot.assumed:
                 self._snapshot.assumed.append(text)
 
 
 def _info(node: objects.Node, like: objects.NodeSystemInfo | None) -> objects.NodeSystemInfo | None:
-    """Return what the kubelet of a bought node says of itself: as another one, with the operating system of the node's own label."""
+    """Return the system info of a purchased node: a copy of ``like``, with the operating system of the node's own label."""
     system = (node.metadata.labels or {}).get(pod_spec.OS_LABEL)
     return msgspec.structs.replace(like, operatingSystem=system) if like is not None else None
 
 
 def _short(shape: Shape, residents: Sequence[objects.Pod], gates: FeatureGates) -> str:
-    """The resources of a shape of which its residents ask for more than there is."""
+    """Return the resources that the residents of a shape request in excess, separated by commas."""
     asked: Counter[str] = Counter({"pods": len(residents)})
     for pod in residents:
         asked.update(pod_requests.pod_request(pod, gates))

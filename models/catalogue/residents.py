@@ -1,4 +1,4 @@
-"""The pods that run on a node as soon as it joins: those of DaemonSets, by their controller's rules, and static ones."""
+"""Pods that run on every suitable new node: pods of DaemonSets, by their controller's rules, and static pods."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from kubestow.models.workloads.template import Names
 from kubestow.models.workloads.view import selector, view
 
 _CONTROL_PLANE: Final = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")
-#: Stands for the node of a pod that is on none yet; no name of a node.
+#: Placeholder for the node of a pod without a node. It is no valid node name.
 _NOWHERE: Final = "*"
 _RUNNING: Final = objects.PodStatus(phase="Running")
 _change = msgspec.structs.replace
@@ -30,7 +30,13 @@ _change = msgspec.structs.replace
 
 @dataclass(frozen=True)
 class Resident:
-    """``pod``: as it is on the node ``old``; ``runs``: whether there is such a pod on a node."""
+    """A pod that runs on every suitable node.
+
+    Attributes:
+        pod: The pod, as it is on the node ``old``.
+        old: The name of that node.
+        runs: Returns True if a node has such a pod.
+    """
 
     pod: objects.Pod
     old: str
@@ -38,7 +44,7 @@ class Resident:
 
 
 class Residents:
-    """What runs on nodes that join a cluster. ``taken``: has the pods whose names are taken; ``original``: the cluster that tells."""
+    """The resident pods of new nodes, inferred from ``original``. New pods avoid the names of pods in either snapshot."""
 
     def __init__(self, taken: Snapshot, original: Snapshot) -> None:
         self._original = original
@@ -48,15 +54,15 @@ class Residents:
         self._residents = [*self._of_objects(), *self._of_pods(), *self._static()]
 
     def on(self, node: objects.Node) -> list[objects.Pod]:
-        """Return the pods that a node gets, bound to it and of names that no other pod has."""
+        """Return the resident pods of a node, bound to it and with unique names."""
         return self.settle(self.of(node), node.metadata.name or "")
 
     def of(self, node: objects.Node) -> list[Resident]:
-        """Return what runs on a node, and on all that differ from it by name alone."""
+        """Return the residents of a node. They are the same for all nodes that differ only in name."""
         return [resident for resident in self._residents if resident.runs(node)]
 
     def settle(self, residents: Iterable[Resident], node: str) -> list[objects.Pod]:
-        """Return the pods of these on a node, bound to it and of names that no other pod has."""
+        """Return the pods of residents on a node, bound to it and with unique names."""
         settled_ = (settled(resident.pod, resident.old, node, self._names.suffixed) for resident in residents)
         return [_change(pod, status=_RUNNING, containerIds=None) for pod in settled_]
 
@@ -80,8 +86,11 @@ class Residents:
             yield Resident(pod, _NOWHERE, lambda node, spec=spec: bool(eligible(spec, NodeTable([node]), gates)))  # type: ignore[misc]
 
     def _of_pods(self) -> Iterator[Resident]:
-        """DaemonSets of which the snapshot has pods and no object with a template. The controller has put a node's name in place of the
-        required node affinity, so that what it was is guessed from where pods run."""
+        """Yield residents for DaemonSets with pods in the snapshot but without an object with a template.
+
+        The controller replaced the required node affinity by the name of a node. The original affinity is guessed from the nodes that run
+        such pods.
+        """
         found: dict[tuple[str, str], list[objects.Pod]] = {}
         for pod in self._original.pods:
             owner, namespace = objects.controller_of(pod), pod.metadata.namespace or "default"
@@ -101,8 +110,10 @@ class Residents:
                 self.guessed.append(f"DaemonSet {namespace}/{name}")
 
     def _like(self, spec: objects.PodSpec, here: set[str | None], without: set[str]) -> Callable[[objects.Node], bool]:
-        """Whether a node is like those that a DaemonSet runs on: with all labels that these share and that none of the others which its
-        template allows has; where no label tells them apart, as its template allows."""
+        """Return a predicate for nodes that run the DaemonSet: eligible by its template, and with a distinguishing label if there is one.
+
+        A label distinguishes if all nodes ``here``, which run the DaemonSet, have it and no other eligible node (``without``) does.
+        """
         labels = {node.metadata.name: set((node.metadata.labels or {}).items()) for node in self._original.nodes}
         shared = set.intersection(*found) if (found := [labels[name] for name in here if name in labels]) else set()
         telling = {label for label in shared if not any(label in labels[name] for name in without)} if without else set()
@@ -116,7 +127,7 @@ class Residents:
         return runs
 
     def _static(self) -> Iterator[Resident]:
-        """Static pods of which each worker has one: ``NAME-NODE``."""
+        """Yield static pods named ``NAME-NODE`` that every worker has."""
         workers = {node.metadata.name or "" for node in self.workers}
         found: dict[tuple[str, str], dict[str, objects.Pod]] = {}
         for pod in self._original.pods:
@@ -130,7 +141,7 @@ class Residents:
 
 
 def unpinned(spec: objects.PodSpec, node: str) -> objects.PodSpec:
-    """Return the spec of a DaemonSet's pod without its node."""
+    """Return the spec of a DaemonSet's pod without the node that the controller set."""
     free = _change(spec, nodeName=None)
     affinity = free.affinity
     if affinity is None or affinity.nodeAffinity is None or target(objects.Pod(objects.ObjectMeta(), free)) != node:

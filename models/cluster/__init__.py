@@ -1,5 +1,5 @@
-"""The compiled instance: pods in classes that no rule can tell apart, against nodes, as arrays.
+"""The compiled instance: pod classes and nodes as arrays.
 
-Enter at :mod:`kubestow.models.cluster.compile`; :mod:`kubestow.models.cluster.cluster` has the types. It may import everything of
-``models`` but ``workloads``, ``disruption`` and ``edits``.
+Start at :mod:`kubestow.models.cluster.compile`. The types are in :mod:`kubestow.models.cluster.cluster`. It may import all of ``models``
+except ``workloads``, ``disruption`` and ``edits``.
 """

@@ -1,11 +1,10 @@
-"""Which of the pods that are yet to be created an API server would refuse, and why: LimitRange, ResourceQuota and
-annotations of the namespace.
+"""Admission of new pods: refusals by LimitRange, ResourceQuota and annotations of the namespace.
 
-A quota is used up in the order in which pods are created: once it lacks what a pod asks for, that pod is refused, whatever is placed
-later. Pods that are in the cluster have been admitted and only count as used.
+Pods use up a quota in the order in which they are created. If the remaining quota is too small for a pod, that pod is refused, even if
+later pods are admitted. Pods already in the cluster only count as used.
 
-A policy may have quotas charge opportunity cost (``quotaCharge``). A pod that may close nodes to others is then charged for the largest
-domain that it may close, and once it is on a node for the nodes that it closes there. Nodes that several pods close count once.
+A policy can charge opportunity cost to quotas (``quotaCharge``). A new pod that can close nodes to others is then charged for the largest
+domain that it can close. A pod on a node is charged for the nodes that it closes. Nodes closed by several pods count once.
 
 Sources: plugin/pkg/admission/limitranger and pkg/quota/v1/evaluator/core/pods.go.
 """
@@ -30,28 +29,28 @@ from kubestow.models.snapshot.snapshot import Snapshot
 
 LIMITS: Final = "LimitRanger"
 QUOTA: Final = "ResourceQuota"
-#: What precedes the topology keys for whose domains a quota charges a pod.
+#: Text before the topology keys whose domains a quota charges.
 BY_COST: Final = "by opportunity cost over"
 Refusal = tuple[str, str]  # rule, why
 Amounts = dict[str, Fraction]
 
-#: Resources of a quota that every container has to state as soon as the quota names them.
-_STATED: Final = {
+#: Quota resources that every container must specify if the quota limits them.
+_REQUIRED_RESOURCES: Final = {
     "cpu": ("requests", "cpu"), "requests.cpu": ("requests", "cpu"), "limits.cpu": ("limits", "cpu"),
     "memory": ("requests", "memory"), "requests.memory": ("requests", "memory"), "limits.memory": ("limits", "memory"),
 }  # fmt: skip
-_COUNTS: Final = ("pods", "count/pods")
-#: Binary suffixes of quantities with the bits that they shift.
-_BINARY: Final = ((60, "Ei"), (50, "Pi"), (40, "Ti"), (30, "Gi"), (20, "Mi"), (10, "Ki"))
+_COUNT_RESOURCES: Final = ("pods", "count/pods")
+#: Binary suffixes of quantities, with the number of bits to shift.
+_BINARY_SUFFIXES: Final = ((60, "Ei"), (50, "Pi"), (40, "Ti"), (30, "Gi"), (20, "Mi"), (10, "Ki"))
 
 
 class Admission:
-    """The LimitRanges and quotas of a snapshot, with what its pods use, and those that were admitted since."""
+    """The LimitRanges and quotas of a snapshot, with the usage of its pods and of pods admitted later."""
 
     def __init__(
         self, snapshot: Snapshot, new: Collection[int] = (), *, policy: Policy = DEFAULT_POLICY, exempt: Collection[str] = ()
     ) -> None:
-        """``new``: indices of pods that are yet to be created; ``exempt``: namespaces without hard anti-affinity."""
+        """Count the pods of a snapshot. ``new``: indices of pods still to be created; ``exempt``: namespaces without hard anti-affinity."""
         self._snapshot = snapshot
         self._items: dict[str, list[LimitRangeItem]] = {}
         for found in snapshot.limit_ranges.values():
@@ -60,10 +59,10 @@ class Admission:
         self._ledgers = _ledgers(snapshot, new, costs) if snapshot.resource_quotas else {}
 
     def refusal(self, pod: objects.Pod) -> Refusal | None:
-        """Return what refuses one more pod, None if nothing does.
+        """Return the rule that refuses one more pod with its reason, or None if the pod is admitted.
 
         Raises:
-            QuantityError: a quantity is malformed, or beyond 64 bits.
+            QuantityError: A quantity is malformed or exceeds 64 bits.
         """
         why = self.always(pod)
         if why is not None:
@@ -72,10 +71,10 @@ class Admission:
         return (QUOTA, over) if over is not None else None
 
     def always(self, pod: objects.Pod) -> Refusal | None:
-        """Return what refuses a pod however much of every quota is left; None if nothing does.
+        """Return the rule that refuses a pod independently of the remaining quota, with its reason, or None.
 
         Raises:
-            QuantityError: a quantity is malformed, or beyond 64 bits.
+            QuantityError: A quantity is malformed or exceeds 64 bits.
         """
         why = next(_limit_faults(pod, self._items.get(pod.metadata.namespace or "default", ())), None)
         if why is not None:
@@ -87,12 +86,12 @@ class Admission:
         return (QUOTA, unstated) if unstated is not None else None
 
     def admit(self, pod: objects.Pod) -> None:
-        """Count a pod as created."""
+        """Add the charge of a created pod to the usage."""
         for ledger in self.concerned(pod):
             ledger.take(pod)
 
     def concerned(self, pod: objects.Pod) -> list[Ledger]:
-        """Return the quotas that count a pod."""
+        """Return the quotas whose scopes include the pod."""
         return [ledger for ledger in self._ledgers.get(pod.metadata.namespace or "default", ()) if ledger.concerns(pod)]
 
 
@@ -102,11 +101,10 @@ def may_refuse(snapshot: Snapshot) -> bool:
 
 
 def refusals(snapshot: Snapshot, policy: Policy = DEFAULT_POLICY, exempt: Collection[str] = ()) -> dict[int, Refusal]:
-    """Return what refuses pods that are yet to be created, by index into ``snapshot.pods``. ``exempt``: namespaces without hard
-    anti-affinity.
+    """Return the refusals of pods still to be created, by index into ``snapshot.pods``. ``exempt``: namespaces without hard anti-affinity.
 
     Raises:
-        QuantityError: a quantity is malformed, or beyond 64 bits.
+        QuantityError: A quantity is malformed or exceeds 64 bits.
     """
     if not snapshot.to_create or not may_refuse(snapshot):
         return {}
@@ -131,7 +129,7 @@ def _amounts(resources: Mapping[str, objects.RawQuantity] | None) -> Amounts:
 
 
 def _limit_faults(pod: objects.Pod, items: Iterable[LimitRangeItem]) -> Iterator[str]:
-    """Why a pod breaks the limits of its namespace, container by container, then as a whole."""
+    """Yield the violations of LimitRange items, by container, then for the whole pod."""
     listed = (*(pod.spec.containers or ()), *(pod.spec.initContainers or ()))
     for container in listed if items else ():
         for name, asked in _amounts(container.resources.requests if container.resources else None).items():
@@ -171,7 +169,7 @@ def _item_faults(item: LimitRangeItem, requests: Amounts, limits: Amounts, where
 
 
 def _total(pod: objects.Pod, part: str) -> Amounts:
-    """Requests or limits of a pod as a whole."""
+    """Return the total requests or limits of a pod."""
     total = at_once(pod.spec, lambda container, _: _amounts(getattr(container.resources, part)) if container.resources else {})
     level = _amounts(getattr(pod.spec.resources, part)) if pod.spec.resources else {}
     total |= {name: value for name, value in level.items() if pod_level_resource(name)}
@@ -185,10 +183,10 @@ def _total(pod: objects.Pod, part: str) -> Amounts:
 
 
 class Ledger:
-    """A quota, and what is used of it so far."""
+    """A quota with its current usage."""
 
     def __init__(self, quota: ResourceQuota, known: dict[tuple[int, ...], Amounts], costs: OpportunityCosts | None) -> None:
-        """``known``: requests of pods by their parts, which quotas share; ``costs``: what pods close, None if that is not charged."""
+        """Start with no usage. ``known`` caches usage for all quotas; ``costs`` is None unless opportunity cost is charged."""
         self.quota, self._known, self.costs = quota, known, costs
         self.present: list[objects.Pod] = []  # pods of the cluster that are counted, and not done
         spec = quota.spec
@@ -200,21 +198,23 @@ class Ledger:
 
     @property
     def name(self) -> str:
-        """``namespace/name`` of the quota."""
+        """The quota as ``namespace/name``."""
         return f"{self.quota.metadata.namespace or 'default'}/{self.quota.metadata.name}"
 
     def concerns(self, pod: objects.Pod) -> bool:
-        """Return whether the pod is in all scopes of the quota."""
+        """Return True if the pod is in all scopes of the quota."""
         return all(_in_scope(pod, *scope) for scope in self._scopes)
 
     def unstated(self, pod: objects.Pod) -> str | None:
-        """Return which requests and limits the quota requires that containers of a pod do not state, as the API server words it."""
-        found = {resource: _silent(pod, *_STATED[resource]) for resource in sorted(self.hard.keys() & _STATED.keys())}
+        """Return the API server's message about required requests and limits that containers do not specify, or None."""
+        found = {
+            resource: _silent(pod, *_REQUIRED_RESOURCES[resource]) for resource in sorted(self.hard.keys() & _REQUIRED_RESOURCES.keys())
+        }
         missing = [f"{resource} for: {','.join(sorted(names))}" for resource, names in found.items() if names]
         return f"failed quota: {self.quota.metadata.name}: must specify {'; '.join(missing)}" if missing else None
 
     def fault(self, pod: objects.Pod) -> str | None:
-        """Return why one more pod is refused."""
+        """Return the reason why one more pod is refused, or None."""
         why = self.unstated(pod)
         if why is not None:
             return why
@@ -226,15 +226,15 @@ class Ledger:
         return exceeded(self.quota.metadata.name or "", over, self.keys(pod)) if over else None
 
     def keys(self, pod: objects.Pod) -> tuple[str, ...]:
-        """Return the topology keys for whose domains a pod is charged."""
+        """Return the topology keys whose domains a pod is charged for."""
         return self.costs.keys(pod) if self.costs is not None else ()
 
     def take(self, pod: objects.Pod) -> None:
-        """Count a pod as created."""
+        """Add the charge of a created pod to the usage."""
         add(self.used, self.charge(pod))
 
     def take_all(self, pods: Iterable[objects.Pod]) -> None:
-        """Count the pods of the cluster as used: for what they ask, and for the nodes that they close, each node once."""
+        """Add the requests of the cluster's pods to the usage, and the nodes that they close, each node once."""
         for pod in pods:
             if self.concerns(pod) and objects.is_terminal(pod):
                 add(self.used, {"count/pods": Fraction(1)})
@@ -252,15 +252,15 @@ class Ledger:
             add(self.used, {name: rest for name, most in self.node(n).items() if (rest := most - held.get(n, {}).get(name, 0)) > 0})
 
     def node(self, n: int) -> Amounts:
-        """Return what a node has, under the names that quotas have for it; nothing if quotas count requests alone."""
+        """Return a node's resources under their quota names, or nothing if only requests are charged."""
         return _as_usage(self.costs.amounts(n)) if self.costs is not None else {}
 
     def admitted(self, pod: objects.Pod) -> Amounts:
-        """Return what a pod of the cluster uses, without the nodes that it closes: these are counted once for all pods."""
+        """Return the usage of a pod in the cluster without the nodes that it closes, which are counted once for all pods."""
         return self.usage(pod) if self.costs is not None and self.costs.home(pod) is not None else self.charge(pod)
 
     def charge(self, pod: objects.Pod) -> Amounts:
-        """Return what a pod is charged when it is created: what it asks for, or the largest domain that it may close."""
+        """Return the charge for creating a pod: the maximum of its requests and the largest domain that it can close."""
         asked = self.usage(pod)
         estimate = self.costs.estimate(pod) if self.costs is not None else None
         if estimate is None:
@@ -268,7 +268,7 @@ class Ledger:
         return asked | {name: max(most, asked.get(name, Fraction(0))) for name, most in _as_usage(estimate.largest).items()}
 
     def usage(self, pod: objects.Pod) -> Amounts:
-        """As :func:`usage`; equal pods share their parts."""
+        """Return :func:`usage` of a pod, cached for pods that share their parts."""
         spec = pod.spec
         parts = (id(spec.containers), id(spec.initContainers), id(spec.resources), id(spec.overhead), id(pod.status))
         if parts not in self._known:
@@ -278,14 +278,14 @@ class Ledger:
 
 @dataclass(frozen=True)
 class Shortage:
-    """A resource of which a quota lacks room for one more pod.
+    """A resource of a quota whose remaining amount is too small for one more pod.
 
     Attributes:
-        resource: As the quota names it.
-        requested: What the pod requests.
-        charged: What it is charged: as much, or more by opportunity cost.
-        used: What is used.
-        limit: What the quota allows.
+        resource: Its name in the quota.
+        requested: The request of the pod.
+        charged: The charge for the pod, larger than ``requested`` under opportunity cost.
+        used: The usage so far.
+        limit: The hard limit of the quota.
     """
 
     resource: str
@@ -296,12 +296,12 @@ class Shortage:
 
 
 def exceeded(name: str, over: Sequence[Shortage], keys: Sequence[str] = ()) -> str:
-    """Return the API server's sentence about a quota that lacks room (plugin/pkg/admission/resourcequota).
+    """Return the API server's message about an exceeded quota (plugin/pkg/admission/resourcequota).
 
     Args:
         name: The quota.
-        over: Each resource that is short.
-        keys: Topology keys whose domains are charged. They are named if more is charged than requested.
+        over: The exceeded resources.
+        keys: Topology keys whose domains are charged, named if the charge exceeds the request.
     """
 
     def listed(part: str) -> str:
@@ -314,7 +314,7 @@ def exceeded(name: str, over: Sequence[Shortage], keys: Sequence[str] = ()) -> s
 
 
 def _ledgers(snapshot: Snapshot, new: Collection[int], costs: OpportunityCosts | None) -> dict[str, list[Ledger]]:
-    """The quotas of each namespace, with what the pods of the cluster use."""
+    """Return the quotas of each namespace, with the usage of the cluster's pods."""
     found: dict[str, list[Ledger]] = {}
     known: dict[tuple[int, ...], Amounts] = {}
     for quota in snapshot.resource_quotas.values():
@@ -330,7 +330,7 @@ def _ledgers(snapshot: Snapshot, new: Collection[int], costs: OpportunityCosts |
 
 
 def _as_usage(amounts: Mapping[str, int]) -> Amounts:
-    """Return amounts of nodes (mCPU, whole units) under the names that quotas have for them."""
+    """Convert node resources (mCPU, whole units) to quota resources."""
     found: Amounts = {}
     for name, number in amounts.items():
         value = Fraction(number, 1000 if name == "cpu" else 1)
@@ -341,14 +341,14 @@ def _as_usage(amounts: Mapping[str, int]) -> Amounts:
 
 
 def usage(pod: objects.Pod) -> Amounts:
-    """Return what a pod uses of the resources that quotas name."""
-    found = dict.fromkeys(_COUNTS, Fraction(1)) | _as_usage(pod_request(pod, DEFAULT))
+    """Return the usage of a pod by quota resource."""
+    found = dict.fromkeys(_COUNT_RESOURCES, Fraction(1)) | _as_usage(pod_request(pod, DEFAULT))
     found |= {f"limits.{name}": value for name, value in _total(pod, "limits").items()}
     return found
 
 
 def _silent(pod: objects.Pod, part: str, resource: str) -> list[str]:
-    """Names of containers that do not state a request or limit; none where the pod as a whole states any (PodLevelResources)."""
+    """Return the containers without a request or limit. Pods with any pod-level resources have none (PodLevelResources)."""
 
     def states(resources: objects.ResourceRequirements | None) -> bool:
         return resources is not None and resource in (getattr(resources, part) or {})
@@ -361,7 +361,7 @@ def _silent(pod: objects.Pod, part: str, resource: str) -> list[str]:
 
 
 def _crosses(pod: objects.Pod) -> bool:
-    """Return whether a pod has an affinity term about other namespaces."""
+    """Return True if the pod has an affinity term with namespaces or a namespaceSelector."""
     affinity = pod.spec.affinity
     terms: list[objects.PodAffinityTerm] = []
     for part in (affinity.podAffinity, affinity.podAntiAffinity) if affinity else ():
@@ -388,13 +388,13 @@ def _in_scope(pod: objects.Pod, name: str, operator: str, values: tuple[str, ...
 
 
 def amount(resource: str, value: Fraction) -> str:
-    """Return an amount as a quantity of Kubernetes, rounded up to mCPU, bytes or whole units, and nowhere else."""
+    """Return an amount as a Kubernetes quantity, rounded up to mCPU, bytes or whole units."""
     plain = resource.rpartition(".")[2]
     if plain == "cpu":
         return quantity.format_cpu(quantity.ceil(value * 1000))
     whole = quantity.ceil(value)
     if plain in ("memory", "ephemeral-storage") or plain.startswith("hugepages-"):
-        for shift, suffix in _BINARY:
+        for shift, suffix in _BINARY_SUFFIXES:
             if whole and not whole % (1 << shift):
                 return f"{whole >> shift}{suffix}"
     return str(whole)

@@ -1,7 +1,7 @@
-"""The compiled instance: pods in classes that no rule can tell apart, against nodes, as int64 arrays.
+"""The compiled instance: pod classes and nodes as int64 arrays. Rules and preferences treat all pods of a class alike.
 
-Shapes: N nodes, R resources, G pod classes (pending pods only), P profiles (namespace + labels that some selector reads, of pending and
-fixed pods), M matchers. Resources are mCPU for cpu and whole units (bytes, devices) for the rest.
+Array sizes: N nodes, R resources, G pod classes (pending pods only), P profiles, M matchers. A profile is a namespace with the labels
+that some selector reads, of a pending or fixed pod. CPU is in mCPU, other resources in whole units (bytes, devices).
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ if TYPE_CHECKING:
 
 Ints = NDArray[np.int64]
 Ids = NDArray[np.int32]
-#: Taint effects that reject; PreferNoSchedule only costs.
+#: Taint effects that reject pods. PreferNoSchedule only has a cost.
 HARD_EFFECTS = frozenset(("NoSchedule", "NoExecute"))
 
 
 @dataclass(frozen=True, slots=True)
 class AffinityTerm:
-    """An anti-affinity term: no pod that ``matcher`` matches in the same domain of ``key``."""
+    """An anti-affinity term, which forbids pods that ``matcher`` matches in the same domain of the topology key ``key``."""
 
     matcher: int
     key: str
@@ -45,57 +45,54 @@ class AffinityTerm:
 
 @dataclass(frozen=True, slots=True)
 class Affinity:
-    """All required affinity terms of a class: ``full`` matches the pods that match every one of them, ``keys`` are their topology
-    keys (distinct, sorted). ``itself``: the pod matches all its own terms, so that it may start a group."""
+    """The required affinity terms of a class, combined."""
 
-    full: int
-    keys: tuple[str, ...]
-    itself: bool
+    full: int  # the matcher of pods that match every term
+    keys: tuple[str, ...]  # topology keys of the terms, distinct and sorted
+    itself: bool  # True if the pod matches all its own terms, so that it can be the first of its group
 
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """A DoNotSchedule constraint. ``matcher`` None: it counts no pod (nil or empty selector). ``eligible``: index into
-    ``Cluster.node_sets``, the nodes that count. ``itself``: the pod matches its own selector."""
+    """A DoNotSchedule topology spread constraint."""
 
-    matcher: int | None
+    matcher: int | None  # None if it counts no pods (nil or empty selector)
     key: str
     max_skew: int
     min_domains: int
-    eligible: int
-    itself: bool
+    eligible: int  # the nodes that count, an index into ``Cluster.node_sets``
+    itself: bool  # True if the pod matches its own selector
 
 
 @dataclass(frozen=True, slots=True)
 class Pull:
-    """A weighted term of pod affinity (weight > 0) or anti-affinity: points for each pod that ``matcher`` matches in the same domain of
-    ``key``. ``required``: the implicit weight of a required affinity term."""
+    """A weighted pod affinity (weight > 0) or anti-affinity (weight < 0) term."""
 
     matcher: int
     key: str
-    weight: int
-    required: bool
+    weight: int  # points for each matched pod in the same domain of ``key``
+    required: bool  # True for the implicit weight of a required affinity term
 
 
 @dataclass(frozen=True, slots=True)
 class SoftSpread:
-    """A ScheduleAnyway constraint. ``eligible``: index into ``Cluster.node_sets``, the nodes that count."""
+    """A ScheduleAnyway topology spread constraint."""
 
     matcher: int
     key: str
     max_skew: int
-    eligible: int
+    eligible: int  # the nodes that count, an index into ``Cluster.node_sets``
 
 
 @dataclass
 class PodClass:
-    """Pending pods that no rule can tell apart. ``pods``: indices into ``snapshot.pods``, in input order.
+    """Pending pods that rules and preferences treat alike.
 
-    Every field tells classes apart (:func:`signature`) but those of ``compare=False``: ``pod``, its ``pods`` and their ``profile``.
+    All fields except those with ``compare=False`` distinguish classes (:func:`signature`).
     """
 
-    pod: Pod = field(compare=False)
-    pods: list[int] = field(compare=False)
+    pod: Pod = field(compare=False)  # a representative
+    pods: list[int] = field(compare=False)  # indices into ``snapshot.pods``, in input order
     profile: int = field(compare=False)
     priority: int
     node_rule: int
@@ -107,16 +104,16 @@ class PodClass:
     ports: frozenset[Port]
     claims: tuple[str, ...]
     prefers: tuple[tuple[int, int], ...] = ()  # preferred node affinity: (node set, weight)
-    images: int | None = None  # scores of nodes for its images, an index into ``image_scores``
+    images: int | None = None  # node scores for its images, an index into ``image_scores``
     pulls: tuple[Pull, ...] = ()
     soft_spread: tuple[SoftSpread, ...] = ()
     containers: ContainerClass | None = None
     gang: int | None = None
-    features: tuple[str, ...] = ()  # of the kubelet, that a node has to declare
+    features: tuple[str, ...] = ()  # kubelet features that a node must declare
     os: str = ""  # the operating system of its nodes, empty for any
     balloons: int | None = None  # the node set whose BalloonsPolicies create its containers
-    isolated: int | None = None  # the node set that may have the isolated CPUs that its containers require
-    refused: tuple[str, str] | None = None  # the rule that keeps the pods from being created, and why
+    isolated: int | None = None  # the node set that may have the isolated CPUs of its containers
+    refused: tuple[str, str] | None = None  # the rule that refuses to create the pods, and the reason
     devices: Demand | None = None
 
     @property
@@ -125,33 +122,31 @@ class PodClass:
 
 
 def signature(cls: PodClass) -> tuple[object, ...]:
-    """Return all of a class's own rules: of two classes with the same one, no rule that reads the pod itself tells a difference."""
+    """Return the fields of a class that rules read. Rules on the pod itself treat classes with equal signatures alike."""
     return tuple(getattr(cls, f.name) for f in fields(cls) if f.compare)
 
 
 @dataclass(frozen=True, slots=True)
 class GangGroup:
-    """A gang of the instance. ``classes``: of its pods, ascending; ``needed``: how many of them are placed if any is. ``key``: all of them
-    in one domain of this key (a hard rule); ``home``: the domains (codes of the key, distinct, -1 for nodes without it) where
-    members run already."""
+    """A gang over the pod classes of the instance."""
 
     name: str
-    classes: tuple[int, ...]
-    needed: int
-    key: str | None = None
-    home: tuple[int, ...] = ()
+    classes: tuple[int, ...]  # the classes of its pending pods, ascending
+    needed: int  # the minimum number of these pods to place together
+    key: str | None = None  # topology key whose domain all members must share (hard rule)
+    home: tuple[int, ...] = ()  # distinct domain codes of running members, -1 for nodes without the key
 
 
 @dataclass
 class FixedTerm:
-    """A required anti-affinity term that fixed pods carry, with the nodes they run on (int32, distinct)."""
+    """A required anti-affinity term of fixed pods, with the nodes on which they run (int32, distinct)."""
 
     term: AffinityTerm
     nodes: Ids
 
 
 class Matchers:
-    """Registry of (namespaces, selector) pairs and of conjunctions of them, evaluated over profiles."""
+    """A registry of (namespaces, selector) pairs and their conjunctions, evaluated over profiles."""
 
     def __init__(self) -> None:
         self._ids: dict[tuple[object, ...], int] = {}
@@ -162,7 +157,7 @@ class Matchers:
         self._spaces: dict[str, Ids] = {}
 
     def add(self, *parts: tuple[frozenset[str] | None, Selector]) -> int:
-        """Return the id of the matcher that holds where all parts hold. Namespaces None: every namespace."""
+        """Return the id of the matcher that is the conjunction of the parts. Namespaces None means every namespace."""
         key = tuple(sorted(set(parts), key=lambda p: (p[0] is None, sorted(p[0] or ()), p[1])))
         found = self._ids.get(key)
         if found is None:
@@ -174,15 +169,15 @@ class Matchers:
         return len(self._parts)
 
     def parts(self, matcher: int) -> tuple[tuple[frozenset[str] | None, Selector], ...]:
-        """Return the (namespaces, selector) pairs that all have to hold; namespaces None: every namespace."""
+        """Return the (namespaces, selector) pairs of a conjunction. Namespaces None means every namespace."""
         return self._parts[matcher]
 
     def keys(self) -> set[str]:
-        """Return the label keys that some matcher reads."""
+        """Return the label keys that any matcher reads."""
         return {r.key for parts in self._parts for _, selector in parts for r in selector}
 
     def freeze(self, profiles: Sequence[tuple[str, tuple[tuple[str, str], ...]]]) -> None:
-        """Take the profiles over which :meth:`hits` is asked."""
+        """Set the profiles over which :meth:`hits` evaluates matchers."""
         self.profiles = list(profiles)
         index: dict[str, dict[str, list[int]]] = {}
         spaces: dict[str, list[int]] = {}
@@ -205,7 +200,7 @@ class Matchers:
         return mask if requirement.operator in ("In", "Exists") else np.zeros_like(mask)
 
     def hits(self, matcher: int) -> Bools:
-        """bool[P]: the profiles that a matcher matches."""
+        """Return bool[P], the profiles that a matcher matches."""
         found = self._hits.get(matcher)
         if found is None:
             found = np.ones(len(self.profiles), dtype=bool)
@@ -223,7 +218,7 @@ class Matchers:
 
 
 class PlacedPods:
-    """Fixed pods as counts per (profile, node), for fast sums over the profiles that a matcher hits."""
+    """Counts of fixed pods per (profile, node), for fast sums over the profiles that a matcher matches."""
 
     def __init__(self, nodes: Ids, profiles: Ids, size: int, width: int) -> None:
         self._size = size
@@ -250,19 +245,19 @@ class PlacedPods:
 
 @dataclass
 class Cluster:
-    """The compiled instance. ``free`` = allocatable - what fixed pods hold (may be negative), ``slots`` the same for the pod count."""
+    """The compiled instance. ``free`` is allocatable minus the requests of fixed pods, ``slots`` the same for the pod count."""
 
     snapshot: Snapshot
     scope: Scope
     nodes: NodeTable
     resources: list[str]
     allocatable: Ints  # [N, R]
-    free: Ints  # [N, R]
+    free: Ints  # [N, R], may be negative
     slots: Ints  # [N]
     classes: list[PodClass]
     demand: Ints  # [G, R]
-    supposed: Ints  # [G, 2]: what more CPU and memory a pod counts for in balance than it requests
-    fixed_supposed: Ints  # [N, 2]: of fixed pods
+    supposed: Ints  # [G, 2]: CPU and memory that a pod adds to its requests in the balance score
+    fixed_supposed: Ints  # [N, 2]: the same, summed over fixed pods
     count: Ints  # [G]
     priority: Ints  # [G]
     profile: Ids  # [G]
@@ -275,12 +270,12 @@ class Cluster:
     volumes: VolumeTable
     fixed_claims: dict[str, set[int]]
     policy: Policy
-    fixed_pulls: dict[Pull, Ints]  # [N] each: fixed pods that carry the term
-    trees: dict[int, NumaTree]  # nodes with a topology of their own
+    fixed_pulls: dict[Pull, Ints]  # [N] each: number of fixed pods that carry the term
+    trees: dict[int, NumaTree]  # NUMA topologies by node
     fixed_containers: FixedContainers
-    declared: list[Gang]  # as the objects say it
-    gangs: list[GangGroup]  # the same over classes; PodClass.gang is an index into both
-    devices: DeviceTable | None  # None where no pending pod asks for any
+    declared: list[Gang]  # gangs as declared by objects
+    gangs: list[GangGroup]  # the same gangs over classes; PodClass.gang is an index into both
+    devices: DeviceTable | None  # None if no pending pod requests devices
     _placed: PlacedPods
     _settled: PlacedPods
     _members: dict[str, list[Ids]] = field(default_factory=dict)
@@ -296,14 +291,14 @@ class Cluster:
         return len(self.classes)
 
     def per_priority(self, values: Ints) -> dict[int, int]:
-        """Sums of int64[G] over the classes of each priority."""
+        """Return the sum of an int64[G] array over the classes of each priority."""
         found: dict[int, int] = {}
         for priority, value in zip(self.priority.tolist(), values.tolist(), strict=True):
             found[priority] = found.get(priority, 0) + value
         return found
 
     def restricted(self, classes: Sequence[int]) -> Cluster:
-        """Return the same cluster with only some of the pending classes; a gang of which some are missing need not be whole."""
+        """Return the cluster with only some of the pending classes. The minimum of a gang with missing classes becomes 0."""
         chosen = np.array(classes, dtype=np.int64)
         place = {g: i for i, g in enumerate(classes)}
         return replace(
@@ -326,11 +321,11 @@ class Cluster:
         )
 
     def matches(self, matcher: int) -> Bools:
-        """bool[G]: the pod classes that a matcher matches."""
+        """Return bool[G], the pod classes that a matcher matches."""
         return self.matchers.hits(matcher)[self.profile]
 
     def matching(self, matcher: int) -> Ids:
-        """int32: the pod classes that a matcher matches, ascending."""
+        """Return the indices (int32, ascending) of the pod classes that a matcher matches."""
         if self._by_profile is None:
             order = np.argsort(self.profile, kind="stable").astype(np.int32)
             edges = np.searchsorted(self.profile[order], np.arange(len(self.matchers.profiles) + 1))
@@ -339,7 +334,7 @@ class Cluster:
         return np.sort(np.concatenate(hit)) if hit else np.zeros(0, dtype=np.int32)
 
     def none(self, size: int) -> Ints:
-        """int64[size] of zeros, shared: not to be written to."""
+        """Return a shared, read-only int64[size] array of zeros."""
         found = self._none.get(size)
         if found is None:
             found = self._none[size] = np.zeros(size, dtype=np.int64)
@@ -347,7 +342,7 @@ class Cluster:
         return found
 
     def fixed_per_domain(self, matcher: int, key: str, *, settled: bool = False, eligible: int | None = None) -> Ints:
-        """int64[D]: fixed pods per domain that a matcher matches (not to be written to); ``eligible``: on that set of nodes only."""
+        """Return int64[D], matched fixed pods per domain (read-only), on the nodes of the set ``eligible`` if given."""
         codes, size = self.domains(key)
         per_node = self.fixed_count(matcher, settled=settled)
         if eligible is not None:
@@ -355,7 +350,7 @@ class Cluster:
         return domain_sum(codes, size, per_node) if per_node.any() else self.none(size)
 
     def fixed_count(self, matcher: int, *, settled: bool = False) -> Ints:
-        """int64[N]: fixed pods per node that a matcher matches; ``settled`` leaves terminating ones out."""
+        """Return int64[N], the fixed pods per node that a matcher matches. ``settled`` excludes terminating pods."""
         found = (self._settled if settled else self._placed).per_node(self.matchers.hits(matcher))
         return found if found.any() else self.none(self.n_nodes)
 
@@ -365,8 +360,8 @@ class Cluster:
         return codes, len(values)
 
     def node_classes(self) -> Ids:
-        """int32[N]: nodes of one class have the same taints, free capacity and pod slots, and the same value of every topology key that
-        a rule reads, but for keys whose values are all different (hostnames)."""
+        """Return int32[N], the class of each node. Nodes of a class agree in taints, free capacity, pod slots and node sets, and in the
+        value of every topology key that a rule reads. Keys with a different value on every node (hostnames) do not count."""
         keys = {t.key for c in self.classes for t in c.anti} | {s.key for c in self.classes for s in c.spread}
         keys |= {k for c in self.classes if c.affinity for k in c.affinity.keys}
         keys |= {t.key for c in self.classes for t in c.pulls} | {s.key for c in self.classes for s in c.soft_spread}
@@ -390,7 +385,7 @@ class Cluster:
 
 
 def domain_sum(codes: Ids, size: int, values: Ints) -> Ints:
-    """Sum of a per-node array over each domain, int64[size]; nodes of domain -1 are left out."""
+    """Return the sums of a per-node array over domains, int64[size]. Nodes with domain -1 are ignored."""
     total = np.zeros(size, dtype=np.int64)
     inside = codes >= 0
     np.add.at(total, codes[inside], values[inside])

@@ -1,4 +1,4 @@
-"""From a snapshot to the compiled instance: equal pods become templates, templates that no rule can tell apart become classes."""
+"""Compilation of a snapshot: equal pods become templates, and templates that all rules treat alike become pod classes."""
 
 from __future__ import annotations
 
@@ -37,11 +37,18 @@ def compile_cluster(
     policy: Policy = DEFAULT,
     running: Mapping[int, int] | None = None,
 ) -> Cluster:
-    """Compile a snapshot for the pods that ``scope`` says are pending, against those it says are fixed. ``running``: of the pending ones
-    those that run now and may be moved, each with a number; those of different numbers are never of one class, and none is of a gang.
+    """Compile a snapshot into an instance that places the pending pods of ``scope`` among its fixed pods.
+
+    Args:
+        snapshot: The input.
+        scope: The pending and fixed pods.
+        daemon_namespaces: Namespaces exempt from hard anti-affinity.
+        policy: Weights of preferences and other switches.
+        running: Running pods among the pending ones, which may be moved, each with a number. Pods with different numbers never share a
+            class, and none belongs to a gang.
 
     Raises:
-        InputError: a quantity that no 64-bit sum can hold, a container-affinity annotation or node topology that cannot be read.
+        InputError: A quantity exceeds 64 bits, or a container-affinity annotation or node topology cannot be read.
     """
     trees = _trees(snapshot, policy)
     nodes = NodeTable(snapshot.nodes)
@@ -94,11 +101,11 @@ def compile_cluster(
 def _templates(
     reader: TemplateReader, scope: Scope, node_index: Mapping[str, int], devices: DeviceTable | None
 ) -> tuple[list[Template], list[Template], int]:
-    """The templates of fixed pods, which know their nodes, and of pending ones, with how many profiles they have."""
+    """Return the templates of fixed pods (with nodes), the templates of pending pods, and the number of profiles."""
     fixed = reader.templates(scope.fixed, bound=True)
     pending = reader.templates(scope.pending, bound=False)
     for resource, provided in devices.provided.items() if devices is not None else ():
-        if provided.all():  # no node lists it: devices alone decide
+        if provided.all():  # no node lists the resource, so only devices limit it
             for template in (*fixed, *pending):
                 template.demand.pop(resource, None)
     pods = reader.snapshot.pods
@@ -108,10 +115,10 @@ def _templates(
 
 
 def _devices(snapshot: Snapshot, scope: Scope, nodes: NodeTable, running: Mapping[int, int]) -> DeviceTable | None:
-    """What pending pods ask of devices.
+    """Return the table of devices that pending pods request, or None if there are no device objects and no claims.
 
     Raises:
-        InputError: a quantity that no 64-bit sum can hold.
+        InputError: A quantity exceeds 64 bits.
     """
     if not (snapshot.device_classes or snapshot.resource_claims or any(snapshot.pods[i].spec.resourceClaims for i in scope.pending)):
         return None
@@ -124,17 +131,17 @@ def _devices(snapshot: Snapshot, scope: Scope, nodes: NodeTable, running: Mappin
 
 
 def _provide(allocatable: Ints, resources: list[str], devices: DeviceTable | None, templates: Sequence[Template]) -> None:
-    """Leave out extended resources on nodes where devices must provide them: there is room for all pods."""
+    """Lift the limit of extended resources on nodes where devices provide them: the allocatable amount suffices for all pods."""
     for resource, provided in devices.provided.items() if devices is not None else ():
         if resource in resources:
             allocatable[provided, resources.index(resource)] = sum(t.demand.get(resource, 0) * len(t.pods) for t in templates)
 
 
 def _profiles(reader: TemplateReader, templates: Sequence[Template]) -> int:
-    """Give each template its profile, its labels projected on the keys that some selector reads, and freeze the matchers over these.
+    """Set the profile of each template (its labels restricted to keys that selectors read) and freeze the matchers.
 
     Returns:
-        the number of profiles.
+        The number of profiles.
     """
     read = reader.matchers.keys()
     profiles: dict[tuple[str, tuple[tuple[str, str], ...]], int] = {}
@@ -148,7 +155,7 @@ def _profiles(reader: TemplateReader, templates: Sequence[Template]) -> int:
 def _allocatable(
     nodes: NodeTable, snapshot: Snapshot, devices: DeviceTable | None, templates: Sequence[Template]
 ) -> tuple[list[str], Ints, Ints]:
-    """Resources that some pod requests, their allocatable per node [N, R] and the pod slots [N]."""
+    """Return the requested resources, their allocatable amounts per node [N, R], and the pod slots [N]."""
     asked = {name for t in templates for name in t.demand}
     base = ["cpu", "memory"]
     resources = base + sorted(asked - set(base))
@@ -173,10 +180,13 @@ def _allocatable(
 def _classes(
     reader: TemplateReader, rules: NodeRules, images: ImageScores, pending: Sequence[Template]
 ) -> tuple[list[PodClass], list[dict[str, int]], list[tuple[int, int]]]:
-    """Merge templates that no rule can tell apart: equal own rules, matched by the same matchers, of one gang. With what each requests, and
-    what more each counts for in balance."""
+    """Merge templates with equal rules, matchers and gang into classes.
+
+    Returns:
+        The classes, the requests of each, and the extra CPU and memory of each in the balance score.
+    """
     priorities = [template.pod.spec.priority or 0 for template in pending]
-    lowest: dict[int, int] = {}  # a gang counts at the lowest priority of its members
+    lowest: dict[int, int] = {}  # a gang has the lowest priority of its members
     for template, priority in zip(pending, priorities, strict=True):
         if template.gang is not None:
             lowest[template.gang] = min(priority, lowest.get(template.gang, priority))
@@ -210,13 +220,13 @@ def _classes(
 
 
 def _policy_nodes(pod: Pod, policies: Balloons | IsolatedCPUs | None, rules: NodeRules) -> int | None:
-    """Return the set of the nodes whose policies create a pod's containers; None for all nodes."""
+    """Return the set of nodes whose policies can create the pod's containers, or None for all nodes."""
     mask = policies.allowed(pod) if policies is not None else None
     return None if mask is None else rules.node_set(mask)
 
 
 def _pod_class(template: Template, rules: NodeRules, hits: Bools, *, prefers: bool) -> PodClass:
-    """The class of a template alone. ``hits``: bool[M, P]."""
+    """Return the class of a single template. ``hits`` is bool[M, P]."""
     pod = template.pod
     affinity = None
     if template.affinity is not None:
@@ -258,7 +268,7 @@ def _pod_class(template: Template, rules: NodeRules, hits: Bools, *, prefers: bo
 def _groups(
     snapshot: Snapshot, nodes: NodeTable, node_index: Mapping[str, int], gangs: Sequence[Gang], classes: Sequence[PodClass]
 ) -> list[GangGroup]:
-    """The gangs over the classes of their pods."""
+    """Return the gangs in terms of pod classes."""
     members: list[list[int]] = [[] for _ in gangs]
     for g, cls in enumerate(classes):
         if cls.gang is not None:
@@ -269,16 +279,16 @@ def _groups(
         home: set[int] = set()
         if key is not None and gang.bound:
             codes, _ = nodes.column(key)
-            home = {int(codes[node_index[snapshot.pods[i].spec.nodeName or ""]]) for i in gang.bound}  # -1: on a node without the key
+            home = {int(codes[node_index[snapshot.pods[i].spec.nodeName or ""]]) for i in gang.bound}  # -1 for nodes without the key
         groups.append(GangGroup(gang.name, tuple(own), gang.needed, key, tuple(sorted(home))))
     return groups
 
 
 def _trees(snapshot: Snapshot, policy: Policy) -> dict[str, NumaTree]:
-    """The topology of each node that has one.
+    """Return the NUMA topologies by node name.
 
     Raises:
-        InputError: a NodeResourceTopology that cannot be read.
+        InputError: A NodeResourceTopology cannot be read.
     """
     listed = node_topologies(policy, snapshot)
     if not listed:

@@ -1,4 +1,4 @@
-"""Cluster default spread constraints: for pods without constraints of their own that a Service or a controller selects.
+"""Cluster default spread constraints, for pods without own constraints that a Service or a controller selects.
 
 Source: pkg/scheduler/framework/plugins/podtopologyspread/common.go (buildDefaultConstraints) and plugins/helper/spread.go
 (DefaultSelector): the selectors of all Services that select the pod, and of the controller that owns it, joined.
@@ -19,7 +19,7 @@ class DefaultSpread:
 
     def __init__(self, snapshot: Snapshot, policy: Policy) -> None:
         self._constraints = policy.defaultConstraints if policy.multipliers.topologySpread else ()
-        #: By namespace and the first label that they ask for: only pods with that label can be selected.
+        #: Selectors by namespace and first label. Only pods with that label can be selected.
         self._services: dict[tuple[str, tuple[str, str]], list[dict[str, str]]] = {}
         for service in snapshot.services:
             selector = service.spec.selector if service.spec is not None else None
@@ -38,13 +38,16 @@ class DefaultSpread:
         self._any = bool(self._constraints and (self._services or self._owners))
 
     def key(self, pod: objects.Pod) -> object:
-        """Return what tells apart pods that get different default constraints; None for those that get none."""
+        """Return a key that is equal for pods with equal default constraints, or None for pods without any."""
         selector = self._selector(pod)
         return None if selector is None else (selector.matchLabels, selector.matchExpressions)
 
     def of(self, pod: objects.Pod) -> list[tuple[objects.TopologySpreadConstraint, tuple[str, ...]]]:
-        """Return the default constraints of a pod, each with the topology keys that eligible nodes carry: its own for the system's
-        defaults, those of all constraints for others (scoring.go, requireAllTopologies)."""
+        """Return the default constraints of a pod, each with the topology keys that eligible nodes must have.
+
+        For the system's defaults, that is the constraint's own key; otherwise the keys of all constraints (scoring.go,
+        requireAllTopologies).
+        """
         selector = self._selector(pod)
         if selector is None:
             return []

@@ -1,4 +1,4 @@
-"""What fixed pods hold, repel and count for, by node."""
+"""Usage, anti-affinity terms, ports and claims of fixed pods, by node."""
 
 from __future__ import annotations
 
@@ -14,27 +14,26 @@ from kubestow.models.kube.pod_spec import Port, claim_keys, host_ports
 from kubestow.models.snapshot.scope import Scope
 from kubestow.models.snapshot.snapshot import Snapshot
 
-#: What a node holds is cut off here: no quantity is larger, so a node that holds as much has nothing left either way, and differences
-#: stay within int64.
-_LIMIT: Final = quantity.INT64_MAX
+#: Cap on the usage of a node, which keeps differences within int64. No quantity is larger, so a node at the cap has no free capacity.
+_MAX_USAGE: Final = quantity.INT64_MAX
 
 
 def used(fixed: Sequence[Template], size: int, resources: Sequence[str]) -> tuple[Ints, Ints]:
-    """Return what fixed pods request of each node [N, R], and how many they are [N]."""
+    """Return the requests of fixed pods on each node [N, R], and their number [N]."""
     slots = np.zeros(size, dtype=np.int64)
     column = {name: r for r, name in enumerate(resources)}
-    large = any(value > _LIMIT >> 23 for t in fixed for value in t.demand.values())
+    large = any(value > _MAX_USAGE >> 23 for t in fixed for value in t.demand.values())
     held = np.zeros((size, len(resources)), dtype=object if large else np.int64)
     for template in fixed:
         per_node = np.bincount(template.nodes, minlength=size).astype(held.dtype)
         slots += per_node.astype(np.int64)
         for name, value in template.demand.items():
             held[:, column[name]] += per_node * value
-    return np.minimum(held, _LIMIT).astype(np.int64), slots
+    return np.minimum(held, _MAX_USAGE).astype(np.int64), slots
 
 
 def supposed(fixed: Sequence[Template], size: int) -> Ints:
-    """Return what more fixed pods count for in balance on each node [N, 2]."""
+    """Return the CPU and memory that fixed pods add to their requests in the balance score, by node [N, 2]."""
     found = np.zeros((size, 2), dtype=np.int64)
     for template in fixed:
         if any(template.supposed):
@@ -43,7 +42,7 @@ def supposed(fixed: Sequence[Template], size: int) -> Ints:
 
 
 def placed(snapshot: Snapshot, fixed: Sequence[Template], size: int, profiles: int) -> tuple[PlacedPods, PlacedPods]:
-    """Return the fixed pods by profile and node: all of them, and those that are not terminating."""
+    """Return the fixed pods by profile and node: all pods, and without terminating ones."""
     node = np.concatenate([np.zeros(0, dtype=np.int32), *(t.nodes for t in fixed)])
     profile = np.array([t.profile for t in fixed for _ in t.pods], dtype=np.int32)
     settled = np.array([not objects.is_terminating(snapshot.pods[i]) for t in fixed for i in t.pods], dtype=bool)
@@ -60,7 +59,7 @@ def anti(fixed: Sequence[Template]) -> list[FixedTerm]:
 
 
 def pulls(fixed: Sequence[Template], size: int) -> dict[Pull, Ints]:
-    """Return how many fixed pods on each node [N] carry each weighted term."""
+    """Return the number of fixed pods on each node [N] that carry each weighted term."""
     where: dict[Pull, Ints] = {}
     for template in fixed:
         if template.pulls:
@@ -71,7 +70,7 @@ def pulls(fixed: Sequence[Template], size: int) -> dict[Pull, Ints]:
 
 
 def ports(fixed: Sequence[Template]) -> dict[Port, Ids]:
-    """Return the nodes of each host port that fixed pods hold."""
+    """Return the nodes on which fixed pods use each host port."""
     where: dict[Port, set[int]] = {}
     for template in fixed:
         for port in host_ports(template.pod.spec):
@@ -80,7 +79,7 @@ def ports(fixed: Sequence[Template]) -> dict[Port, Ids]:
 
 
 def claims(snapshot: Snapshot, scope: Scope, node_index: Mapping[str, int]) -> dict[str, set[int]]:
-    """Return the claims that fixed pods use, with the nodes where they do."""
+    """Return the nodes on which fixed pods use each claim."""
     where: dict[str, set[int]] = {}
     for i in scope.fixed:
         pod = snapshot.pods[i]

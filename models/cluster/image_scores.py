@@ -1,8 +1,8 @@
-"""ImageLocality: what the images that a node already has are worth to a pod.
+"""ImageLocality: the score of a node for the images of a pod that it already has.
 
 Source: https://github.com/kubernetes/kubernetes/blob/v1.36.2/pkg/scheduler/framework/plugins/imagelocality/image_locality.go, and
-addNodeImageStates in pkg/scheduler/backend/cache/cache.go. kube-scheduler scales a size by a quotient of floats; here the product is
-divided as integers, which can differ by one byte of a size, and so by one point where a sum is that close to the next one.
+addNodeImageStates in pkg/scheduler/backend/cache/cache.go. kube-scheduler scales sizes in floating point. Here the product is divided as
+integers, which can differ by one byte of a size, and rarely by one point of a score.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from kubestow.models.kube.objects import Node, Pod
 from kubestow.models.kube.pod_spec import image_names
 
 _MIB: Final = 1024 * 1024
-#: Bytes up to which images on a node are worth nothing, and the bytes a container from which on they are worth all points.
+#: Bytes of present images below which the score is 0, and bytes for each container above which it is the maximum.
 MIN_THRESHOLD: Final = 23 * _MIB
 MAX_THRESHOLD: Final = 1000 * _MIB
-#: Points of a pod all of whose images are there.
+#: Maximum score, in points.
 MAX_SCORE: Final = 100
 
 
 class ImageScores:
-    """The scores of nodes for the images of pods; ``rows``: int64[N] each, 0 to 100."""
+    """The node scores for the images of pods. Each of ``rows`` is int64[N], from 0 to 100."""
 
     def __init__(self, nodes: Sequence[Node]) -> None:
         self._nodes = len(nodes)
-        self._sizes: dict[str, int] = {}  # bytes, as the first node has it
+        self._sizes: dict[str, int] = {}  # bytes, as reported by the first node
         self._on: dict[str, list[int]] = {}
         self._known: dict[tuple[int, tuple[str, ...]], int | None] = {}
         self.rows: list[Ints] = []
@@ -42,8 +42,8 @@ class ImageScores:
                         here.append(n)
 
     def row(self, pod: Pod) -> int | None:
-        """Return the index into ``rows`` of the scores for a pod; None where no node has any of its images."""
-        if not self._on:  # the family is off: pods are not even read
+        """Return the index into ``rows`` of a pod's scores, or None if no node has any of its images."""
+        if not self._on:  # the family is off
             return None
         containers = len(pod.spec.initContainers or ()) + len(pod.spec.containers or ())
         key = containers, tuple(name for name in image_names(pod) if name in self._on)
@@ -55,7 +55,7 @@ class ImageScores:
         return self._known[key]
 
     def _scores(self, containers: int, images: Sequence[str]) -> Ints:
-        """Return int64[N], 0 to 100."""
+        """Return the scores int64[N], from 0 to 100."""
         found = np.zeros(self._nodes, dtype=np.int64)
         for name in images:
             here = self._on[name]

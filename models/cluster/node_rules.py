@@ -1,4 +1,4 @@
-"""Nodes as sets: what nodeSelector, node affinity, tolerations and spread constraints leave of them."""
+"""Node sets from nodeSelector, node affinity, tolerations and spread constraints."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _encoder = msgspec.json.Encoder(order="deterministic")
 
 
 class NodeRules:
-    """Numbers the node sets (bool[N]) and the toleration sets that pods ask for; equal ones share a number."""
+    """A registry of node sets (bool[N]) and toleration sets of pods. Equal sets share an index."""
 
     def __init__(self, nodes: NodeTable, gates: FeatureGates) -> None:
         self.nodes, self._gates = nodes, gates
@@ -35,7 +35,7 @@ class NodeRules:
         return self._node_set_ids[key]
 
     def node_rule(self, pod: Pod) -> int:
-        """Return the node set of nodeSelector and required node affinity together; equal sets share an id."""
+        """Return the index of the node set that nodeSelector and required node affinity select together."""
         affinity = pod.spec.affinity.nodeAffinity if pod.spec.affinity else None
         required = [
             s
@@ -63,7 +63,7 @@ class NodeRules:
         return self._toleration_ids[key]
 
     def prefers(self, pod: Pod) -> tuple[tuple[int, int], ...]:
-        """Preferred node affinity: (node set, weight), equal sets summed up."""
+        """Return preferred node affinity as (node set, weight), with the weights of equal sets summed."""
         affinity = pod.spec.affinity.nodeAffinity if pod.spec.affinity else None
         found: dict[int, int] = {}
         if affinity is not None:

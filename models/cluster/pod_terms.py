@@ -1,5 +1,7 @@
-"""Whether a pod affinity term of one pod matches another, asked one by one, and whether it looks at every namespace; a compiled cluster
-asks for all classes at once."""
+"""Matching of single pod affinity terms, and tests whether a term covers every namespace.
+
+A compiled cluster matches terms for all classes together instead.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +12,14 @@ from kubestow.models.kube.objects import Pod, PodAffinityTerm
 from kubestow.models.kube.selectors import canonical, label_key_requirements, selector_matches
 from kubestow.models.snapshot.snapshot import Snapshot
 
-#: The label that every namespace has, with its name.
+#: The label with its name that every namespace has.
 NAME_LABEL: Final = "kubernetes.io/metadata.name"
-#: The name of a namespace that is yet to come: one that no term can list.
-_TO_COME: Final = "\0"
+#: A placeholder for the name of a future namespace, which no term can list.
+_FUTURE_NAMESPACE: Final = "\0"
 
 
 def term_matches(snapshot: Snapshot, pod: Pod, term: PodAffinityTerm, other: Pod) -> bool:
-    """Return whether a term of the pod matches another pod, by its namespace and labels."""
+    """Return True if a term of ``pod`` matches the namespace and labels of ``other``."""
     extra = label_key_requirements(pod.metadata.labels or {}, term.matchLabelKeys, term.mismatchLabelKeys)
     if not selector_matches(canonical(term.labelSelector, extra), other.metadata.labels or {}):
         return False
@@ -29,13 +31,13 @@ def term_matches(snapshot: Snapshot, pod: Pod, term: PodAffinityTerm, other: Pod
 
 
 def namespace_labels_of(snapshot: Snapshot, name: str) -> Mapping[str, str]:
-    """Return the labels of a namespace; of one without an object its name alone."""
+    """Return the labels of a namespace. Without a Namespace object, only the name label is known."""
     found = snapshot.namespaces.get(name)
     return {NAME_LABEL: name} if found is None else found.metadata.labels or {}
 
 
 def namespace_labels(snapshot: Snapshot) -> dict[str, Mapping[str, str]]:
-    """Return the labels of every namespace that has an object or a pod in the snapshot; of one without an object its name is known."""
+    """Return the labels of every namespace with an object or a pod. Without an object, only the name label is known."""
     found: dict[str, Mapping[str, str]] = {
         name: {NAME_LABEL: name} for name in {pod.metadata.namespace or "default" for pod in snapshot.pods}
     }
@@ -43,9 +45,11 @@ def namespace_labels(snapshot: Snapshot) -> dict[str, Mapping[str, str]]:
 
 
 def looks_everywhere(term: PodAffinityTerm, namespaces: Mapping[str, Mapping[str, str]]) -> bool:
-    """Return whether a term looks at every namespace, however it says so: at every one of those given (labels by name; several), or at any
-    that is yet to come and that it does not list, whichever few it leaves out."""
+    """Return True if a term covers every namespace: all of several given ones (labels by name), or any future namespace.
+
+    A term that covers future namespaces counts even if it excludes some existing ones.
+    """
     selector, listed = canonical(term.namespaceSelector), term.namespaces or ()
-    if selector_matches(selector, {NAME_LABEL: _TO_COME}):
+    if selector_matches(selector, {NAME_LABEL: _FUTURE_NAMESPACE}):
         return True
     return len(namespaces) > 1 and all(name in listed or selector_matches(selector, labels) for name, labels in namespaces.items())

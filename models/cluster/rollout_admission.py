@@ -1,10 +1,10 @@
-"""How many new pods of one workload quotas and LimitRanges admit while its old pods come to an end.
+"""Admission during a rollout: the number of new pods that quotas and LimitRanges admit while old pods terminate.
 
-All new pods of a workload have one template, so that each of them uses the same amount of every quota. What decides is the number of new
-pods and which old ones are still there. Amounts are integers: those of a quota's resource are multiplied by their common denominator.
+All new pods of a workload have one template, so each uses the same amount of every quota. The state consists of the number of new pods
+and the set of remaining old pods. Amounts are integers: all amounts of a quota's resource are multiplied by a common denominator.
 
-If quotas charge opportunity cost, new pods stay charged as when they are created until the rollout ends. A node that old pods close comes
-free when the last one of them goes.
+If quotas charge opportunity cost, new pods keep their creation charge until the rollout ends. A node closed by old pods becomes free when
+the last of these pods is gone.
 
 Sources: plugin/pkg/admission/resourcequota and plugin/pkg/admission/limitranger.
 """
@@ -25,21 +25,21 @@ from kubestow.models.kube.namespace_limits import ResourceQuota
 from kubestow.models.kube.pod_requests import add
 from kubestow.models.snapshot.snapshot import Snapshot
 
-#: More pods than any workload has.
+#: A number of pods above the size of any workload.
 UNLIMITED: Final = 10**9
 Limits = dict[str, dict[str, str]]  # by quota, "namespace/name": resources with their new limits
 
 
 @dataclass(frozen=True)
 class SharedNode:
-    """A node that several pods of a quota close to others, or on which other pods of it are: what it has counts once.
+    """A closed node that concerns several pods of a quota, so that its resources count once.
 
     Attributes:
-        whole: What the node has.
-        held: What pods request there that stay.
-        kept: Pods that stay close it.
-        closers: The old pods that close it, by place.
-        on: The old pods there with what they request, which is counted on its own.
+        whole: Allocatable amount of the node.
+        held: Requests of the pods that stay on the node.
+        kept: True if pods that stay close the node.
+        closers: Positions of the old pods that close the node.
+        on: Old pods on the node as (position, request). These requests are counted separately.
     """
 
     whole: int
@@ -49,7 +49,7 @@ class SharedNode:
     on: tuple[tuple[int, int], ...]
 
     def excess(self, alive: Collection[int]) -> int:
-        """Return what the node counts above the requests there, with these old pods left."""
+        """Return the charge for the node in excess of the requests on it, if the old pods ``alive`` remain."""
         if not self.kept and self.closers.isdisjoint(alive):
             return 0
         return max(0, self.whole - self.held - sum(value for k, value in self.on if k in alive))
@@ -61,16 +61,16 @@ class Dimension:
 
     Attributes:
         quota: ``namespace/name`` of the ResourceQuota.
-        resource: As the quota names it, ``requests.cpu`` say.
-        unit: The amounts below are multiples of 1 / unit.
-        limit: What the quota allows.
-        others: What pods use that stay.
-        each: What a new pod is charged, above 0.
-        old: What each old pod uses.
-        again: What an old pod is charged, at most, that is made again.
-        requested: What a new pod requests. It is less than ``each`` if opportunity cost is charged.
-        keys: Topology keys whose domains a new pod is charged.
-        nodes: Nodes that old pods close and that are not in the amounts above.
+        resource: Its name in the quota, such as ``requests.cpu``.
+        unit: Denominator of the amounts below, which are multiples of 1 / unit.
+        limit: Hard limit of the quota.
+        others: Usage of the pods that stay.
+        each: Charge for a new pod, above 0.
+        old: Usage of each old pod.
+        again: Upper bound on the charge for an old pod that is created again.
+        requested: Request of a new pod. It is less than ``each`` if opportunity cost is charged.
+        keys: Topology keys whose domains a new pod is charged for.
+        nodes: Nodes closed by old pods that the amounts above do not include.
     """
 
     quota: str
@@ -87,7 +87,7 @@ class Dimension:
 
     @property
     def at_first(self) -> Fraction:
-        """What is used while all old pods are there, and no new one."""
+        """The usage with all old pods and no new pod."""
         everyone = range(len(self.old))
         return Fraction(self.others + sum(self.old) + sum(node.excess(everyone) for node in self.nodes), self.unit)
 
@@ -97,7 +97,7 @@ class Dimension:
 
 @dataclass(frozen=True)
 class RolloutAdmission:
-    """What may keep new pods of a workload from being created. ``never``: what refuses every one of them."""
+    """The limits on creating new pods of a workload. ``never`` is the rule that refuses every new pod, or None."""
 
     dimensions: tuple[Dimension, ...] = ()
     never: Refusal | None = None
@@ -108,22 +108,22 @@ class RolloutAdmission:
 
     @property
     def uniform(self) -> bool:
-        """Return whether it does not matter which of the old pods are gone."""
+        """True if only the number of remaining old pods matters, not their identity."""
         return all(len(set(each.old)) <= 1 and not each.nodes for each in self.dimensions)
 
     @property
     def by_opportunity_cost(self) -> bool:
-        """Return whether a new pod is charged more than it requests."""
+        """True if a new pod is charged more than it requests."""
         return any(each.each > each.requested for each in self.dimensions)
 
     def beside(self, other: RolloutAdmission) -> RolloutAdmission:
-        """Return the same with the amounts of ``other``, which is of the same workload, where more is used at first."""
+        """Return for each dimension the amounts of ``self`` or ``other`` (same workload) with the higher initial usage."""
         found = {(each.quota, each.resource): each for each in other.dimensions}
         pairs = ((each, found.get((each.quota, each.resource), each)) for each in self.dimensions)
         return replace(self, dimensions=tuple(max(pair, key=lambda each: each.at_first) for pair in pairs))
 
     def raised(self, limits: Sequence[int]) -> Limits:
-        """Return by quota the resources whose limit in ``limits``, one of each dimension, is above the quota's, as quantities."""
+        """Return by quota the limits that exceed the quota's, as quantities. ``limits`` has one limit for each dimension."""
         found: Limits = {}
         for dimension, limit in zip(self.dimensions, limits, strict=True):
             if limit > dimension.limit:
@@ -132,16 +132,16 @@ class RolloutAdmission:
 
 
 def read(snapshot: Snapshot, old: Sequence[int], new: objects.Pod | None, admission: Admission) -> RolloutAdmission:
-    """Return what limits the pods that are like ``new``.
+    """Return the limits on creating pods equal to ``new``.
 
     Args:
-        snapshot: With the old pods.
-        old: Indices into its pods of those that the new ones replace.
-        new: One of the new pods, as it would be stored; None: there is none.
-        admission: Of the snapshot without the old pods, the new ones, and those that count as deleted.
+        snapshot: The cluster with the old pods.
+        old: Indices into ``snapshot.pods`` of the pods to replace.
+        new: One of the new pods in stored form, or None if there are none.
+        admission: Admission of the snapshot without the old pods, the new pods and pods that count as deleted.
 
     Raises:
-        QuantityError: a quantity is malformed, or beyond 64 bits.
+        QuantityError: A quantity is malformed or exceeds 64 bits.
     """
     if new is None or not may_refuse(snapshot):
         return RolloutAdmission()
@@ -151,7 +151,7 @@ def read(snapshot: Snapshot, old: Sequence[int], new: objects.Pod | None, admiss
 
 
 def _dimensions(ledger: Ledger, there: Sequence[objects.Pod], new: objects.Pod) -> Iterator[Dimension]:
-    """Yield the resources of a quota that new pods use; ``there``: the old ones."""
+    """Yield the resources of a quota that new pods use. ``there`` has the old pods."""
     none = Fraction(0)
     charge, usage = ledger.charge(new), ledger.usage(new)
     uses = [ledger.admitted(pod) if ledger.concerns(pod) else {} for pod in there]
@@ -181,7 +181,7 @@ def _dimensions(ledger: Ledger, there: Sequence[objects.Pod], new: objects.Pod) 
 
 @dataclass(frozen=True)
 class _Closed:
-    """As :class:`SharedNode`, of one resource, with exact amounts."""
+    """A :class:`SharedNode` for one resource, with exact amounts."""
 
     whole: Fraction
     held: Fraction
@@ -196,7 +196,7 @@ class _Closed:
 
 @dataclass(frozen=True)
 class _ClosedNode:
-    """As :class:`SharedNode`, of all resources."""
+    """A :class:`SharedNode` for all resources."""
 
     whole: Amounts
     held: Amounts
@@ -211,7 +211,7 @@ class _ClosedNode:
 
 
 def _closed_nodes(ledger: Ledger, there: Sequence[objects.Pod]) -> list[_ClosedNode]:
-    """Return the nodes that old pods close, and those that others close and that old pods are on; none by requests alone."""
+    """Return the closed nodes that concern old pods, as closers or residents. Empty if only requests are charged."""
     costs = ledger.costs
     if costs is None:
         return []
@@ -236,9 +236,11 @@ def _unbound(pod: objects.Pod) -> objects.Pod:
 
 
 class Book:
-    """What is used of each dimension while a rollout goes on. All old pods are there at the start, and no new one.
+    """The usage of each dimension during a rollout, which starts with all old pods and no new pod.
 
-    ``limits``: one of each dimension; may be raised.
+    Attributes:
+        admission: The dimensions.
+        limits: The limit of each dimension, which can be raised.
     """
 
     def __init__(self, admission: RolloutAdmission) -> None:
@@ -249,13 +251,13 @@ class Book:
         self._count_nodes(1)
 
     def _count_nodes(self, by: int) -> None:
-        """Count the nodes that pods close together (1), or no longer (-1)."""
+        """Add (1) or subtract (-1) the charge for closed nodes."""
         for d, dimension in enumerate(self.admission.dimensions):
             if dimension.nodes:
                 self._used[d] += by * sum(node.excess(self._alive) for node in dimension.nodes)
 
     def old(self, k: int, by: int) -> None:
-        """Count an old pod, by its place: gone (-1), or back (1)."""
+        """Record that the old pod at position ``k`` is gone (-1) or back (1)."""
         self._count_nodes(-1)
         for d, dimension in enumerate(self.admission.dimensions):
             self._used[d] += by * dimension.old[k]
@@ -266,12 +268,12 @@ class Book:
         self._count_nodes(1)
 
     def new(self, number: int) -> None:
-        """Count ``number`` more new pods, or fewer where it is below 0."""
+        """Add ``number`` new pods, or remove some if it is negative."""
         for d, dimension in enumerate(self.admission.dimensions):
             self._used[d] += number * dimension.each
 
     def again(self, number: int) -> int:
-        """Count old pods that are made again, at most ``number``, as long as they are admitted; return how many."""
+        """Create up to ``number`` old pods again while the quotas admit them, and return the number created."""
         uses = [each.again for each in self.admission.dimensions]
         listed = zip(uses, self.limits, self._used, strict=True)
         found = max(0, min([number, *((limit - used) // use for use, limit, used in listed if use)]))
@@ -279,19 +281,19 @@ class Book:
         return found
 
     def give_back(self, number: int) -> None:
-        """Count old pods that were made again as gone."""
+        """Record that old pods which were created again are gone."""
         for d, dimension in enumerate(self.admission.dimensions):
             self._used[d] -= number * dimension.again
 
     def room(self) -> int:
-        """Return how many more new pods are admitted."""
+        """Return the number of further new pods that are admitted."""
         if self.admission.never is not None:
             return 0
         listed = zip(self.admission.dimensions, self.limits, self._used, strict=True)
         return max(0, min((limit - used) // each.each for each, limit, used in listed)) if self.limits else UNLIMITED
 
     def refusal(self) -> Refusal | None:
-        """Return what refuses one more new pod; None if nothing does."""
+        """Return the rule that refuses one more new pod with its reason, or None."""
         if self.admission.never is not None or self.room():
             return self.admission.never
         short = [d for d, each in enumerate(self.admission.dimensions) if self._used[d] + each.each > self.limits[d]]
@@ -305,13 +307,13 @@ class Book:
         return QUOTA, exceeded(quota.rpartition("/")[2], over, self.admission.dimensions[short[0]].keys)
 
     def admit_one(self) -> None:
-        """Raise the limits by what is missing for one more new pod."""
+        """Raise the limits as needed for one more new pod."""
         for d, each in enumerate(self.admission.dimensions):
             self.limits[d] = max(self.limits[d], self._used[d] + each.each)
 
 
 def with_quotas(snapshot: Snapshot, raised: Mapping[str, Mapping[str, str]]) -> Snapshot:
-    """Return the snapshot with higher limits of quotas, by ``namespace/name`` and resource."""
+    """Return the snapshot with higher quota limits, given by ``namespace/name`` and resource."""
     found = dict(snapshot.resource_quotas)
     for key, quota in found.items():
         more = raised.get(f"{quota.metadata.namespace or 'default'}/{quota.metadata.name}")
@@ -322,7 +324,7 @@ def with_quotas(snapshot: Snapshot, raised: Mapping[str, Mapping[str, str]]) -> 
 
 
 def sentence(snapshot: Snapshot, raised: Mapping[str, Mapping[str, str]]) -> str:
-    """Return the change of :func:`with_quotas` as a sentence: each quota with its old and new limits."""
+    """Return the change made by :func:`with_quotas` as a sentence with the old and new limits of each quota."""
     parts = []
     for key, limits in sorted(raised.items()):
         before = next(
@@ -334,7 +336,7 @@ def sentence(snapshot: Snapshot, raised: Mapping[str, Mapping[str, str]]) -> str
 
 
 def arguments(raised: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
-    """Return the parts of the change by name: each quota with its resources and their new limits."""
+    """Return the change as arguments: the new limits of each quota, by ``namespace/name``."""
     return {key: ",".join(f"{resource}={limit}" for resource, limit in sorted(limits.items())) for key, limits in sorted(raised.items())}
 
 

@@ -1,4 +1,4 @@
-"""From pods to templates: pods of equal raw rules, and what each template's affinity, spread and requests read as."""
+"""Templates: groups of pods with equal raw specs, with their affinity, spread constraints and requests in compiled form."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ if TYPE_CHECKING:
     from kubestow.models.numa.node_topology import NumaTree
 
 _encoder = msgspec.json.Encoder(order="deterministic")
-#: Pseudo label of the members of a gang: no label key holds a NUL.
+#: Pseudo label key of gang members. Real label keys cannot contain NUL.
 _MEMBER = "\0gang"
 
-#: Fields of a pod's spec that decide no placement, or that :meth:`TemplateReader.read` reads in another way (nodeName of mirror pods,
-#: volumes as claims, gangs). Every other field, one that is added tomorrow too, tells pods apart.
+#: Fields of a pod's spec that do not affect placement, or that :class:`TemplateReader` reads in another way (nodeName of mirror pods,
+#: volumes as claims, gangs). All other fields distinguish pods, including fields added later.
 UNREAD: Final = frozenset(
     (
         "nodeName", "priorityClassName", "preemptionPolicy", "schedulerName", "volumes", "schedulingGates",
         "resourceClaims", "workloadRef", "schedulingGroup", "activeDeadlineSeconds", "securityContext",
     )
 )  # fmt: skip
-#: Fields that do not matter either once a pod holds its place: it neither asks for a node any more nor counts at a priority.
+#: Further fields that do not affect placement once a pod is bound: it no longer needs a node, and its priority does not count.
 UNREAD_FIXED: Final = UNREAD | {"nodeSelector", "tolerations", "topologySpreadConstraints", "priority", "hostNetwork", "hostUsers"}
 _PENDING_FIELDS: Final = attrgetter(*(name for name in objects.PodSpec.__struct_fields__ if name not in UNREAD))
 _FIXED_FIELDS: Final = attrgetter(*(name for name in objects.PodSpec.__struct_fields__ if name not in UNREAD_FIXED))
@@ -53,12 +53,17 @@ _FIXED_FIELDS: Final = attrgetter(*(name for name in objects.PodSpec.__struct_fi
 
 @dataclass
 class Template:
-    """Pods of equal raw rules: everything of a pod that can decide placement, its labels included.
+    """Pods with equal raw rules: equal in every field that can affect placement, labels included.
 
-    ``supposed``: what more it counts for in balance than its ``demand``, CPU and memory. ``nodes``: of fixed pods, where each of ``pods``
-    runs. ``soft_spread``: matcher, constraint, keys that eligible nodes carry. ``apart``: the number of running pods that may be moved.
-    ``refused``: why the pods cannot be created. ``devices``: what pending ones ask of devices.
-    ``profile``: filled in once all selectors are known. ``reading``: the same for templates that differ in nothing but labels and pods.
+    Attributes:
+        supposed: CPU and memory that the pod adds to ``demand`` in the balance score.
+        soft_spread: ScheduleAnyway constraints, each with its matcher and the topology keys that eligible nodes carry.
+        apart: Number given to running pods that may be moved; templates with different numbers are never merged.
+        refused: The rule that refuses to create the pods, and the reason.
+        devices: The devices that pending pods request.
+        profile: Index of the profile, set when all selectors are known.
+        reading: Number shared by templates that differ only in labels and pods.
+        nodes: The node of each of ``pods``, for fixed pods.
     """
 
     pod: Pod
@@ -85,7 +90,7 @@ class Template:
 
 
 class TemplateReader:
-    """Reads the pods of a snapshot, and keeps the matchers that their terms need."""
+    """A reader of pods that returns templates and registers the matchers of their terms."""
 
     def __init__(
         self,
@@ -110,14 +115,14 @@ class TemplateReader:
         self._refused = refusals(snapshot, policy, daemon_namespaces)
         self.balloons, self.isolated = _balloons(snapshot), _isolated(snapshot)
         asked = scope
-        if running:  # of a gang, those that run are no pods to be placed
+        if running:  # running members of a gang are not pods to place
             waiting = [i for i in scope.pending if i not in running]
             asked = replace(scope, pending=waiting, fixed=sorted([*scope.fixed, *running]))
         self.gangs = gangs.find(snapshot, asked, tiers=policy.networkTiers)
         self._gang_of = {i: k for k, gang in enumerate(self.gangs) for i in (*gang.pods, *gang.bound) if i not in running}
 
     def templates(self, indices: Sequence[int], *, bound: bool) -> list[Template]:
-        """Return the templates of pods; ``bound``: of fixed ones, of which it only matters what they hold and repel."""
+        """Return the templates of pods. ``bound`` is True for fixed pods, which only use capacity and repel pods."""
         found: dict[tuple[bytes, bytes], Template] = {}
         known: dict[tuple[object, ...], Template] = {}  # by the objects that replicas share
         readings: dict[tuple[object, ...], Template] = {}
@@ -139,7 +144,7 @@ class TemplateReader:
         return list(found.values())
 
     def _shared(self, pod: Pod, i: int, *, bound: bool) -> tuple[object, ...] | None:
-        """What is the same for pods that share all objects which decide; None where it cannot be told by that."""
+        """Return a cheap key that is equal for pods that share all relevant objects, or None if object identity is not enough."""
         spec, metadata = pod.spec, pod.metadata
         if spec.volumes or (spec.nodeName and not bound):
             return None
@@ -148,7 +153,7 @@ class TemplateReader:
         return metadata.namespace, id(metadata.labels), *own, *map(id, fields)
 
     def _rules(self, pod: Pod, i: int, *, bound: bool) -> bytes:
-        """Everything of a pod that can decide placement, but for its labels."""
+        """Return everything in a pod that can affect placement, except its labels, as bytes."""
         parts: list[object] = [pod.metadata.namespace]
         if bound:
             parts += _FIXED_FIELDS(pod.spec)
@@ -165,7 +170,7 @@ class TemplateReader:
     def _template(
         self, pod: Pod, i: int, key: tuple[object, ...], readings: dict[tuple[object, ...], Template], *, bound: bool
     ) -> Template:
-        """The template of a pod, read once for those that differ in labels only."""
+        """Return the template of a pod. Templates that differ only in labels share one reading."""
         key = (*key, *([] if bound else [_encoder.encode(_held(pod))]), *([i] if _reads_labels(pod) else []))
         read = readings.get(key)
         if read is None:
@@ -175,13 +180,13 @@ class TemplateReader:
         return replace(read, pod=pod, pods=[i])
 
     def _demand(self, i: int) -> int | None:
-        """Return a number for what a pending pod asks of devices, equal for equal demands."""
+        """Return a number for the device demand of a pending pod, equal for equal demands."""
         found = self._devices.get(i)
         return None if found is None else self._demands.setdefault(found, len(self._demands))
 
     def _read(self, pod: Pod, index: int, *, bound: bool) -> Template:
         try:
-            asks = msgspec.structs.replace(pod, status=None) if index in self.running else pod  # what it would ask for if made again
+            asks = msgspec.structs.replace(pod, status=None) if index in self.running else pod  # requests of a replacement pod
             demand = pod_requests.pod_request(asks, self.snapshot.gates)
             supposed = pod_requests.supposed_more(asks, demand, self.snapshot.gates)
         except ValueError as error:
@@ -195,7 +200,7 @@ class TemplateReader:
         )  # fmt: skip
 
     def _anti(self, pod: Pod) -> tuple[AffinityTerm, ...]:
-        """Required anti-affinity, which daemon namespaces neither have nor meet."""
+        """Return the required anti-affinity terms. Pods of daemon namespaces have none and are not matched by any."""
         if (pod.metadata.namespace or "default") in self.daemons:
             return ()
         anti: set[AffinityTerm] = set()
@@ -220,13 +225,13 @@ class TemplateReader:
         return [(self._counted(pod, constraint), constraint) for constraint in constraints]
 
     def _counted(self, pod: Pod, constraint: objects.TopologySpreadConstraint) -> int | None:
-        """The matcher of the pods that a constraint counts; None where it counts none."""
+        """Return the matcher of the pods that a constraint counts, or None if it counts none."""
         extra = label_key_requirements(pod.metadata.labels or {}, constraint.matchLabelKeys)
         selector = canonical(constraint.labelSelector, extra)
         return self.matchers.add((frozenset((pod.metadata.namespace or "default",)), selector)) if selector else None
 
     def _namespaces(self, term: PodAffinityTerm, own: str) -> frozenset[str] | None:
-        """Return the namespaces that a term covers: None for all of them."""
+        """Return the namespaces that a term covers, or None for all namespaces."""
         if not term.namespaces and term.namespaceSelector is None:
             return frozenset((own,))
         listed = frozenset(term.namespaces or ())
@@ -242,7 +247,7 @@ class TemplateReader:
         return listed | chosen
 
     def _term(self, pod: Pod, term: PodAffinityTerm) -> tuple[frozenset[str] | None, Selector] | None:
-        """Namespaces and selector of a term; None when it can match nothing (nil selector)."""
+        """Return the namespaces and the selector of a term, or None if it matches no pod (nil selector)."""
         extra = label_key_requirements(pod.metadata.labels or {}, term.matchLabelKeys, term.mismatchLabelKeys)
         selector = canonical(term.labelSelector, extra)
         if selector is None:
@@ -250,9 +255,9 @@ class TemplateReader:
         return self._namespaces(term, pod.metadata.namespace or "default"), selector
 
     def _pulls(self, pod: Pod, *, bound: bool) -> tuple[Pull, ...]:
-        """Return the weighted terms of a pod, summed by matched pods and key; they concern daemon namespaces too.
+        """Return the weighted terms of a pod, summed by matcher and key. Daemon namespaces are not exempt.
 
-        A bound pod's terms count against pods that are placed now. Its preferred anti-affinity does so only under a symmetric policy.
+        Terms of a bound pod count against the pods to place. Its preferred anti-affinity does so only under a symmetric policy.
         """
         found: dict[tuple[int, str, bool], int] = {}
 
@@ -275,7 +280,7 @@ class TemplateReader:
         return tuple(Pull(m, k, w, required) for (m, k, required), w in sorted(found.items()) if w)
 
     def _together(self, index: int) -> tuple[Pull, ...]:
-        """The preferred topology of a gang: each member prefers every other, as by preferred pod affinity."""
+        """Return the preferred topology of a gang as preferred pod affinity of each member to all others."""
         gang = self.gangs[self._gang_of[index]] if index in self._gang_of else None
         if gang is None or gang.key is None or gang.required or not self.policy.multipliers.podAffinity:
             return ()
@@ -283,7 +288,7 @@ class TemplateReader:
         return (Pull(matcher, gang.key, gangs.TOGETHER, False),)
 
     def labels(self, template: Template) -> dict[str, str]:
-        """Return what selectors read of a pod; members of a gang are told apart by a key that no real label can have."""
+        """Return the labels of a pod for selectors. Gang members get an additional key that no real label can have."""
         found = template.pod.metadata.labels or {}
         return found if template.gang is None else {**found, _MEMBER: self.gangs[template.gang].name}
 
@@ -298,7 +303,7 @@ class TemplateReader:
 
 
 def _held(pod: Pod) -> list[object]:
-    """What the status of a pod says of the resources that it holds."""
+    """Return the parts of a pod's status that determine the resources it holds."""
     status = pod.status
     if status is None:
         return []
@@ -306,14 +311,14 @@ def _held(pod: Pod) -> list[object]:
 
 
 def _reads_labels(pod: Pod) -> bool:
-    """Return whether a term or constraint of a pod reads its own labels."""
+    """Return True if a term or constraint of the pod reads the pod's own labels."""
     terms = (term for kind in ("podAffinity", "podAntiAffinity") for term, _ in affinity_terms(pod, kind))
     spread = pod.spec.topologySpreadConstraints or ()
     return any(c.matchLabelKeys for c in spread) or any(term.matchLabelKeys or term.mismatchLabelKeys for term in terms)
 
 
 def _balloons(snapshot: Snapshot) -> Balloons | None:
-    """Return the BalloonsPolicies of the nodes; None without any, so that what reads them is not loaded."""
+    """Return the BalloonsPolicies of the nodes, or None without loading their module if there are none."""
     if not snapshot.balloons_policies:
         return None
     from kubestow.models.numa.balloons import Balloons
@@ -322,7 +327,7 @@ def _balloons(snapshot: Snapshot) -> Balloons | None:
 
 
 def _isolated(snapshot: Snapshot) -> IsolatedCPUs | None:
-    """Return the TopologyAwarePolicies of the nodes; None without any, so that what reads them is not loaded."""
+    """Return the TopologyAwarePolicies of the nodes, or None without loading their module if there are none."""
     if not snapshot.topology_aware_policies:
         return None
     from kubestow.models.numa.isolated_cpus import IsolatedCPUs
@@ -331,7 +336,7 @@ def _isolated(snapshot: Snapshot) -> IsolatedCPUs | None:
 
 
 def _containers(snapshot: Snapshot, scope: Scope, policy: Policy, *, rejecting: bool) -> NoContainers:
-    """The table of container classes, where anything asks for one."""
+    """Return the table of container classes, or an empty one if neither the policy nor any node needs it."""
     on = bool(policy.multipliers.containerAffinity)
     hinted = on and (policy.colocatePods or policy.colocateNamespaces or any(has_hints(pod) for pod in snapshot.pods))
     if not (rejecting or hinted):

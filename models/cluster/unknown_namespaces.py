@@ -1,7 +1,7 @@
-"""Namespaces whose labels decide what a pod affinity term matches, and that the snapshot has no object for.
+"""Namespaces without an object in the snapshot whose labels decide what a pod affinity term matches.
 
-Every namespace has the label kubernetes.io/metadata.name. Other labels are known only from the Namespace object. Where it is missing, such
-a namespace counts as one without other labels, and nothing that depends on them is proved.
+Every namespace has the label kubernetes.io/metadata.name. Other labels are known only from the Namespace object. Without it, a namespace is
+treated as having no other labels, and no result that depends on them is proved.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from kubestow.models.kube.selectors import Selector, canonical, requirement_hold
 from kubestow.models.snapshot.snapshot import Snapshot
 
 _PARTS: Final = ("podAffinity", "podAntiAffinity")
-#: How the sentence about them begins.
+#: Start of the note about unknown labels.
 SENTENCE: Final = "the labels of namespace"
-#: Namespaces and pods named in a sentence.
-_NAMED: Final = 3
+#: Maximum number of namespaces and of pods named in a note.
+_MAX_NAMED: Final = 3
 
 
 @dataclass(frozen=True)
 class Undecided:
-    """Terms whose matches depend on labels that are not known.
+    """Terms whose matches depend on unknown namespace labels.
 
     Attributes:
         namespaces: Names of the namespaces without an object, sorted.
-        owners: Indices of the pods that carry such terms.
-        required: Indices of the pods that a required one of these terms may concern: its owners, and the pods that it may match.
+        owners: Indices of the pods with such terms.
+        required: Indices of the pods that required terms of this kind can concern: owners and possible matches.
     """
 
     namespaces: tuple[str, ...]
@@ -38,29 +38,30 @@ class Undecided:
     required: frozenset[int]
 
     def sentence(self, snapshot: Snapshot) -> str:
-        """Return what is not known, what it decides, and what to capture."""
+        """Return a note: the unknown labels, the affected terms, and the objects to add."""
         spaces = f"{'s' * (len(self.namespaces) > 1)} {_some(self.namespaces)}"
         pods = f"pod{'s' * (len(self.owners) > 1)} {_some([pod_key(snapshot.pods[i]) for i in self.owners])}"
         return (
-            f"{SENTENCE}{spaces} are not known, since the snapshot has no such Namespace objects: what the namespaceSelector of {pods} "
-            "decides is not proved; add the output of `kubectl get namespaces -o json`, or capture the whole cluster (kubestow capture)"
+            f"{SENTENCE}{spaces} are not known, because the snapshot has no such Namespace objects: results that depend on "
+            f"the namespaceSelector of {pods} are not proved; add the output of `kubectl get namespaces -o json`, or capture the whole "
+            "cluster (kubestow capture)"
         )
 
 
 def labels_decide(selector: Selector | None, name: str) -> bool:
-    """Return whether labels beside its name decide if a selector matches a namespace."""
+    """Return True if labels other than the name decide whether a selector matches a namespace."""
     named = [r for r in selector or () if r.key == NAME_LABEL]
     return len(named) < len(selector or ()) and all(requirement_holds(r, {NAME_LABEL: name}) for r in named)
 
 
 def undecided_namespaces(term: PodAffinityTerm, unknown: Iterable[str]) -> frozenset[str]:
-    """Return those namespaces without objects that a term may or may not look at."""
+    """Return the namespaces without objects for which it is unknown whether the term covers them."""
     selector = canonical(term.namespaceSelector)
     return frozenset(name for name in unknown if name not in (term.namespaces or ()) and labels_decide(selector, name))
 
 
 def undecided(snapshot: Snapshot) -> Undecided | None:
-    """Return which terms of pods depend on labels of namespaces that are not known; None if none does."""
+    """Return the terms that depend on unknown namespace labels, or None if there are none."""
     living = [i for i, pod in enumerate(snapshot.pods) if not is_terminal(pod)]
     unknown = {snapshot.pods[i].metadata.namespace or "default" for i in living} - snapshot.namespaces.keys()
     if not unknown:
@@ -87,15 +88,17 @@ def undecided(snapshot: Snapshot) -> Undecided | None:
 
 
 def _terms(pod: Pod) -> list[tuple[PodAffinityTerm, bool]]:
-    """Return the terms of a pod that select namespaces, each with whether it is required."""
+    """Return the terms of a pod with a namespaceSelector, each with True if it is required."""
     if pod.spec.affinity is None:
         return []
     return [each for part in _PARTS for each in affinity_terms(pod, part) if each[0].namespaceSelector is not None]
 
 
 def _hits(snapshot: Snapshot, term: PodAffinityTerm, there: Mapping[str, Sequence[int]]) -> tuple[frozenset[str], frozenset[int]]:
-    """Return the namespaces that decide what a term matches, and the pods there that it may match. What matchLabelKeys add is left out,
-    which makes them more rather than fewer."""
+    """Return the namespaces that decide what a term matches, and the pods there that it could match.
+
+    matchLabelKeys are ignored, so the result can only be too large.
+    """
     selector = canonical(term.labelSelector)
     spaces = undecided_namespaces(term, there)
     hits = [i for name in spaces for i in there[name] if selector_matches(selector, snapshot.pods[i].metadata.labels or {})]
@@ -103,4 +106,4 @@ def _hits(snapshot: Snapshot, term: PodAffinityTerm, there: Mapping[str, Sequenc
 
 
 def _some(names: Sequence[str]) -> str:
-    return ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else "")
+    return ", ".join(names[:_MAX_NAMED]) + (f" and {len(names) - _MAX_NAMED:,} more" if len(names) > _MAX_NAMED else "")

@@ -1,4 +1,4 @@
-"""What the input asks for and kubestow does not honour: named in every result, and refused by ``--strict``."""
+"""Fields of the input that kubestow does not model. Every result lists them, and ``--strict`` refuses them."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from kubestow.models.snapshot.snapshot import Snapshot
 
 _IN_TREE = ("gcePersistentDisk", "awsElasticBlockStore", "azureDisk", "cinder", "iscsi", "rbd")
 
-#: Kueue's topology of parts of a pod set.
+#: Prefix of Kueue's annotations on the topology of pod set slices.
 _SLICES = "kueue.x-k8s.io/podset-slice-"
 
-#: Annotations that ask for shares of GPUs, with the values of sharedGPUs that read them.
+#: Annotations that request GPU shares, with the values of sharedGPUs under which they are read.
 _GPU_SHARES = dict.fromkeys(("gpu-fraction", "gpu-fraction-num-devices", "gpu-memory"), ("kai",))
 
-#: Sysctls that every kubelet allows (pkg/kubelet/sysctl/safe_sysctls.go); others it allows where its configuration says so.
+#: Sysctls that every kubelet allows (pkg/kubelet/sysctl/safe_sysctls.go). Others need kubelet configuration.
 _SAFE_SYSCTLS = frozenset(
     (
         "kernel.shm_rmid_forced", "net.ipv4.ip_local_port_range", "net.ipv4.ip_local_reserved_ports",
@@ -34,7 +34,7 @@ _SAFE_SYSCTLS = frozenset(
 )  # fmt: skip
 _DEFAULT = "default-scheduler"
 
-#: Feature gates that change what a pod group means: gate -> effect of not reading it.
+#: Feature gates that change the meaning of a pod group, with the effect of ignoring them.
 _GROUP_GATES = {
     "CompositePodGroup": "a group that belongs to another group is placed alone",
     "PodGroupPreemptionPolicy": "the group's preemption policy is ignored",
@@ -44,7 +44,7 @@ _UNREAD = "ignored: a selector cannot be evaluated here, which needs cel-expr-py
 
 
 def find(snapshot: Snapshot, pending: Iterable[Pod], *, tiers: Sequence[str] = ()) -> list[Unmodelled]:
-    """Return every unmodelled field of the pods to place. ``tiers``: the policy's ``networkTiers``."""
+    """Return the unmodelled fields of the pods to place and of nodes. ``tiers`` is the policy's ``networkTiers``."""
     pods = list(pending)
     notes = _of_gangs(snapshot, pods, tiers)
     unread, devices = {id(pod) for pod in _unread(snapshot, pods)}, DeviceNotes(snapshot)
@@ -66,7 +66,7 @@ def find(snapshot: Snapshot, pending: Iterable[Pod], *, tiers: Sequence[str] = (
 
 
 def _plain(pod: Pod) -> bool:
-    """Return whether a pod has none of the fields that anything below looks at; most pods have none."""
+    """Return True if the pod has no field that the functions below check. Most pods have none."""
     spec = pod.spec
     odd = (
         OS_LABEL in (pod.metadata.labels or {})
@@ -81,7 +81,7 @@ def _plain(pod: Pod) -> bool:
 
 
 def _not_admitted(snapshot: Snapshot) -> dict[str, list[tuple[str, str]]]:
-    """Return by pod key the annotations of namespaces that new pods may be subject to and that are not applied to them."""
+    """Return the namespace annotations that could affect new pods but are not applied, by pod key."""
     by_namespace = {name: found for name in snapshot.namespaces if (found := [*namespace_admission.not_applied(snapshot, name)])}
     if not by_namespace:
         return {}
@@ -90,7 +90,7 @@ def _not_admitted(snapshot: Snapshot) -> dict[str, list[tuple[str, str]]]:
 
 
 def _unread(snapshot: Snapshot, pods: Sequence[Pod]) -> list[Pod]:
-    """Return the pods that ask for devices by selectors that cannot be evaluated."""
+    """Return the pods that request devices with selectors that cannot be evaluated."""
     if not (snapshot.device_classes or snapshot.resource_claims):
         return []
     from kubestow.models.devices.table import not_evaluated
@@ -98,11 +98,11 @@ def _unread(snapshot: Snapshot, pods: Sequence[Pod]) -> list[Pod]:
     try:
         return not_evaluated(snapshot, pods)
     except ValueError:
-        return []  # compiling says so
+        return []  # compilation reports the error
 
 
 def _of_gangs(snapshot: Snapshot, pods: Sequence[Pod], tiers: Sequence[str]) -> dict[int, list[Note]]:
-    """Return what is not honoured of the gang that each pod belongs to; pods of no gang are left out."""
+    """Return the unmodelled fields of each pod's gang, by index. Pods without a gang are left out."""
     found = markers.members(pods, range(len(pods)))
     if not found:
         return {}
@@ -115,7 +115,7 @@ def _of_gangs(snapshot: Snapshot, pods: Sequence[Pod], tiers: Sequence[str]) -> 
 
 
 def _of_member(pod: Pod, notes: list[Note] | None) -> Iterator[tuple[str, str]]:
-    """Return what is not honoured of a pod's gang; ``notes`` is None for a pod of none."""
+    """Yield the unmodelled fields of a pod's gang. ``notes`` is None for a pod without a gang."""
     annotations = pod.metadata.annotations or {}
     for note in notes or ():
         if note.annotation is None or note.annotation in annotations:
@@ -156,7 +156,7 @@ def _of_pod(snapshot: Snapshot, pod: Pod) -> Iterator[tuple[str, str]]:
 
 
 def _of_kubelet(context: PodSecurityContext | None) -> Iterator[tuple[str, str]]:
-    """Return what a kubelet may refuse the pod for once it is bound; no scheduler reads it.
+    """Yield the fields for which a kubelet can refuse the bound pod. No scheduler reads them.
 
     Source: k8s.io/kubernetes pkg/kubelet/sysctl, pkg/kubelet/lifecycle (handlers.go, predicate.go).
     """

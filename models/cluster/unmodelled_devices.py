@@ -1,6 +1,6 @@
-"""Fields of Kubernetes 1.37 about devices that are not honoured, for the pods that ask for devices.
+"""Unmodelled device fields of Kubernetes 1.37, for pods that request devices.
 
-Their feature gates are off by default. An API server stores the fields only where a gate is on, or was on.
+Their feature gates are off by default. An API server stores the fields only if a gate is or was on.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ _DERIVED: Final = "derivedAttributes are ignored"
 
 
 class DeviceNotes:
-    """The fields of a snapshot's slices and claims that are not honoured.
+    """The unmodelled fields of a snapshot's slices and claims.
 
     Args:
-        snapshot: its slices are read once, at the beginning.
+        snapshot: The input. Its slices are read once, at the start.
 
     Attributes:
-        wide: pods without claims may ask for such devices as well.
+        wide: True if pods without claims can also request such devices.
     """
 
     def __init__(self, snapshot: Snapshot) -> None:
@@ -42,7 +42,7 @@ class DeviceNotes:
         self.wide = bool(self._backed)
 
     def of_pod(self, pod: Pod) -> Iterator[tuple[str, str]]:
-        """Yield field and effect of what is not honoured for a pod."""
+        """Yield the unmodelled fields that concern a pod, each with its effect."""
         if pod.spec.resourceClaims:
             yield from (("spec.resourceClaims", effect) for effect in self._effects)
             if any(_derives(spec) for spec in self._claims(pod)):
@@ -77,7 +77,7 @@ def _derives(spec: api.ResourceClaimSpec | None) -> bool:
 
 
 def _backed(snapshot: Snapshot) -> dict[str, str]:
-    """Return the class behind each extended resource. Snapshots without devices do not load this module."""
+    """Return the device class behind each extended resource. Snapshots without devices do not load the module."""
     from kubestow.models.devices import extended_resources
 
     return extended_resources.backed(snapshot.device_classes)

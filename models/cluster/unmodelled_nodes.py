@@ -1,4 +1,4 @@
-"""Fields of objects about nodes that are not honoured: zones of NodeResourceTopologies, and policies of nri-plugins."""
+"""Unmodelled fields of node objects: zones of NodeResourceTopologies, and policies of nri-plugins."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from kubestow.models.snapshot.snapshot import Snapshot
 
 _BALLOONS: Final = "the CPUs that balloons have left, and types that matchExpressions or preserve decide, are not checked"
 _COLOCATE: Final = "turned on for {} of {} nodes only: the policy file alone decides"
-#: Types of zones that are read as nodes, sockets, dies and NUMA zones, in small letters and with spaces; a virtual node is the root.
+#: Zone types read as nodes, sockets, dies and NUMA zones, in lower case with spaces. A virtual node is the root.
 _READ: Final = frozenset({"node", "socket", "die", "numa", "numa node", "numanode", "virtual node", ""})
-#: Types of zones -> what becomes of them.
+#: The effect of unmodelled zones, by type.
 _ZONES: Final = {
     "balloon": "zones of type balloon are not read, but for allocatable: CPUs count as those of the node, its containers as equally close",
     "allocation for container": "zones of type allocation for container are not read: running containers have no zones",
@@ -27,7 +27,7 @@ _ZONES: Final = {
 
 
 class NodePlugins:
-    """What a snapshot tells of the plugins of nri-plugins on its nodes: see :class:`kubestow.models.numa.nri_annotations.Plugins`."""
+    """The nri-plugins on the nodes of a snapshot; see :class:`kubestow.models.numa.nri_annotations.Plugins`."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
@@ -35,7 +35,7 @@ class NodePlugins:
 
     @cached_property
     def _of(self) -> list[frozenset[str]]:
-        """By node, the plugins that may run there: one that says so, those whose policies govern the node, else either."""
+        """The possible plugins of each node: the reported one, otherwise those whose policies select it, otherwise both."""
         snapshot, kinds = self._snapshot, {BALLOONS: "balloons_policies", TOPOLOGY_AWARE: "topology_aware_policies"}
         given = {
             plugin: governed(snapshot.nodes, getattr(snapshot, name), snapshot.node_topologies, plugin).of for plugin, name in kinds.items()
@@ -49,34 +49,34 @@ class NodePlugins:
 
     @cached_property
     def balloons(self) -> bool:
-        """Return True if some node may run the balloons policy."""
+        """True if any node can run the balloons policy."""
         return any(BALLOONS in here for here in self._of)
 
     @cached_property
     def aware(self) -> bool:
-        """Return True if some node may run the topology-aware policy."""
+        """True if any node can run the topology-aware policy."""
         return any(TOPOLOGY_AWARE in here for here in self._of)
 
     @cached_property
     def _known(self) -> list[bool]:
-        """By node that may run the topology-aware policy, whether its isolated CPUs are known."""
+        """For each node that can run the topology-aware policy, True if its isolated CPUs are known."""
         snapshot = self._snapshot
         found = IsolatedCPUs(snapshot.nodes, snapshot.topology_aware_policies, snapshot.node_topologies, snapshot.pods)
         return [known for known, here in zip(found.known.tolist(), self._of, strict=True) if TOPOLOGY_AWARE in here]
 
     @property
     def isolated_known(self) -> bool:
-        """Return True if the isolated CPUs of all nodes that may run the topology-aware policy are known."""
+        """True if the isolated CPUs of all nodes that can run the topology-aware policy are known."""
         return all(self._known)
 
     @property
     def isolated_partly(self) -> bool:
-        """Return True if the isolated CPUs of some nodes are known."""
+        """True if the isolated CPUs of any node are known."""
         return any(self._known)
 
 
 def of_nodes(snapshot: Snapshot) -> Iterator[Unmodelled]:
-    """Yield what is not honoured of the nodes, an entry for each node and effect."""
+    """Yield the unmodelled fields of nodes, one entry for each node and effect."""
     names = [node.metadata.name or "" for node in snapshot.nodes]
     for name in names:
         found = snapshot.node_topologies.get(name)
@@ -98,11 +98,11 @@ def of_nodes(snapshot: Snapshot) -> Iterator[Unmodelled]:
 
 
 def _has_caches(found: NodeResourceTopology) -> bool:
-    """Return True if the L3 caches of a node are read."""
+    """Return True if the L3 caches of a node are modelled."""
     try:
         tree = node_topology.tree(found)
     except node_topology.TopologyError:
-        return True  # compiling says so
+        return True  # compilation reports the error
     return tree is not None and bool(tree.numa)
 
 

@@ -1,4 +1,4 @@
-"""What a pod's persistent volume claims mean for its nodes.
+"""Node constraints from persistent volume claims.
 
 Sources: pkg/scheduler/framework/plugins/{volumebinding,volumezone,volumerestrictions,nodevolumelimits};
 :mod:`kubestow.models.cluster.storage.migrated_volumes`.
@@ -33,16 +33,22 @@ _NOTHING: Final[Attached] = (None, None, None)
 
 @dataclass(frozen=True)
 class Claim:
-    """A claim as the scheduler reads it.
+    """A claim from the scheduler's point of view.
 
-    ``binding``/``zone``: bool[N], nodes that VolumeBinding/VolumeZone accept (for a static claim: where some candidate PV is
-    reachable, or provisioning is allowed). ``missing``: no such claim, which all four plugins reject. ``volumes``: candidate PVs
-    (smallest first) of an unbound claim; ``provision``: bool[N] where a new volume may be made (None: nowhere).
-    ``one_node``: unbound and ReadWriteOnce (or OncePod), so that all its pods meet on one node if its volume is yet to be made: which
-    other nodes reach it is not known. ``one_pod``: ReadWriteOncePod.
-    ``size``: requested bytes; the claims of one pod choose volumes smallest first.
-    ``driver``, ``handle``: what NodeVolumeLimits counts (driver None: nothing).
-    ``counted``: bool[N], the nodes where it counts for an in-tree volume; None: on all of them.
+    Attributes:
+        missing: True if the claim does not exist, which all four plugins reject.
+        binding: bool[N], nodes that VolumeBinding accepts. For an unbound claim, a candidate PV is reachable or provisioning is allowed.
+        zone: bool[N], nodes that VolumeZone accepts.
+        delayed: True if the claim waits for its first consumer.
+        volumes: Candidate PVs of an unbound claim, smallest first.
+        provision: bool[N], nodes where a new volume can be provisioned. None means no node.
+        one_node: True for an unbound ReadWriteOnce or ReadWriteOncePod claim. If its volume is provisioned, all its pods share one node,
+            because the other nodes that reach the volume are unknown.
+        one_pod: True for ReadWriteOncePod.
+        size: Requested size in bytes. The claims of a pod choose volumes in ascending order of size.
+        driver: The driver whose volume limit the claim counts for (NodeVolumeLimits). None means no limit.
+        handle: The volume handle that is counted.
+        counted: bool[N], nodes where an in-tree volume counts. None means all nodes.
     """
 
     key: str
@@ -65,7 +71,7 @@ class Claim:
 
 
 class VolumeTable:
-    """All claims and volumes of a snapshot against a node table."""
+    """The claims and volumes of a snapshot, evaluated over a node table."""
 
     def __init__(self, snapshot: Snapshot, nodes: NodeTable) -> None:
         self._snapshot = snapshot
@@ -77,7 +83,7 @@ class VolumeTable:
         self._none = np.zeros(nodes.size, dtype=bool)
 
     def reach(self, volume: str) -> Bools:
-        """bool[N]: nodes that a PersistentVolume's nodeAffinity allows, as it is written: so claims choose among volumes."""
+        """Return bool[N], the nodes that a PersistentVolume's nodeAffinity selects. Unbound claims choose volumes by it."""
         found = self._reach.get(volume)
         if found is None:
             spec = self._snapshot.persistent_volumes[volume].spec
@@ -86,7 +92,7 @@ class VolumeTable:
         return found
 
     def bound_reach(self, name: str) -> Bools:
-        """bool[N]: nodes that can use a PersistentVolume once it is bound; where its plugin is migrated, those of the CSI driver."""
+        """Return bool[N], the nodes that can use a bound PersistentVolume. If its plugin is migrated, the CSI driver's topology applies."""
         volume = self._snapshot.persistent_volumes[name]
         plugin, reach = migrated_volumes.plugin_of(volume), self.reach(name)
         moved = self._migrated(plugin) if plugin is not None else self._none
@@ -99,11 +105,11 @@ class VolumeTable:
         return reach if key is None else np.where(moved, self._all if required is None else self._nodes.selector(required), reach)
 
     def _migrated(self, plugin: str) -> Bools:
-        """bool[N]: the nodes that have migrated a plugin."""
+        """Return bool[N], the nodes that have migrated a plugin."""
         return np.array([plugin in found for found in self._plugins], dtype=bool)
 
     def attached(self, name: str) -> Attached:
-        """Return driver and handle of a PersistentVolume, and on which nodes it counts."""
+        """Return the driver and handle of a PersistentVolume, and the nodes where it counts."""
         volume = self._snapshot.persistent_volumes[name]
         csi = volume.spec.csi if volume.spec else None
         if csi is not None:
@@ -140,7 +146,7 @@ class VolumeTable:
         return self._delayed(key, claim, storage, modes)
 
     def _attached(self, key: str, name: str | None, storage: StorageClass | None) -> Attached:
-        """Driver and handle of a claim's volume; of one that it does not have, or that is not there, its class's provisioner."""
+        """Return the driver and handle of a claim's volume. If there is no volume, the class's provisioner is the driver."""
         if name and name in self._snapshot.persistent_volumes:
             return self.attached(name)
         provisioner = storage.provisioner if storage else ""
@@ -149,7 +155,7 @@ class VolumeTable:
         return None if provisioner in migrated_volumes.NEVER_COUNTED else provisioner or None, f"claim:{key}", None
 
     def _bound_zone(self, name: str) -> Bools:
-        """VolumeZone: the PV's zone and region labels must name the node's; a node with none of these labels passes."""
+        """Return bool[N] for VolumeZone: the PV's zone and region labels must match the node's. Nodes without such labels pass."""
         volume = self._snapshot.persistent_volumes.get(name)
         if volume is None:
             return self._none
@@ -176,7 +182,7 @@ class VolumeTable:
         selected = (claim.metadata.annotations or {}).get(SELECTED_NODE)
         volumes: tuple[str, ...] = ()
         if selected is not None:
-            # The provisioner was already told a node: only provisioning there counts (volumebinding/binder.go, FindPodVolumes).
+            # The claim already has a selected node, so only provisioning there counts (volumebinding/binder.go, FindPodVolumes).
             at = np.array([name == selected for name in self._nodes.names], dtype=bool)
             provision = None if provision is None else provision & at
         else:
@@ -203,9 +209,9 @@ class VolumeTable:
         return mask
 
     def _candidates(self, key: str, claim: PersistentVolumeClaim) -> tuple[str, ...]:
-        """Available PVs that could serve an unbound claim, smallest first (component-helpers/storage/volume: FindMatchingVolume).
+        """Return the PVs that can serve an unbound claim, smallest first (component-helpers/storage/volume: FindMatchingVolume).
 
-        A volume that names the claim is the only one it may take. Its access modes, labels and phase are not asked about.
+        A volume whose claimRef names the claim is the only candidate. Its access modes, labels and phase are not checked.
         """
         spec = claim.spec
         assert spec is not None
@@ -230,7 +236,7 @@ class VolumeTable:
 
 
 def _serves(volume: PersistentVolume, wants: PersistentVolumeClaimSpec, size: int) -> bool:
-    """Return True if a volume has the size, class and mode that a claim asks for."""
+    """Return True if a volume has the size, class and mode that a claim requests."""
     spec = volume.spec
     return (
         spec is not None
@@ -243,13 +249,13 @@ def _serves(volume: PersistentVolume, wants: PersistentVolumeClaimSpec, size: in
 
 
 def _names(reference: ObjectReference, key: str, uid: str | None) -> bool:
-    """Return True if a volume's claimRef is about a claim; a claim without a uid is of a manifest."""
+    """Return True if a volume's claimRef names the claim. A claim without a uid comes from a manifest and matches any uid."""
     named = f"{reference.namespace or 'default'}/{reference.name}" == key
     return named and (not reference.uid or not uid or reference.uid == uid)
 
 
 def _immediate(key: str, binding: Bools, zone: Bools, one_pod: bool, attached: Attached) -> Claim:
-    """The reading of a claim that is bound, or can only be bound before its pod is placed."""
+    """Return a claim that is bound, or can only be bound before its pod is placed."""
     driver, handle, counted = attached
     return Claim(key, False, binding, zone, one_pod=one_pod, driver=driver, handle=handle, counted=counted)
 

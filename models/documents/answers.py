@@ -1,6 +1,6 @@
-"""The documents that ``kubestow verify`` and ``kubestow explain`` print as JSON or YAML.
+"""The documents that ``verify``, ``explain`` and ``nodes`` print as JSON or YAML.
 
-They answer one question about one snapshot and nothing reads them back, so they carry neither ``kind`` nor ``apiVersion``; their version
+Each answers one question about one snapshot. No command reads them back, so they have neither ``kind`` nor ``apiVersion``. Their version
 is that of their schema (:mod:`kubestow.report.documents.schemas`).
 """
 
@@ -16,186 +16,186 @@ from kubestow.models.documents.placement import Cause, Doc
 
 
 class Violation(Doc):
-    """A rule that a document breaks."""
+    """A rule that a document violates."""
 
-    pod: Annotated[str, Meta(description="The pod that breaks it, `namespace/name`; empty where it is the document.")]
-    node: Annotated[str | None, Meta(description="The node concerned, empty or null where there is none.")]
-    rule: Annotated[str, Meta(description="The scheduler plugin's name, or what else is broken.")]
-    why: Annotated[str, Meta(description="What is wrong, as a sentence.")]
+    pod: Annotated[str, Meta(description="The pod concerned, `namespace/name`; empty if the whole document is wrong.")]
+    node: Annotated[str | None, Meta(description="The node concerned, or empty or null.")]
+    rule: Annotated[str, Meta(description="The scheduler plugin's name, or the name of another rule.")]
+    why: Annotated[str, Meta(description="The problem as a sentence.")]
 
 
 class Share(Doc):
-    """How many of a kind are done."""
+    """Progress of the steps of one kind."""
 
-    done: Annotated[int, Meta(description="Those that are done.")]
-    of: Annotated[int, Meta(description="Those that the document asks for.")]
+    done: Annotated[int, Meta(description="The number of steps done.")]
+    of: Annotated[int, Meta(description="The number of steps in the document.")]
 
 
 class CarriedWave(Doc, omit_defaults=True):
-    """A wave as it was carried out."""
+    """The progress of one wave."""
 
-    wave: Annotated[int, Meta(description="Its number; of a Placement there is one.")]
-    pods: Annotated[int, Meta(description="The pods that it is about.")]
-    done: Annotated[int, Meta(description="Those of them that are done.")]
-    seconds: Annotated[float | None, Meta(description="From its beginning to the last of its pods, without pauses of the run.")] = None
+    wave: Annotated[int, Meta(description="Its number, from 1; a Placement has one wave.")]
+    pods: Annotated[int, Meta(description="The number of pods in the wave.")]
+    done: Annotated[int, Meta(description="The number of pods done.")]
+    seconds: Annotated[float | None, Meta(description="Seconds from its start to its last pod, pauses of the run excluded.")] = None
 
 
 class Outstanding(Doc, omit_defaults=True):
-    """A pod of a step that is not done."""
+    """A pod of an unfinished step."""
 
-    step: Annotated[int, Meta(description="The step.")]
-    wave: Annotated[int, Meta(description="Its wave.")]
+    step: Annotated[int, Meta(description="The number of the step.")]
+    wave: Annotated[int, Meta(description="The number of the wave.")]
     pod: Annotated[str, Meta(description="The pod as the document names it, namespace/name.")]
-    node: Annotated[str | None, Meta(description="The node that it is to go to, null if it goes for good.")]
-    begun: Annotated[bool, Meta(description="Whether the cluster was asked to do something for it, and did not refuse.")] = False
-    why: Annotated[str, Meta(description="What the API server said when it last refused.")] = ""
+    node: Annotated[str | None, Meta(description="The target node, null for an eviction.")]
+    begun: Annotated[bool, Meta(description="True if a request for the pod was sent and not refused.")] = False
+    why: Annotated[str, Meta(description="The latest refusal of the API server.")] = ""
 
 
 class SentRequests(Doc):
-    """The requests of a journal by what they ask for, and what became of them."""
+    """The requests in a journal, by kind and outcome."""
 
     evictions: Annotated[int, Meta(description="Evictions, refused ones included.")]
     bindings: Annotated[int, Meta(description="Bindings, refused ones included.")]
-    nodes: Annotated[int, Meta(description="Changes of nodes.")]
-    others: Annotated[int, Meta(description="All others.")]
-    refused: Annotated[int, Meta(description="Those of all that the API server refused.")]
-    unanswered: Annotated[int, Meta(description="Those of all that may or may not have been carried out.")]
+    nodes: Annotated[int, Meta(description="Changes to nodes.")]
+    others: Annotated[int, Meta(description="All other requests.")]
+    refused: Annotated[int, Meta(description="Requests of any kind that the API server refused.")]
+    unanswered: Annotated[int, Meta(description="Requests of any kind whose outcome is unknown.")]
 
 
 class ClusterEnd(Doc):
-    """A cluster after a run, beside what the document says."""
+    """The cluster after a run, compared with the document."""
 
-    missed: Annotated[list[str], Meta(description="What the document says and is not so, what is left of it included.")]
-    foreign: Annotated[list[str], Meta(description="What others have changed since the snapshot of the document.")]
+    missed: Annotated[list[str], Meta(description="Differences from the document's end state, unfinished steps included.")]
+    foreign: Annotated[list[str], Meta(description="Changes made by others since the document's snapshot.")]
 
 
 class CarriedOut(Doc, omit_defaults=True):
-    """What a journal tells of a run."""
+    """The record of a run, from its journal."""
 
     run: Annotated[str, Meta(description="The id of the run.")]
-    began: Annotated[str, Meta(description="When it began, RFC 3339.")]
-    moves: Annotated[Share, Meta(description="Pods that get another node.")]
-    evictions: Annotated[Share, Meta(description="Pods that go for good.")]
-    bindings: Annotated[Share, Meta(description="Pending pods that get a node.")]
-    waves: Annotated[list[CarriedWave], Meta(description="The waves in their order.")]
-    left: Annotated[list[Outstanding], Meta(description="What is not done.")]
-    requests: Annotated[SentRequests, Meta(description="What was asked of the cluster.")]
-    nodesClosed: Annotated[int, Meta(description="Nodes that were closed for the run.")]
-    leftClosed: Annotated[list[str], Meta(description="Nodes of these that were not opened again.")] = []
-    resumed: Annotated[int, Meta(description="How often it was resumed.")] = 0
-    ended: Annotated[str | None, Meta(description="When it ended by itself, RFC 3339; null if it was cut off, or goes on.")] = None
-    messages: Annotated[list[str], Meta(description="Drift, and why the run stopped, as it was said.")] = []
-    end: Annotated[ClusterEnd | None, Meta(description="The cluster's end, where a snapshot of it was given.")] = None
+    began: Annotated[str, Meta(description="Start time, RFC 3339.")]
+    moves: Annotated[Share, Meta(description="Moves to another node.")]
+    evictions: Annotated[Share, Meta(description="Evictions without a new place.")]
+    bindings: Annotated[Share, Meta(description="Bindings of pending pods.")]
+    waves: Annotated[list[CarriedWave], Meta(description="The waves, in order.")]
+    left: Annotated[list[Outstanding], Meta(description="The unfinished steps, one entry per pod.")]
+    requests: Annotated[SentRequests, Meta(description="The requests sent to the cluster.")]
+    nodesClosed: Annotated[int, Meta(description="The number of nodes closed for the run.")]
+    leftClosed: Annotated[list[str], Meta(description="Closed nodes that were not opened again.")] = []
+    resumed: Annotated[int, Meta(description="The number of times the run was resumed.")] = 0
+    ended: Annotated[str | None, Meta(description="End time, RFC 3339; null if it was interrupted or is still running.")] = None
+    messages: Annotated[list[str], Meta(description="The recorded messages about drift and about the reason for stopping.")] = []
+    end: Annotated[ClusterEnd | None, Meta(description="The cluster after the run, if a snapshot of it was given.")] = None
 
 
 class Verification(Doc, omit_defaults=True):
-    """What ``verify`` found in a Placement or a RebalancePlan."""
+    """The answer of ``verify``: whether a document is valid, and the rules that it violates."""
 
-    valid: Annotated[bool, Meta(description="Whether nothing is wrong.")]
-    violations: Annotated[list[Violation], Meta(description="The rules that are broken, and by what.")]
-    says: Annotated[
-        list[str], Meta(description="What the document says for itself that decides what is valid, such as exemptions and its policy.")
-    ] = []
-    notChecked: Annotated[list[str], Meta(description="What of the document is not checked.")] = []
-    notes: Annotated[list[str], Meta(description="What of the input is not taken into account.")] = []
-    journal: Annotated[CarriedOut | None, Meta(description="What the journal of a run tells, where one was given.")] = None
+    valid: Annotated[bool, Meta(description="True if there is no violation.")]
+    violations: Annotated[list[Violation], Meta(description="The violated rules, one entry for each pod and node.")]
+    says: Annotated[list[str], Meta(description="Statements of the document that decide validity, such as exemptions and the policy.")] = []
+    notChecked: Annotated[list[str], Meta(description="Parts of the document that are not checked.")] = []
+    notes: Annotated[list[str], Meta(description="Parts of the input that are ignored.")] = []
+    journal: Annotated[CarriedOut | None, Meta(description="The record of a run, if a journal was given.")] = None
 
 
 class PodCounts(Doc, omit_defaults=True):
-    """Where a pod could go, in numbers."""
+    """The number of feasible nodes of a pod, and of nodes per rejecting rule."""
 
     pod: Annotated[str, Meta(description="The pod, `namespace/name`.")]
-    feasible: Annotated[int, Meta(description="How many nodes no rule rejects.")]
+    feasible: Annotated[int, Meta(description="The number of nodes that no rule rejects.")]
     rejected: Annotated[
-        dict[str, int], Meta(description="The number of nodes that each rule (scheduler plugin) rejects; a node may count under several.")
+        dict[str, int], Meta(description="Rejected nodes by rule (scheduler plugin). A node can count under several rules.")
     ]
-    node: Annotated[str | None, Meta(description="The node that it runs on, if it is bound; it is judged as if it were taken off.")] = None
-    rejectedThere: Annotated[list[str], Meta(description="The rules that reject it on the node that it runs on.")] = []
+    node: Annotated[str | None, Meta(description="Its current node, or null. The pod is checked as if it were removed from there.")] = None
+    rejectedThere: Annotated[list[str], Meta(description="The rules that reject it on its current node.")] = []
 
 
 class Explanation(Doc, omit_defaults=True):
-    """What ``explain`` answers."""
+    """The answer of ``explain``."""
 
-    pods: Annotated[list[PodCounts], Meta(description="The pods asked about.")]
-    causes: Annotated[list[Cause], Meta(description="Why pods that fit nowhere do not, and what would help; absent if all fit.")] = []
-    notes: Annotated[list[str], Meta(description="What of the input is not taken into account; absent if all is.")] = []
-    kubernetesVersion: Annotated[str, Meta(description="The version of Kubernetes by whose rules it was judged.")] = ""
-    featureGates: Annotated[dict[str, bool], Meta(description="Feature gates that were set otherwise than is the version's default.")] = {}
+    pods: Annotated[list[PodCounts], Meta(description="The requested pods.")]
+    causes: Annotated[list[Cause], Meta(description="Causes and remedies for pods that fit no node; absent if all pods fit.")] = []
+    notes: Annotated[list[str], Meta(description="Parts of the input that are ignored; absent if there are none.")] = []
+    kubernetesVersion: Annotated[str, Meta(description="The Kubernetes version whose rules apply.")] = ""
+    featureGates: Annotated[dict[str, bool], Meta(description="Feature gates that differ from the defaults of the version.")] = {}
 
 
 class PodNodes(Doc, omit_defaults=True):
-    """Where a pod could go, node by node."""
+    """The feasible nodes of a pod, and the rules that reject every other node."""
 
     pod: Annotated[str, Meta(description="The pod, `namespace/name`.")]
     feasible: Annotated[Sequence[str], Meta(description="The nodes that no rule rejects.")]
-    rejected: Annotated[Mapping[str, Sequence[str]], Meta(description="The rules (scheduler plugins) that reject each of the other nodes.")]
-    node: Annotated[str | None, Meta(description="The node that it runs on, if it is bound; it is judged as if it were taken off.")] = None
+    rejected: Annotated[
+        Mapping[str, Sequence[str]], Meta(description="Every other node, with the rules (scheduler plugins) that reject the pod.")
+    ]
+    node: Annotated[str | None, Meta(description="Its current node, or null. The pod is checked as if it were removed from there.")] = None
 
 
 class NodeExplanation(Doc, omit_defaults=True):
-    """What ``explain --per-node`` answers."""
+    """The answer of ``explain --per-node``."""
 
-    pods: Annotated[list[PodNodes], Meta(description="The pods asked about.")]
-    notes: Annotated[list[str], Meta(description="What of the input is not taken into account; absent if all is.")] = []
-    kubernetesVersion: Annotated[str, Meta(description="The version of Kubernetes by whose rules it was judged.")] = ""
-    featureGates: Annotated[dict[str, bool], Meta(description="Feature gates that were set otherwise than is the version's default.")] = {}
+    pods: Annotated[list[PodNodes], Meta(description="The requested pods.")]
+    notes: Annotated[list[str], Meta(description="Parts of the input that are ignored; absent if there are none.")] = []
+    kubernetesVersion: Annotated[str, Meta(description="The Kubernetes version whose rules apply.")] = ""
+    featureGates: Annotated[dict[str, bool], Meta(description="Feature gates that differ from the defaults of the version.")] = {}
 
 
 class ContainerPair(Doc):
-    """What one container wants of another, both ``namespace/pod/container``."""
+    """The affinity of one container to another, both ``namespace/pod/container``."""
 
-    source: Annotated[str, Meta(description="The container that wants something.")] = msgspec.field(name="from")
-    to: Annotated[str, Meta(description="The container that it wants near, or far.")]
-    weight: Annotated[int, Meta(description="A(from, to); below zero it wants it far.")]
+    source: Annotated[str, Meta(description="The container that has the preference.")] = msgspec.field(name="from")
+    to: Annotated[str, Meta(description="The container that it attracts or repels.")]
+    weight: Annotated[int, Meta(description="A(from, to); negative values repel.")]
 
 
 class ContainerAffinity(Doc):
-    """What ``explain --affinity`` answers."""
+    """The answer of ``explain --affinity``."""
 
-    pod: Annotated[str, Meta(description="The pod, or the workload whose template it is (`namespace/name`).")]
+    pod: Annotated[str, Meta(description="The pod, or the workload of a pod template, `namespace/name`.")]
     containers: Annotated[list[str], Meta(description="The containers of the pod.")]
-    affinity: Annotated[list[ContainerPair], Meta(description="The pairs whose A is not zero, from or to one of them.")]
+    affinity: Annotated[list[ContainerPair], Meta(description="The pairs with a nonzero weight that involve one of these containers.")]
 
 
 class FittingPod(Doc):
-    """The most that one more pod can request on a node, whatever rules say of it."""
+    """The largest requests of one more pod on a node, scheduling rules aside."""
 
     node: Annotated[str, Meta(description="The node.")]
-    cpu: Annotated[int, Meta(description="The most CPU that it can request there, in mCPU.")]
-    memory: Annotated[int, Meta(description="The most memory that it can request there, in bytes.")]
+    cpu: Annotated[int, Meta(description="The largest CPU request, in mCPU.")]
+    memory: Annotated[int, Meta(description="The largest memory request, in bytes.")]
 
 
 class NodeRow(Doc, omit_defaults=True):
-    """A node, or all nodes of a zone, or what the pods of a namespace take. Amounts by resource: CPU in mCPU, others in whole units."""
+    """A row for a node, a zone or a namespace. Amounts are by resource: CPU in mCPU, others in whole units."""
 
-    name: Annotated[str, Meta(description="The node, zone or namespace; empty: nodes without a zone.")]
-    nodes: Annotated[int, Meta(description="The number of nodes; of a namespace: those that its pods run on.")]
-    pods: Annotated[int, Meta(description="Pods on these nodes that have not ended; of a namespace: its own.")]
-    requests: Annotated[dict[str, int], Meta(description="What these pods request.")]
-    limits: Annotated[dict[str, int], Meta(description="Their limits; a container without one adds nothing.")]
-    pending: Annotated[int, Meta(description="Of a namespace: its pods without a node, gated ones included.")] = 0
-    allocatable: Annotated[dict[str, int], Meta(description="What the nodes have for pods, `pods` included; not of a namespace.")] = {}
-    free: Annotated[dict[str, int], Meta(description="Allocatable less requests and pods; below zero where more is taken.")] = {}
+    name: Annotated[str, Meta(description="The node, zone or namespace; empty for nodes without a zone.")]
+    nodes: Annotated[int, Meta(description="The number of nodes; for a namespace, the nodes that run its pods.")]
+    pods: Annotated[int, Meta(description="Pods on these nodes, except terminated ones; for a namespace, only its own.")]
+    requests: Annotated[dict[str, int], Meta(description="The requests of these pods.")]
+    limits: Annotated[dict[str, int], Meta(description="The limits of these pods; a container without a limit counts as 0.")]
+    pending: Annotated[int, Meta(description="For a namespace, its pods without a node, gated pods included.")] = 0
+    allocatable: Annotated[dict[str, int], Meta(description="Allocatable resources, `pods` included; empty for a namespace.")] = {}
+    free: Annotated[dict[str, int], Meta(description="Allocatable minus requests and pods; negative if overcommitted.")] = {}
     largest: Annotated[
         list[FittingPod],
-        Meta(description="The largest pods that still fit, most CPU first; of a zone those that no other exceeds in CPU and memory."),
+        Meta(description="The largest pods that still fit, most CPU first; for a zone, the Pareto-optimal ones in CPU and memory."),
     ] = []
-    zone: Annotated[str, Meta(description="The zone of a node, by its label.")] = ""
-    cordoned: Annotated[bool, Meta(description="Whether a node takes no new pods (spec.unschedulable).")] = False
-    taints: Annotated[list[str], Meta(description="Taints of a node that keep pods away, key=value:Effect.")] = []
+    zone: Annotated[str, Meta(description="The zone label of a node.")] = ""
+    cordoned: Annotated[bool, Meta(description="True if the node accepts no new pods (spec.unschedulable).")] = False
+    taints: Annotated[list[str], Meta(description="Taints of a node that repel pods, key=value:Effect.")] = []
     devices: Annotated[
         dict[str, int],
-        Meta(description="The devices in ResourceSlices that pods there can get, by driver; one that several nodes reach counts on each."),
+        Meta(description="Devices in ResourceSlices by driver. A device that several nodes can reach counts on each."),
     ] = {}
-    freeDevices: Annotated[dict[str, int], Meta(description="Those of them of which no claim has any, by driver.")] = {}
+    freeDevices: Annotated[dict[str, int], Meta(description="Devices without any allocation, by driver.")] = {}
 
 
 class NodeTable(Doc, omit_defaults=True):
-    """What ``kubestow nodes`` answers."""
+    """The answer of ``kubestow nodes``."""
 
-    by: Annotated[Literal["node", "zone", "namespace"], Meta(description="What a row is about.")]
-    rows: Annotated[list[NodeRow], Meta(description="The nodes, zones or namespaces, in the order asked for.")]
-    total: Annotated[NodeRow, Meta(description="All nodes that were chosen together.")]
-    notes: Annotated[list[str], Meta(description="What of the input is not taken into account.")] = []
-    kubernetesVersion: Annotated[str, Meta(description="The version of Kubernetes by whose rules it was judged.")] = ""
-    featureGates: Annotated[dict[str, bool], Meta(description="Feature gates that were set otherwise than is the version's default.")] = {}
+    by: Annotated[Literal["node", "zone", "namespace"], Meta(description="The kind of row.")]
+    rows: Annotated[list[NodeRow], Meta(description="The nodes, zones or namespaces, in the requested order.")]
+    total: Annotated[NodeRow, Meta(description="The total over all selected nodes.")]
+    notes: Annotated[list[str], Meta(description="Parts of the input that are ignored.")] = []
+    kubernetesVersion: Annotated[str, Meta(description="The Kubernetes version whose rules apply.")] = ""
+    featureGates: Annotated[dict[str, bool], Meta(description="Feature gates that differ from the defaults of the version.")] = {}

@@ -1,4 +1,4 @@
-"""The documents about capacity, as plain values and back: Fit, Sizing, Survival, Upgrade."""
+"""Conversion of the capacity documents (Fit, Sizing, Survival, Upgrade) to and from plain values."""
 
 from __future__ import annotations
 
@@ -18,14 +18,13 @@ Capacity = Fit | Sizing | Survival | Upgrade
 
 KINDS: Final[dict[str, type[Capacity]]] = {"Fit": Fit, "Sizing": Sizing, "Survival": Survival, "Upgrade": Upgrade}
 
-#: What a document begins and ends with, whatever is between: the question and the answer before what proves it.
+#: First and last fields of printed documents: the question and the answer come before the proof.
 _FIRST: Final = ("apiVersion", "kind", "snapshot", "mode", "pool", "removed", "keep", "fail", "atOnce", "priority", "preemption")
 _LAST: Final = ("placement", "outcomes", "headroom", "survival", "series", "unmodelled", "policy", "notes", "seconds")
 
 
 def to_builtins(document: Capacity) -> dict[str, Any]:
-    """Return plain dicts and lists, in the document's order. What a run does not have (``seconds`` of a deterministic one, all that is
-    null) is left out, and so are the devices of pods that get none."""
+    """Return the document as plain dicts and lists, in printed order, without null fields and without empty ``devices``."""
     plain: dict[str, Any] = msgspec.to_builtins(document)
     if isinstance(document, Fit | Sizing | Survival) and document.placement is not None:
         plain["placement"] = placements.to_builtins(document.placement)
@@ -44,10 +43,10 @@ def to_builtins(document: Capacity) -> dict[str, Any]:
 
 
 def from_builtins(plain: object, kind: str) -> Capacity:
-    """Read a document of one of :data:`KINDS`, decoded from JSON or YAML.
+    """Return a decoded JSON or YAML document of one of :data:`KINDS` as a Struct.
 
     Raises:
-        msgspec.ValidationError: a field is missing or has a wrong type; the message carries its path.
+        msgspec.ValidationError: A field is missing or has a wrong type. The message has its path.
     """
     found: Capacity = placements.from_builtins(plain, KINDS[kind])
     parts = [("placement", getattr(found, "placement", None)), ("survival", getattr(found, "survival", None))]

@@ -1,4 +1,4 @@
-"""What ``kubestow doctor`` answers: what is there of what kubestow needs, and what is missing means."""
+"""The answer of ``kubestow doctor``: the state of kubestow's requirements on this machine."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from kubestow.models.documents.placement import Doc
 
 
 class Examined(Doc, omit_defaults=True):
-    """One thing that was looked at."""
+    """The result of one check."""
 
-    name: Annotated[str, Meta(description="What was looked at.")]
+    name: Annotated[str, Meta(description="The requirement checked.")]
     state: Annotated[
         Literal["ok", "note", "failed"],
-        Meta(description="How it is: `failed`, something that is needed is missing or does not work; `note`, something optional is so."),
+        Meta(description="`failed` if a requirement is missing or does not work; `note` if an optional one is; otherwise `ok`."),
     ]
-    found: Annotated[str, Meta(description="What was found, such as a version.")]
-    meaning: Annotated[str, Meta(description="What that means, and what to do; empty where all is well.")] = ""
+    found: Annotated[str, Meta(description="The value found, such as a version.")]
+    meaning: Annotated[str, Meta(description="The consequence and the remedy; empty if the state is ok.")] = ""
 
 
 class Doctor(Doc):
-    """What ``kubestow doctor`` found."""
+    """The results of all checks."""
 
-    well: Annotated[bool, Meta(description="Whether nothing failed.")]
-    examined: Annotated[list[Examined], Meta(description="All that was looked at, in order.")]
+    well: Annotated[bool, Meta(description="True if no check failed.")]
+    examined: Annotated[list[Examined], Meta(description="The results of the checks, in order.")]

@@ -1,4 +1,4 @@
-"""The Fit document: how many more pods of a template fit, which ``kubestow fit`` prints and ``kubestow verify`` judges."""
+"""The Fit document, the number of further replicas that fit: ``kubestow fit`` prints it, ``kubestow verify`` checks it."""
 
 from __future__ import annotations
 
@@ -12,54 +12,54 @@ from kubestow.models.documents.policy import Policy
 
 
 class TemplateFit(Doc, omit_defaults=True):
-    """How many replicas of one PodTemplate fit."""
+    """The number of further replicas of one PodTemplate that fit."""
 
     workload: Annotated[str, Meta(description="The workload, `Kind namespace/name`.")]
-    fits: Annotated[int, Meta(description="The most replicas more for which a placement was found.")]
-    bound: Annotated[int, Meta(description="No more than these fit, proved.")]
-    ratio: Annotated[int, Meta(description="Its replicas in one unit of the templates together, 1 of a template alone.")] = 1
-    runs: Annotated[int, Meta(description="Its replicas that are there already; they stay, and are not among those that fit.")] = 0
+    fits: Annotated[int, Meta(description="The most further replicas for which a placement was found.")]
+    bound: Annotated[int, Meta(description="The proved upper bound on further replicas.")]
+    ratio: Annotated[int, Meta(description="Its replicas in one unit; 1 if there is only one template.")] = 1
+    runs: Annotated[int, Meta(description="Its existing replicas, which stay and do not count in `fits`.")] = 0
 
 
 class Growth(Doc, omit_defaults=True):
-    """How the answer grows by one node more of a kind that is present."""
+    """The further units that one more node of an existing kind makes fit."""
 
-    like: Annotated[str, Meta(description="A node of the kind; the node that is added is a clone of it.")]
+    like: Annotated[str, Meta(description="A node of the kind; the added node is a clone.")]
     nodes: Annotated[int, Meta(description="Nodes of the kind in the snapshot.")]
-    units: Annotated[int, Meta(description="How many units more fit with the node, at least.")]
-    bound: Annotated[int, Meta(description="How many units more fit with the node, at most.")]
+    units: Annotated[int, Meta(description="Lower bound on the further units that fit with the node.")]
+    bound: Annotated[int, Meta(description="Upper bound on the further units that fit with the node.")]
 
 
 class Keep(Doc):
-    """Room that has to stay free."""
+    """Capacity that must stay free."""
 
-    percent: Annotated[int, Meta(description="Per cent of what is allocatable, of each resource that the templates request.")]
-    of: Annotated[Literal["node", "zone"], Meta(description="Whether of every node, or of every zone.")]
+    percent: Annotated[int, Meta(description="Per cent of the allocatable amount of each resource that the templates request.")]
+    of: Annotated[Literal["node", "zone"], Meta(description="The domain in which it must stay free: every node, or every zone.")]
 
 
 class Fit(Doc):
-    """The most replicas of templates that fit beside what runs."""
+    """The most replicas of templates that fit in addition to the running pods."""
 
-    snapshot: Annotated[SnapshotRef, Meta(description="What they are to fit into, and how that was asked for.")]
-    units: Annotated[int, Meta(description="The units that fit: of one template replicas, of several replicas in their ratio.")]
-    bound: Annotated[int, Meta(description="No more units than these fit, proved.")]
+    snapshot: Annotated[SnapshotRef, Meta(description="The snapshot, and the options that change it.")]
+    units: Annotated[int, Meta(description="The units that fit. A unit is one replica, or replicas of several templates in their ratio.")]
+    bound: Annotated[int, Meta(description="The proved upper bound on units.")]
     templates: Annotated[list[TemplateFit], Meta(description="The templates, in the order of the manifests.")]
     placement: Annotated[Placement, Meta(description="A placement of all these replicas.")]
     cause: Annotated[
         Cause | None,
         Meta(
-            description="Why one unit more does not fit, null if that is not known. Its `pods` are those of this unit; `together` counts "
-            "all replicas that are asked for at once."
+            description="The reason why one more unit does not fit, null if unknown. Its `pods` are the pods of that unit; `together` "
+            "counts all replicas to place at once."
         ),
     ] = None
-    growth: Annotated[list[Growth], Meta(description="What one node more of each kind brings.")] = []
+    growth: Annotated[list[Growth], Meta(description="The gain from one more node of each kind.")] = []
     headroom: Annotated[
-        list[Headroom] | None, Meta(description="What CapacityBuffers have, now and with all these replicas; null where there are none.")
+        list[Headroom] | None, Meta(description="Headroom of CapacityBuffers, now and with all these replicas, or null.")
     ] = None
-    keep: Annotated[Keep | None, Meta(description="Room that stays free, null if none has to.")] = None
+    keep: Annotated[Keep | None, Meta(description="Capacity that must stay free, or null.")] = None
     policy: Annotated[Policy | None, Meta(description="The policy, if it is not the default.")] = None
-    unmodelled: Annotated[list[Unmodelled], Meta(description="What of the input kubestow does not model.")] = []
-    notes: Annotated[list[str], Meta(description="What a reader must know to read the answer.")] = []
-    seconds: Annotated[Seconds | None, Meta(description="How long it took, absent in a deterministic run.")] = None
+    unmodelled: Annotated[list[Unmodelled], Meta(description="Fields of the input that kubestow does not model.")] = []
+    notes: Annotated[list[str], Meta(description="Remarks on the answer.")] = []
+    seconds: Annotated[Seconds | None, Meta(description="Run time by phase, absent in a deterministic run.")] = None
     apiVersion: str = API_VERSION
     kind: str = "Fit"

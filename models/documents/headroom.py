@@ -1,4 +1,4 @@
-"""The headroom that CapacityBuffers ask for, as documents about capacity have it: for each buffer how many of its chunks fit."""
+"""The headroom section of capacity documents: for each CapacityBuffer, the number of its chunks that fit."""
 
 from __future__ import annotations
 
@@ -10,15 +10,13 @@ from kubestow.models.documents.placement import Assignment, Doc
 
 
 class BufferRoom(Doc, omit_defaults=True):
-    """How many chunks of one CapacityBuffer fit."""
+    """The chunks of one CapacityBuffer that fit."""
 
     buffer: Annotated[str, Meta(description="The CapacityBuffer, namespace/name.")]
-    chunks: Annotated[int, Meta(description="The chunks that it asks for.")]
-    fits: Annotated[
-        int, Meta(description="The chunks that fit beside all real pods and the chunks of the buffers that come before it by name.")
-    ]
-    bound: Annotated[int, Meta(description="No more of its chunks than these fit so, proved.")]
-    problem: Annotated[str | None, Meta(description="Why it asks for nothing that is known here, null if it does ask.")] = None
+    chunks: Annotated[int, Meta(description="The chunks that it requests.")]
+    fits: Annotated[int, Meta(description="The chunks that fit in addition to all real pods and the chunks of buffers earlier by name.")]
+    bound: Annotated[int, Meta(description="The proved upper bound on `fits`.")]
+    problem: Annotated[str | None, Meta(description="The reason why its chunks are unknown, null if they are known.")] = None
 
 
 class Headroom(Doc, omit_defaults=True):
@@ -27,18 +25,18 @@ class Headroom(Doc, omit_defaults=True):
     state: Annotated[
         str,
         Meta(
-            description="Of a Fit: now, without the replicas, or placed, with all of them. Of a Survival: the domains that fail at once,"
-            " separated by commas. Of an Upgrade: the number of the wave, while its nodes are missing."
+            description="In a Fit, `now` (without the replicas) or `placed` (with all of them). In a Survival, the failing domains, "
+            "separated by commas. In an Upgrade, the number of the wave whose nodes are missing."
         ),
     ]
     buffers: Annotated[list[BufferRoom], Meta(description="The buffers, by name.")]
     assignments: Annotated[
         list[Assignment],
-        Meta(description="Where real pods that wait and chunks fit, in the order in which they are bound. Nobody creates the chunks."),
+        Meta(description="The places of pending pods and of chunks, in bind order. No pod is created for a chunk."),
     ] = []
-    left: Annotated[int, Meta(description="Real pods that wait and found no place, with or without the buffers.")] = 0
+    left: Annotated[int, Meta(description="Pending pods that fit nowhere, with or without the buffers.")] = 0
 
     @property
     def whole(self) -> bool:
-        """Return whether all chunks of all buffers fit."""
+        """True if all chunks of all buffers fit."""
         return all(room.fits == room.chunks for room in self.buffers)

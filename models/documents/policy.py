@@ -1,6 +1,6 @@
-"""The policy file: what preferences weigh, and the switches of their meaning. Every default stands here and nowhere else.
+"""The policy file: weights of preferences, and switches for their meaning. All defaults are in this module.
 
-A policy is YAML, all fields optional. What differs from the defaults is written into the result, so that the checker scores by it too.
+A policy is YAML, and all fields are optional. Results carry the values that differ from the defaults, so that the checker uses them too.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ _Name = Annotated[str, Meta(min_length=1, max_length=253)]
 
 
 class _Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Base of all sections: an unknown field is an error, a default is not written."""
+    """Base of all sections. An unknown field is an error; default values are not written."""
 
 
 class Multipliers(_Section, frozen=True):
-    """What one point of each family counts in the soft tier; 0 switches the family off."""
+    """The weight of one point of each family in the soft tier; 0 switches the family off."""
 
     nodeAffinity: Annotated[_Multiplier, Meta(description="Preferred node affinity.")] = 1
     taints: Annotated[_Multiplier, Meta(description="PreferNoSchedule taints.")] = 1
@@ -43,11 +43,11 @@ class Multipliers(_Section, frozen=True):
 
 
 class DefaultConstraint(_Section, frozen=True):
-    """A spread constraint for pods that have none of their own and are selected by a Service, or owned by a ReplicaSet,
-    ReplicationController or StatefulSet. It only costs: ScheduleAnyway."""
+    """A ScheduleAnyway spread constraint for pods without constraints of their own. It applies to pods that a Service selects or that
+    a ReplicaSet, ReplicationController or StatefulSet owns."""
 
     topologyKey: Annotated[_Name, Meta(description="The node label whose values are the domains.")]
-    maxSkew: Annotated[int, Meta(ge=1, le=2**31 - 1, description="Pods that a domain may have above the emptiest one.")]
+    maxSkew: Annotated[int, Meta(ge=1, le=2**31 - 1, description="Pods that a domain may have above the domain with the fewest.")]
 
 
 #: pkg/scheduler/framework/plugins/podtopologyspread/plugin.go, systemDefaultConstraints.
@@ -55,12 +55,12 @@ SYSTEM_CONSTRAINTS: Final = (DefaultConstraint("kubernetes.io/hostname", 3), Def
 
 
 class Closeness(_Section, frozen=True):
-    """Points per unit of container affinity; they must not rise outwards."""
+    """Points per unit of container affinity, by distance. They must not increase with distance."""
 
-    sameZone: Annotated[_Level, Meta(description="Both containers in one NUMA zone.")] = 2
-    sameSocket: Annotated[_Level, Meta(description="In one socket, in different zones.")] = 1
-    sameNode: Annotated[_Level, Meta(description="On one node, with nothing closer in common.")] = 0
-    sameCache: Annotated[_Level | None, Meta(description="At one L3 cache, where these are known; null: sameZone + 1.")] = None
+    sameZone: Annotated[_Level, Meta(description="Both containers share a NUMA zone.")] = 2
+    sameSocket: Annotated[_Level, Meta(description="They share a socket but no NUMA zone.")] = 1
+    sameNode: Annotated[_Level, Meta(description="They share a node but no socket.")] = 0
+    sameCache: Annotated[_Level | None, Meta(description="They share an L3 cache, if caches are known; null means sameZone + 1.")] = None
 
     def __post_init__(self) -> None:
         if not self.cache >= self.sameZone >= self.sameSocket >= self.sameNode:
@@ -68,7 +68,7 @@ class Closeness(_Section, frozen=True):
 
     @property
     def cache(self) -> int:
-        """Return the points of two containers at one L3 cache."""
+        """The points of two containers that share an L3 cache."""
         return self.sameZone + 1 if self.sameCache is None else self.sameCache
 
 
@@ -76,22 +76,22 @@ class TopologyZone(_Section, frozen=True):
     """A NUMA zone of a node topology."""
 
     name: Annotated[_Name, Meta(description="The name of the zone, unique on its node.")]
-    resources: Annotated[dict[str, str | int | float], Meta(description="The quantity of each resource that the zone has to give.")]
-    socket: Annotated[str, Meta(description="Zones with the same text here share a socket.")] = ""
+    resources: Annotated[dict[str, str | int | float], Meta(description="The allocatable quantity of each resource in the zone.")]
+    socket: Annotated[str, Meta(description="The socket; zones with equal values share one.")] = ""
 
 
 class Topology(_Section, frozen=True):
-    """The topology of nodes without a NodeResourceTopology object; the first entry that covers a node counts."""
+    """The NUMA topology of nodes without a NodeResourceTopology object. The first entry that matches a node applies."""
 
-    zones: Annotated[tuple[TopologyZone, ...], Meta(min_length=1, max_length=64, description="The NUMA zones of such a node.")]
-    nodes: Annotated[tuple[str, ...], Meta(description="Names of nodes that the entry covers.")] = ()
-    nodeLabels: Annotated[dict[str, str], Meta(description="It also covers every node that has all of these labels.")] = {}
+    zones: Annotated[tuple[TopologyZone, ...], Meta(min_length=1, max_length=64, description="The NUMA zones of each such node.")]
+    nodes: Annotated[tuple[str, ...], Meta(description="Names of the nodes.")] = ()
+    nodeLabels: Annotated[dict[str, str], Meta(description="Labels of further nodes; a matching node has every label.")] = {}
     topologyManagerPolicy: Annotated[
         Literal["none", "best-effort", "restricted", "single-numa-node"],
-        Meta(description="The kubelet's policy; restricted and single-numa-node reject pods."),
+        Meta(description="The kubelet's Topology Manager policy; restricted and single-numa-node reject pods."),
     ] = "none"
     topologyManagerScope: Annotated[
-        Literal["container", "pod"], Meta(description="Whether the kubelet aligns each container or the whole pod.")
+        Literal["container", "pod"], Meta(description="The scope of the policy: each container, or the whole pod.")
     ] = "container"
 
     def __post_init__(self) -> None:
@@ -109,14 +109,14 @@ class Topology(_Section, frozen=True):
                     raise ValueError(f"zone {zone.name}: resources[{name}]: {error}") from None
 
     def covers(self, node: objects.Node) -> bool:
-        """Return whether this entry describes the node."""
+        """Return True if the entry names the node or matches its labels."""
         labels = node.metadata.labels or {}
         if node.metadata.name in self.nodes:
             return True
         return bool(self.nodeLabels) and all(labels.get(k) == v for k, v in self.nodeLabels.items())
 
     def as_object(self, name: str) -> topology_objects.NodeResourceTopology:
-        """Return the NodeResourceTopology object that says the same."""
+        """Return the entry as a NodeResourceTopology object with the given name."""
         grouped = any(zone.socket for zone in self.zones)
         return topology_objects.NodeResourceTopology(
             metadata=objects.ObjectMeta(name=name),
@@ -138,48 +138,51 @@ class Topology(_Section, frozen=True):
         )
 
 
-#: Prefixes that an annotation of move costs may have, as far as a message tells.
-OWN: Final = ("kubestow.dev/", "controller.kubernetes.io/")
+#: Allowed annotation prefixes that the message names.
+MOVE_COST_PREFIXES: Final = ("kubestow.dev/", "controller.kubernetes.io/")
 _Cost = Annotated[int, Meta(ge=1, le=1_000_000)]
 
 
 class PriorityCost(_Section, frozen=True):
-    """A cost for moving important pods."""
+    """A cost for moving high-priority pods."""
 
-    atLeast: Annotated[int, Meta(ge=-(2**31), le=2**31 - 1, description="The priority from which on it counts.")]
-    cost: Annotated[_Cost, Meta(description="What a move of such a pod costs, where others cost 1.")]
+    atLeast: Annotated[int, Meta(ge=-(2**31), le=2**31 - 1, description="The lowest priority that the cost applies to.")]
+    cost: Annotated[_Cost, Meta(description="The cost of moving such a pod; the default is 1.")]
 
 
 class AgeCost(_Section, frozen=True):
-    """A cost for moving pods that run for long."""
+    """A cost for moving long-running pods."""
 
-    atLeastHours: Annotated[int, Meta(ge=0, le=10**6, description="The age from which on it counts, by the newest pod of the snapshot.")]
-    cost: Annotated[_Cost, Meta(description="What a move of such a pod costs, where others cost 1.")]
+    atLeastHours: Annotated[
+        int,
+        Meta(ge=0, le=10**6, description="The lowest age that the cost applies to, measured at the newest pod's creation, in hours."),
+    ]
+    cost: Annotated[_Cost, Meta(description="The cost of moving such a pod; the default is 1.")]
 
 
 class Moves(_Section, frozen=True):
-    """What moving a running pod costs, in plans: its own annotation, or the highest cost that an entry gives it, or 1."""
+    """The cost of moving a running pod in a plan: its own annotation, otherwise the highest matching entry, otherwise 1."""
 
-    annotation: Annotated[_Name, Meta(description="The annotation with which a pod states its own cost.")] = "kubestow.dev/move-cost"
+    annotation: Annotated[_Name, Meta(description="The annotation in which a pod states its own cost.")] = "kubestow.dev/move-cost"
     priorities: Annotated[tuple[PriorityCost, ...], Meta(description="Costs by the priority of the pod.")] = ()
     ages: Annotated[tuple[AgeCost, ...], Meta(description="Costs by the age of the pod.")] = ()
 
     def __post_init__(self) -> None:
         if not self.annotation.startswith(ANNOTATIONS):  # others are dropped when a snapshot is read
-            raise ValueError(f"annotation: a name expected that begins with {' or '.join(OWN)}")
+            raise ValueError(f"annotation: expected a name that begins with {' or '.join(MOVE_COST_PREFIXES)}")
 
 
 _Account = Annotated[str, Meta(pattern="^[^/]+/[^/]+$", max_length=317)]
 
 
 class AntiAffinityUser(_Section, frozen=True):
-    """Pods that may use required anti-affinity: those for which all that is given holds. An empty list holds for every pod."""
+    """Pods that may use required anti-affinity. A pod must match every list; an empty list matches every pod."""
 
     namespaces: Annotated[tuple[_Name, ...], Meta(description="Their namespaces.")] = ()
     serviceAccounts: Annotated[tuple[_Account, ...], Meta(description="Their service accounts, NAMESPACE/NAME.")] = ()
     priorityClasses: Annotated[tuple[_Name, ...], Meta(description="Their priority classes.")] = ()
     keys: Annotated[
-        Literal["any", "hostname", "none"], Meta(description="The topology keys that are granted: every key, the hostname, or none.")
+        Literal["any", "hostname", "none"], Meta(description="The topology keys they may use: every key, the hostname only, or no key.")
     ] = "any"
 
 
@@ -188,61 +191,61 @@ class Policy(_Section, frozen=True):
 
     apiVersion: Literal["kubestow.dev/v1alpha1"] = API_VERSION
     kind: Literal["Policy"] = "Policy"
-    multipliers: Annotated[Multipliers, Meta(description="What one point of each family of preferences counts.")] = Multipliers()
+    multipliers: Annotated[Multipliers, Meta(description="The weight of one point of each family of preferences.")] = Multipliers()
     hardPodAffinityWeight: Annotated[_HARD_WEIGHT, Meta(description="The implicit weight of each required pod affinity term.")] = 1
-    defaultConstraints: Annotated[tuple[DefaultConstraint, ...], Meta(description="Spread constraints of pods without their own.")] = (
-        SYSTEM_CONSTRAINTS
-    )
-    strategy: Annotated[Strategy, Meta(description="What breaks ties after all preferences.")] = "spread"
+    defaultConstraints: Annotated[
+        tuple[DefaultConstraint, ...], Meta(description="Spread constraints of pods that have none of their own.")
+    ] = SYSTEM_CONSTRAINTS
+    strategy: Annotated[Strategy, Meta(description="The tie-break after all preferences.")] = "spread"
     priceLabel: Annotated[str, Meta(description="The node label that `pack` sums instead of counting nodes.")] = ""
     closeness: Annotated[Closeness, Meta(description="Points for containers that want to be near each other.")] = Closeness()
-    shorthand: Annotated[Shorthand, Meta(description="Whether `c3: [c1]` also pulls c1 to c3.")] = "directed"
+    shorthand: Annotated[Shorthand, Meta(description="Symmetric if `c3: [c1]` also attracts c1 to c3.")] = "directed"
     colocatePods: Annotated[bool, Meta(description="+10 between containers of a pod or namespace without an entry of their own.")] = False
     colocateNamespaces: Annotated[bool, Meta(description="+10 between containers of a pod or namespace without an entry of their own.")] = (
         False
     )
     daemonNamespaces: Annotated[tuple[str, ...], Meta(description="Namespaces whose pods are exempt from hard anti-affinity.")] = ()
     refuseAllNamespacesAntiAffinity: Annotated[
-        bool, Meta(description="Whether required anti-affinity over all namespaces with another key than the hostname is refused.")
+        bool, Meta(description="True if required anti-affinity over all namespaces is refused unless its key is the hostname.")
     ] = False
     executionGraceSeconds: Annotated[
-        int, Meta(ge=0, le=10**9, description="Seconds that a rule which holds during execution may be broken before it counts.")
+        int, Meta(ge=0, le=10**9, description="Grace period of violated RequiredDuringExecution rules, in seconds.")
     ] = 0
     antiAffinityUsers: Annotated[
-        tuple[AntiAffinityUser, ...], Meta(description="Who may use required anti-affinity; an empty list means everybody.")
+        tuple[AntiAffinityUser, ...], Meta(description="Pods that may use required anti-affinity; an empty list means all pods.")
     ] = ()
     symmetricPreferredAntiAffinity: Annotated[
-        bool, Meta(description="Whether preferred anti-affinity of a pod that runs also counts against pods that are placed now.")
+        bool, Meta(description="True if preferred anti-affinity of running pods also counts against the pods to place.")
     ] = True
     topologies: Annotated[tuple[Topology, ...], Meta(description="NUMA zones of nodes without a NodeResourceTopology.")] = ()
     networkTiers: Annotated[
-        tuple[_Name, ...], Meta(description="Node labels that stand for the tiers of Volcano's HyperNodes, tier 1 first.")
+        tuple[_Name, ...], Meta(description="Node labels that represent the tiers of Volcano's HyperNodes, tier 1 first.")
     ] = ()
     sharedGPUs: Annotated[
         Literal["none", "hami", "kai", "volcano"],
-        Meta(description="The system that shares GPUs without DynamicResources, if any."),
+        Meta(description="The system that shares GPUs without DynamicResources, or none."),
     ] = "none"
     admissionPlugins: Annotated[
         tuple[Literal["PodNodeSelector", "PodTolerationRestriction"], ...],
-        Meta(description="Admission plugins that the API server runs and that are off by default."),
+        Meta(description="Enabled admission plugins of the API server that are off by default."),
     ] = ()
     quotaCharge: Annotated[
         QuotaCharge,
-        Meta(description="What a ResourceQuota counts for a pod: its requests, or at least the nodes that its rules close to others."),
+        Meta(description="The charge of a pod to a ResourceQuota: its requests, or at least the capacity that its rules close."),
     ] = "requests"
-    moves: Annotated[Moves, Meta(description="What moving a running pod costs.")] = Moves()
+    moves: Annotated[Moves, Meta(description="The cost of moving a running pod.")] = Moves()
 
     def __post_init__(self) -> None:
         keys = [constraint.topologyKey for constraint in self.defaultConstraints]
         if len(set(keys)) < len(keys):
-            raise ValueError("defaultConstraints: each topologyKey once expected")
+            raise ValueError("defaultConstraints: expected each topologyKey once")
 
 
 DEFAULT: Final = Policy()
 
 
 def without_preferences(policy: Policy, strategy: Strategy) -> Policy:
-    """Return the policy for questions of rules alone: no preference weighs anything, and ``strategy`` breaks ties."""
+    """Return the policy with all multipliers set to 0 and the given tie-break, for questions about hard rules only."""
     nothing = Multipliers(**dict.fromkeys(Multipliers.__struct_fields__, 0))
     return msgspec.structs.replace(policy, multipliers=nothing, strategy=strategy)
 
@@ -251,13 +254,13 @@ def read(path: str) -> Policy:
     """Read a policy file.
 
     Raises:
-        InputError: it cannot be read, is not YAML, has an unknown field or a value out of range; the message names file and field.
+        InputError: The file cannot be read, is not YAML, or has an unknown field or a value out of range.
     """
     return settings_file.read(path, Policy)
 
 
 def node_topologies(policy: Policy, snapshot: Snapshot) -> dict[str, topology_objects.NodeResourceTopology]:
-    """Return the topology of each node that has one, by node name: its NodeResourceTopology, or what the policy says."""
+    """Return the NUMA topology of nodes by name: their NodeResourceTopology, otherwise the matching policy entry."""
     found = {name: t for name, t in snapshot.node_topologies.items() if t.zones}
     for node in snapshot.nodes:
         name = node.metadata.name or ""

@@ -1,4 +1,4 @@
-"""Files that say how a command is to work: YAML or JSON, one document, unknown fields refused."""
+"""Reader of settings files: YAML or JSON, one document, unknown fields refused."""
 
 from __future__ import annotations
 
@@ -11,55 +11,59 @@ from kubestow.models.snapshot import sources, yaml_reader
 from kubestow.models.snapshot.snapshot import InputError
 
 _T = TypeVar("_T", bound=msgspec.Struct)
-#: A step of msgspec's paths: a field, a place in a list, or any key of a mapping.
+#: A step of a msgspec path: a field, a list index, or any key of a mapping.
 _STEP: Final = re.compile(r"\.([^.\[]+)|\[([0-9]+)\]|(\[\.\.\.\])")
-#: Mappings of so many keys are not searched: each takes a conversion.
-_MOST: Final = 1000
+#: Largest mapping, in keys, that is searched for the key at fault. Each key costs a conversion.
+_MAX_SEARCHED_KEYS: Final = 1000
 
 
 def read(path: str, kind: type[_T]) -> _T:
-    """Read a file of one document; an empty one stands for the defaults of ``kind``.
+    """Read a file of one document. An empty file means the defaults of ``kind``.
 
     Raises:
-        InputError: it cannot be read, is not YAML, has an unknown field or a value out of range; the message names file and field.
+        InputError: The file cannot be read, is not YAML, or has an unknown field or a value out of range.
     """
     return fitted(path, document(path, kind.__name__), kind)
 
 
 def document(path: str, name: str) -> Any:
-    """Return what is in a file of one document, plain; an empty one is an empty mapping. ``name``: what it is to be, for messages.
+    """Return the one document in a file as plain values, or an empty mapping if the file is empty.
+
+    Args:
+        path: The file.
+        name: The expected kind of document, for messages.
 
     Raises:
-        InputError: it cannot be read, or is not YAML.
+        InputError: The file cannot be read, is not YAML, or has several documents.
     """
     try:
         found: list[Any] = [d for d in yaml_reader.documents(sources.read(path)) if d is not None]
     except (yaml_reader.YamlError, ValueError) as error:
         raise InputError([f"{path}: {error}"]) from error
     if len(found) > 1:
-        raise InputError([f"{path}: one {name} expected, {len(found)} documents found"])
+        raise InputError([f"{path}: expected one {name}, found {len(found)} documents"])
     return found[0] if found else {}
 
 
 def fitted(path: str, plain: object, kind: type[_T]) -> _T:
-    """Return plain values as ``kind``.
+    """Convert plain values to ``kind``.
 
     Raises:
-        InputError: they have an unknown field or a value out of range; the message names file and field.
+        InputError: A field is unknown or a value is out of range. The message names the file and the field.
     """
     try:
         return msgspec.convert(plain, kind)
     except msgspec.ValidationError as error:
         what, _, where = str(error).rpartition(" - at `")
-        told = f"{_named(plain, where.rstrip('`'), kind, str(error)).removeprefix('$.')}: {what}" if what else str(error)
-        raise InputError([f"{path}: {kind.__name__}: {told}"]) from error
+        problem = f"{_named(plain, where.rstrip('`'), kind, str(error)).removeprefix('$.')}: {what}" if what else str(error)
+        raise InputError([f"{path}: {kind.__name__}: {problem}"]) from error
 
 
 def _named(plain: object, where: str, kind: type[msgspec.Struct], problem: str) -> str:
-    """Return the place of a problem with the keys of mappings by their names, where msgspec says ``[...]``."""
+    """Return the path of a problem, with the names of mapping keys instead of msgspec's ``[...]``."""
     found, inner, whole = "$", plain, plain
     for field, number, key in _STEP.findall(where.removeprefix("$")):
-        if key and isinstance(inner, dict) and len(inner) <= _MOST:
+        if key and isinstance(inner, dict) and len(inner) <= _MAX_SEARCHED_KEYS:
             name = next((each for each in inner if _problem(_without(whole, inner, each), kind) == problem), None)
             if name is None:
                 return where
@@ -75,7 +79,7 @@ def _named(plain: object, where: str, kind: type[msgspec.Struct], problem: str) 
 
 
 def _without(whole: object, mapping: dict[object, object], kept: object) -> object:
-    """Return plain data in which one mapping has one key only."""
+    """Return a copy of plain data in which ``mapping`` has only the key ``kept``."""
     if whole is mapping:
         return {kept: mapping[kept]}
     if isinstance(whole, dict):

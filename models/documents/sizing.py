@@ -1,4 +1,4 @@
-"""The Sizing document: which nodes to buy, which ``kubestow size`` prints and ``kubestow verify`` judges.
+"""The Sizing document, the nodes to buy: ``kubestow size`` prints it, ``kubestow verify`` checks it.
 
 Money is a number of at most six decimal places, per hour, in the currency of the catalogue.
 """
@@ -22,131 +22,131 @@ class Purchase(Doc):
 
     shape: Annotated[str, Meta(description="The name of the shape.")]
     zone: Annotated[str, Meta(description="The zone.")]
-    count: Annotated[int, Meta(description="How many nodes.")]
-    price: Annotated[float, Meta(description="What one of them costs, the fixed price included.")]
-    nodes: Annotated[list[str], Meta(description="The names that they have in the placement.")]
+    count: Annotated[int, Meta(description="The number of nodes.")]
+    price: Annotated[float, Meta(description="The price of one node per hour, the fixed price included.")]
+    nodes: Annotated[list[str], Meta(description="Their names in the placement.")]
 
 
 class Cost(Doc):
-    """What the nodes cost together."""
+    """The total cost of the nodes to buy, with its lower bound."""
 
-    value: Annotated[float, Meta(description="What the nodes to buy cost.")]
-    bound: Annotated[float, Meta(description="No purchase that places everything costs less, proved.")]
-    unit: Annotated[str, Meta(description="The unit.")] = "per hour"
+    value: Annotated[float, Meta(description="The cost of the nodes to buy.")]
+    bound: Annotated[float, Meta(description="The proved lower bound on the cost of placing everything.")]
+    unit: Annotated[str, Meta(description="The unit of both.")] = "per hour"
 
 
 class Utilisation(Doc):
-    """How much of a resource of the nodes bought is asked for."""
+    """The requested and allocatable amounts of a resource on the purchased nodes."""
 
-    shape: Annotated[str, Meta(description="The shape, empty for all of them together.")]
+    shape: Annotated[str, Meta(description="The shape; empty for all shapes together.")]
     resource: Annotated[str, Meta(description="The resource.")]
-    requested: Annotated[int, Meta(description="What pods ask for: mCPU, bytes, or numbers.")]
-    daemons: Annotated[int, Meta(description="What of it DaemonSets' and static pods ask for.")]
-    allocatable: Annotated[int, Meta(description="What there is for pods.")]
+    requested: Annotated[int, Meta(description="The requests of pods, in mCPU, bytes or units.")]
+    daemons: Annotated[int, Meta(description="The part requested by DaemonSet pods and static pods.")]
+    allocatable: Annotated[int, Meta(description="The allocatable amount.")]
 
 
 class WorkloadCost(Doc, omit_defaults=True):
-    """What a workload costs. A pod weighs on its node as much as the share that it takes of the resource that it takes most of; the
-    price of each node, with what nobody uses of it, is parted in the ratio of these weights, so that costs add up to what is paid."""
+    """The cost attributed to a workload. A pod's weight is its largest fraction of any resource of its node (dominant share). The price of
+    a node, unused capacity included, is divided in the ratio of these weights, so that the costs add up to the total."""
 
     workload: Annotated[
         str,
-        Meta(description="The workload, `Kind namespace/name`; of static pods without the node's name; empty: of nodes without pods."),
+        Meta(description="The workload, `Kind namespace/name`; of static pods without the node's name; empty for nodes without pods."),
     ]
-    pods: Annotated[int, Meta(description="Its pods on nodes that are bought.")]
-    cost: Annotated[float, Meta(description="Their share of the cost.")]
-    daemon: Annotated[bool, Meta(description="Whether every node brings it: a DaemonSet's or a static pod.")] = False
+    pods: Annotated[int, Meta(description="Its pods on purchased nodes.")]
+    cost: Annotated[float, Meta(description="The part of the cost attributed to them.")]
+    daemon: Annotated[bool, Meta(description="True if every node runs it: a DaemonSet's pod or a static pod.")] = False
 
 
 class Replaced(Doc):
-    """What the nodes that go cost, by the prices of the catalogue."""
+    """The cost of the removed nodes, at catalogue prices."""
 
-    nodes: Annotated[int, Meta(description="How many nodes go.")]
-    priced: Annotated[int, Meta(description="Those whose node.kubernetes.io/instance-type and zone are in the catalogue.")]
-    cost: Annotated[float, Meta(description="What these cost per hour.")]
+    nodes: Annotated[int, Meta(description="The number of removed nodes.")]
+    priced: Annotated[int, Meta(description="Removed nodes whose node.kubernetes.io/instance-type and zone are in the catalogue.")]
+    cost: Annotated[float, Meta(description="The cost of the priced nodes per hour.")]
 
 
 class ShapeReason(Doc):
-    """Why a shape does not take pods."""
+    """A rule that rejects pods on nodes of a shape."""
 
     shape: Annotated[str, Meta(description="The name of the shape.")]
     rule: Annotated[str, Meta(description="The scheduler plugin's name.")]
-    message: Annotated[str, Meta(description="What is wrong, in a few words.")]
+    message: Annotated[str, Meta(description="The problem in a few words.")]
 
 
 class Misfit(Doc):
-    """Pods that fit on no shape of the catalogue, not even on an empty node of it, nor on a node that stays."""
+    """Pods that fit neither on an empty node of any shape of the catalogue nor on a node that stays."""
 
     pods: Annotated[list[str], Meta(description="The pods, namespace/name.")]
     reasons: Annotated[list[ShapeReason], Meta(description="The rules that reject them, by shape.")]
 
 
 class Moment(Doc):
-    """A snapshot of a series, for which the nodes of the answer do, too."""
+    """A snapshot of a series, for which the purchased nodes also suffice."""
 
-    snapshot: Annotated[SnapshotRef, Meta(description="The cluster then, with its time; edits: with the nodes bought.")]
-    alone: Annotated[Cost | None, Meta(description="What the cheapest nodes for this snapshot alone cost; null: none were found.")]
+    snapshot: Annotated[SnapshotRef, Meta(description="The cluster at that time. The edits include the purchased nodes.")]
+    alone: Annotated[Cost | None, Meta(description="The lowest cost for this snapshot alone, null if no purchase was found.")]
     decides: Annotated[
         bool,
         Meta(
-            description="Whether its pods decide what is bought: alone they need nodes that cost as much as is proved of all snapshots;"
-            " where no snapshot does, it is proved of those that decide together."
+            description="True if the snapshot determines the purchase: its own lower bound equals that of the series. If no single "
+            "snapshot does, true for the set of snapshots with that bound."
         ),
     ]
-    buy: Annotated[list[Purchase], Meta(description="What is bought, the same for all snapshots but the names of the nodes.")]
+    buy: Annotated[list[Purchase], Meta(description="The purchase, equal for all snapshots except for the names of the nodes.")]
     placement: Annotated[
         Placement | None,
-        Meta(description="The placement on the cluster then, with these nodes; null: it is the document's own, or there is none."),
+        Meta(description="The placement on that cluster with these nodes; null if it is the document's own or does not exist."),
     ] = None
-    removed: Annotated[list[str], Meta(description="Names of nodes that go.")] = []
-    replaced: Annotated[Replaced | None, Meta(description="What the nodes that go cost; null where none go.")] = None
-    utilisation: Annotated[list[Utilisation], Meta(description="How full the nodes bought are then.")] = []
+    removed: Annotated[list[str], Meta(description="Names of the removed nodes.")] = []
+    replaced: Annotated[Replaced | None, Meta(description="The cost of the removed nodes, null if there are none.")] = None
+    utilisation: Annotated[list[Utilisation], Meta(description="The utilisation of the purchased nodes at that time.")] = []
 
 
 class Sizing(Doc):
-    """The cheapest nodes that hold everything; of a series: every snapshot of it. Then all of it that is of one snapshot is of the one that
-    decides."""
+    """The cheapest nodes on which all pods fit, for one snapshot or for every snapshot of a series. In a series, fields that describe one
+    snapshot describe the one that determines the purchase."""
 
-    snapshot: Annotated[SnapshotRef, Meta(description="The cluster before, and how the question was asked; edits: with nodes bought.")]
-    mode: Annotated[Mode, Meta(description="Whether nodes are added, replaced, or everything is built anew.")]
+    snapshot: Annotated[
+        SnapshotRef, Meta(description="The cluster before the purchase, with the options. The edits include the purchased nodes.")
+    ]
+    mode: Annotated[Mode, Meta(description="Add nodes, replace a pool, or build the cluster from scratch.")]
     status: Annotated[
         Literal["optimal", "feasible", "infeasible", "unknown"],
-        Meta(description="Optimal: cost and number of nodes are proved; infeasible: proved that no purchase places everything."),
+        Meta(description="Optimal if cost and node count are proved; infeasible if it is proved that no purchase places everything."),
     ]
-    buy: Annotated[list[Purchase], Meta(description="What to buy, by shape and zone.")]
-    cost: Annotated[Cost, Meta(description="What it costs per hour.")]
-    nodes: Annotated[TierResult, Meta(description="How many nodes are bought; bound: no fewer at this cost, proved.")]
-    placement: Annotated[Placement | None, Meta(description="The placement on the cluster with these nodes that proves it.")] = None
-    causes: Annotated[list[Cause], Meta(description="Why no purchase places everything, where that is proved.")] = []
-    pool: Annotated[str | None, Meta(description="The selector of the nodes that are replaced.")] = None
-    removed: Annotated[list[str], Meta(description="Names of nodes that go.")] = []
-    kinds: Annotated[int | None, Meta(description="The most shapes that may be bought, null: any number.")] = None
-    mostSpot: Annotated[int, Meta(description="Per cent of the allocatable CPU bought that may be spot at most.")] = 100
-    replaced: Annotated[Replaced | None, Meta(description="What the nodes that go cost; null where none go.")] = None
-    misfits: Annotated[list[Misfit], Meta(description="Pods that no purchase places, with what every shape lacks.")] = []
+    buy: Annotated[list[Purchase], Meta(description="The nodes to buy, by shape and zone.")]
+    cost: Annotated[Cost, Meta(description="The cost per hour.")]
+    nodes: Annotated[TierResult, Meta(description="The number of nodes to buy. Its bound is the proved minimum at this cost.")]
+    placement: Annotated[Placement | None, Meta(description="The placement on the cluster with these nodes, as proof.")] = None
+    causes: Annotated[list[Cause], Meta(description="Causes why no purchase places everything, if that is proved.")] = []
+    pool: Annotated[str | None, Meta(description="The selector of the nodes to replace.")] = None
+    removed: Annotated[list[str], Meta(description="Names of the removed nodes.")] = []
+    kinds: Annotated[int | None, Meta(description="The maximum number of different shapes, null if unlimited.")] = None
+    mostSpot: Annotated[int, Meta(description="The maximum share of spot nodes in the purchased allocatable CPU, in per cent.")] = 100
+    replaced: Annotated[Replaced | None, Meta(description="The cost of the removed nodes, null if there are none.")] = None
+    misfits: Annotated[list[Misfit], Meta(description="Pods that no purchase places, with the reasons by shape.")] = []
     survival: Annotated[Survival | None, Meta(description="The certificate for --survive.")] = None
     series: Annotated[
         list[Moment] | None,
-        Meta(description="The snapshots of a series by their times, all of them; null: there is one snapshot."),
+        Meta(description="All snapshots of the series, by time; null for a single snapshot."),
     ] = None
-    utilisation: Annotated[list[Utilisation], Meta(description="How full the nodes bought are.")] = []
-    workloads: Annotated[list[WorkloadCost], Meta(description="What each workload costs, the dearest first.")] = []
+    utilisation: Annotated[list[Utilisation], Meta(description="The utilisation of the purchased nodes.")] = []
+    workloads: Annotated[list[WorkloadCost], Meta(description="The cost of each workload, most expensive first.")] = []
     withoutBuffers: Annotated[
         Cost | None,
-        Meta(description="What the cheapest nodes cost that hold no chunks of CapacityBuffers; null: there are none, or none were found."),
+        Meta(description="The lowest cost without the chunks of CapacityBuffers; null if there are no chunks, or no purchase was found."),
     ] = None
-    buffers: Annotated[
-        list[BufferRoom] | None, Meta(description="The chunks of CapacityBuffers in its placement, null where nodes hold none.")
-    ] = None
+    buffers: Annotated[list[BufferRoom] | None, Meta(description="The chunks of CapacityBuffers in the placement, or null.")] = None
     policy: Annotated[Policy | None, Meta(description="The policy, if it is not the default.")] = None
-    unmodelled: Annotated[list[Unmodelled], Meta(description="What of the input kubestow does not model.")] = []
-    notes: Annotated[list[str], Meta(description="What a reader must know to read the answer.")] = []
-    seconds: Annotated[Seconds | None, Meta(description="How long it took, absent in a deterministic run.")] = None
+    unmodelled: Annotated[list[Unmodelled], Meta(description="Fields of the input that kubestow does not model.")] = []
+    notes: Annotated[list[str], Meta(description="Remarks on the answer.")] = []
+    seconds: Annotated[Seconds | None, Meta(description="Run time by phase, absent in a deterministic run.")] = None
     apiVersion: str = API_VERSION
     kind: str = "Sizing"
 
     @property
     def of_moment(self) -> int:
-        """Return which snapshot of its series the document is of; 0 where there is one."""
+        """The index of the document's snapshot in its series; 0 without a series."""
         times = [moment.snapshot.capturedAt for moment in self.series or ()]
         return times.index(self.snapshot.capturedAt) if self.snapshot.capturedAt in times else 0

@@ -1,4 +1,4 @@
-"""Serve a snapshot until ^C, so that ``kubestow apply`` and kubectl can be tried against it by hand."""
+"""Serve a snapshot until ^C, to try ``kubestow apply`` and kubectl against it by hand."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.api_server.behaviour import Scheduler
 
 
 def main() -> None:
-    """Serve what the command line names."""
+    """Serve the snapshot named on the command line."""
     parser = argparse.ArgumentParser(prog="python -m tests.api_server", description=__doc__)
     parser.add_argument("snapshot", type=Path, help="a List of objects, JSON or YAML")
     parser.add_argument("--port", type=int, default=0)

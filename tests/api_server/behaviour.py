@@ -1,4 +1,4 @@
-"""How a world and its server behave: who acts in it, how fast, and what goes wrong."""
+"""Parameters of a simulated cluster and its server: actors, delays and faults."""
 
 from __future__ import annotations
 
@@ -7,22 +7,32 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 Object = dict[str, Any]
-#: ``at once``: every pod that fits is bound before the request that made it fit is answered. ``slow``: after ``Behaviour.scheduling``
-#: seconds. ``random``: after up to that long, to any node that fits. ``off``: there is none.
+#: Modes of the scheduler.
+#: at once: Bind every pod that fits before answering the request that made it fit.
+#: slow: Bind after ``Behaviour.scheduling`` seconds.
+#: random: Bind to any node that fits, after at most that time.
+#: off: No scheduler.
 Scheduler = Literal["at once", "slow", "random", "off"]
 
 
 @dataclass(frozen=True)
 class Faults:
-    """What goes wrong with requests, each as a share of them from 0 to 1. Which ones is drawn by the seed from what is asked for and how
-    often it was asked for before, so that it does not depend on the order in which requests arrive.
+    """Faults of requests, each a probability from 0 to 1 unless stated otherwise.
 
-    ``error_before``, ``error_after``: 500, 502, 503 or 504 without, or with, the request being carried out. ``lost_before``,
-    ``lost_after``: the connection ends without an answer. ``throttled``: 429 with Retry-After of ``retry_after`` seconds, not carried out.
-    ``most``: of the same request repeated, at most so many fail in a row. ``watch_events``: a watch ends after up to so many events; 0:
-    never. ``gone``: a share of watches is told 410 at once. ``late``: up to so many seconds pass between what a request did and its answer,
-    and between a change and its event on a watch, so that answers and events overtake one another. ``only``: whether a request (method,
-    path) may fail or be late at all.
+    Faults depend on the seed, the request and the number of its repetitions, but not on the order in which requests arrive.
+
+    Attributes:
+        error_before: Status 500, 502, 503 or 504; the request is not carried out.
+        error_after: The same status codes; the request is carried out.
+        lost_before: The connection ends without an answer; the request is not carried out.
+        lost_after: The connection ends without an answer; the request is carried out.
+        throttled: Status 429 with Retry-After; the request is not carried out.
+        retry_after: The value of Retry-After, in seconds.
+        most: Maximum number of consecutive failures of the same request.
+        watch_events: Maximum number of events after which a watch ends; 0 means never.
+        gone: Status 410 at the start of a watch.
+        late: Maximum delay of answers and of watch events, in seconds, so that they overtake one another.
+        only: Returns True if a request (method, path) can fail or be late. None means every request.
     """
 
     error_before: float = 0.0
@@ -40,14 +50,24 @@ class Faults:
 
 @dataclass(frozen=True)
 class Behaviour:
-    """Seconds are those of the world's clock, which is that of the machine while a server runs.
+    """The parameters of a simulated cluster. Delays are seconds of its clock, which follows the machine's while a server runs.
 
-    ``latency``: of every request. ``recreate``: until a controller notices. ``start``, ``ready``: until a bound pod is Running, and then
-    Ready. ``stop``: until a terminating pod is gone. ``provision``: until a volume is there. ``budget``: until the status of budgets is
-    renewed. ``taint``: until a cordon has its taint. ``orphan``: until pods of a missing node are deleted.
-    ``stuck``, ``unready``: pods that never go, or never become Ready. ``history``: changes that watches may start from.
-    ``gone_as``: how a watch from before that is told: an ERROR event, or the status of the answer. ``forbidden``: pairs of verb and
-    resource (``patch``, ``nodes``; ``create``, ``pods/eviction``) that clients are refused.
+    Attributes:
+        latency: Delay of every request.
+        scheduling: Delay of a scheduler that is slow or random.
+        recreate: Delay until a controller reacts.
+        start: Delay until a bound pod is Running.
+        ready: Further delay until it is Ready.
+        stop: Delay until a terminating pod is gone.
+        provision: Delay until a volume exists.
+        budget: Delay until the status of budgets is updated.
+        taint: Delay until a cordoned node has its taint.
+        orphan: Delay until pods of a missing node are deleted.
+        stuck: Returns True for pods that never terminate.
+        unready: Returns True for pods that never become Ready.
+        history: Number of past changes from which a watch can start.
+        gone_as: Form of the error for a watch that starts earlier: an ERROR event, or the status of the answer.
+        forbidden: Pairs of verb and resource refused to clients, such as (``patch``, ``nodes``) or (``create``, ``pods/eviction``).
     """
 
     seed: int = 0

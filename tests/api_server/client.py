@@ -1,4 +1,4 @@
-"""A small synchronous client, for the tests of the stand-in itself."""
+"""A small synchronous client for the tests of the stand-in server."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PODS = "/api/v1/namespaces/default/pods"
 
 
 class Client:
-    """Sends one request at a time, each over a connection of its own."""
+    """A client that opens a new connection for each request."""
 
     def __init__(self, server: Server, actor: str = "client") -> None:
         self._address = server.url.removeprefix("http://")
@@ -22,7 +22,7 @@ class Client:
         self.headers: dict[str, str] = {}
 
     def send(self, method: str, path: str, body: Any = None, kind: str = "application/json", accept: str = "") -> tuple[int, Object]:
-        """Return status and body; the headers of the answer are kept."""
+        """Send a request, keep the headers of the answer, and return its status and body."""
         connection = http.client.HTTPConnection(self._address, timeout=10)
         headers = self._headers | {"Content-Type": kind} | ({"Accept": accept} if accept else {})
         connection.request(method, path, None if body is None else json.dumps(body), headers)
@@ -33,7 +33,7 @@ class Client:
         return response.status, json.loads(text) if text.lstrip().startswith((b"{", b"[")) else {"text": text.decode()}
 
     def get(self, path: str, accept: str = "") -> Object:
-        """Return what is there."""
+        """Return the body of a successful GET."""
         code, body = self.send("GET", path, accept=accept)
         assert code == 200, body
         return body

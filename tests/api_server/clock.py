@@ -1,4 +1,4 @@
-"""The clock of a world: what is to happen later, in order. Time is in microseconds and passes only when it is told to."""
+"""The clock of a simulated cluster: an ordered queue of future events. Time, in microseconds, advances only on request."""
 
 from __future__ import annotations
 
@@ -7,7 +7,12 @@ from collections.abc import Callable
 
 
 class Clock:
-    """``now``: microseconds since the world began. ``on_later``: called when something new is the next thing to happen."""
+    """A queue of future events.
+
+    Attributes:
+        now: Microseconds since the start.
+        on_later: Called when a new event becomes the next one.
+    """
 
     def __init__(self) -> None:
         self.now = 0
@@ -16,7 +21,7 @@ class Clock:
         self._heap: list[tuple[int, int, Callable[[], object]]] = []
 
     def later(self, seconds: float, action: Callable[[], object]) -> None:
-        """Do this after some time; what has the same time is done in the order in which it was asked for."""
+        """Schedule an action. Actions with the same time run in the order in which they were scheduled."""
         self._count += 1
         due = self.now + round(seconds * 1_000_000)
         heapq.heappush(self._heap, (due, self._count, action))
@@ -24,11 +29,11 @@ class Clock:
             self.on_later()
 
     def due(self) -> int | None:
-        """Return when the next thing happens."""
+        """Return the time of the next event, or None if there is none."""
         return self._heap[0][0] if self._heap else None
 
     def advance(self, until: int) -> None:
-        """Let time pass until then, and do what is due."""
+        """Advance the time, and run the actions that become due."""
         while self._heap and self._heap[0][0] <= until:
             due, _, action = heapq.heappop(self._heap)
             self.now = max(self.now, due)
@@ -36,10 +41,10 @@ class Clock:
         self.now = max(self.now, until)
 
     def run_out(self, most: int) -> None:
-        """Do everything that there is to do, however late, at most so many things.
+        """Run all scheduled actions, up to a maximum number of events.
 
         Raises:
-            RuntimeError: there is more.
+            RuntimeError: Actions remain after ``most`` events.
         """
         for _ in range(most):
             if not self._heap:

@@ -1,4 +1,4 @@
-"""What a world is made of: objects, a clock, a log, and the one way in which anything changes."""
+"""The core of a simulated cluster: objects, a clock, a log, and the only method that changes objects."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from tests.api_server.store import Change, Store
 
 Object = dict[str, Any]
 _BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
-_LETTERS = "bcdfghjklmnpqrstvwxz2456789"  # of generated names, as Kubernetes has them
+_LETTERS = "bcdfghjklmnpqrstvwxz2456789"  # the characters of generated names in Kubernetes
 
 
 @dataclass(frozen=True)
 class Caller:
-    """Who asks for a change: ``client``, ``scheduler``, ``controller`` … ``dry``: only whether it would be done."""
+    """The originator of a change, such as ``client``, ``scheduler`` or ``controller``. ``dry`` marks a dry run."""
 
     name: str
     dry: bool = False
@@ -31,9 +31,16 @@ class Caller:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A line of the log. ``time``: seconds on the world's clock. ``verb``: create, update, patch, bind, evict, delete (a pod terminates, or
-    an object is deleted at once), gone (what terminated is deleted). ``node``: the node of a pod. ``request``: the number of the client's
-    changing request that was carried out last. ``obj``: what it was then, not to be changed; None if it was deleted."""
+    """A line of the log.
+
+    Attributes:
+        time: Seconds on the simulated clock.
+        verb: create, update, patch, bind, evict, delete (a pod terminates, or an object is deleted immediately), or gone (a terminated
+            object is deleted).
+        node: The node of a pod.
+        request: Number of the client's latest changing request.
+        obj: The object after the change, which must not be modified. None if it was deleted.
+    """
 
     index: int
     time: float
@@ -49,7 +56,7 @@ class Entry:
 
 
 class Core:
-    """``lock`` is to be held by whoever reads or changes anything from another thread than the server's."""
+    """The shared state. Threads other than the server's must hold ``lock`` for every access."""
 
     def __init__(self, behaviour: Behaviour) -> None:
         self.behaviour = behaviour
@@ -58,18 +65,18 @@ class Core:
         self.store = Store(behaviour.history)
         self.log: list[Entry] = []
         self.request = 0
-        #: Hear of every change, in order.
+        #: Callbacks for every change, called in order.
         self.listeners: list[Callable[[Change, Entry], None]] = []
         self._drawn: Counter[str] = Counter()
 
     def rng(self, *key: object) -> random.Random:
-        """Return random numbers of their own for whatever the key names, and for how often it was named."""
+        """Return a random generator that depends on the seed, the key and the number of calls with this key."""
         name = "/".join(map(str, key))
         self._drawn[name] += 1
         return random.Random(f"{self.behaviour.seed}/{name}/{self._drawn[name]}")
 
     def suffix(self, *key: object) -> str:
-        """Return five letters for a generated name."""
+        """Return the five random letters of a generated name."""
         return "".join(self.rng("name", *key).choices(_LETTERS, k=5))
 
     def new_uid(self, *key: object) -> str:
@@ -77,13 +84,13 @@ class Core:
         return str(uuid.UUID(int=self.rng("uid", *key).getrandbits(128), version=4))
 
     def timestamp(self) -> str:
-        """Return the time as Kubernetes writes it, whole seconds."""
+        """Return the time in Kubernetes' format, in whole seconds."""
         return (_BEGIN + timedelta(microseconds=self.clock.now)).strftime("%Y-%m-%dT%H:%M:%SZ")
 
     def commit(self, caller: Caller, verb: str, resource: Resource, key: str, new: Object | None) -> Object:
-        """Store an object under its key, or delete it (None), and return it as it is now, or was last.
+        """Store an object under its key, or delete it (None), and return its new or last state.
 
-        What changes nothing gets no new resourceVersion. ``new`` belongs to the store afterwards.
+        An update without changes gets no new resourceVersion. The store takes ownership of ``new``.
         """
         old = self.store.get(resource, key)
         if old is not None and new is not None:

@@ -1,4 +1,4 @@
-"""What tests ask of a world's past: budgets that were violated, who bound which pod where and when, what was cordoned."""
+"""Queries on the history of a simulated cluster: budget violations, bindings and cordons."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _INVOLUNTARY = {"kubelet", "controller", "scheduler", "provisioner"}
 
 @dataclass(frozen=True)
 class Violation:
-    """A voluntary disruption that left a budget with fewer healthy pods than it demands."""
+    """A voluntary disruption that left a budget with fewer healthy pods than it requires."""
 
     entry: Entry
     budget: str
@@ -26,7 +26,7 @@ class Violation:
 
 @dataclass(frozen=True)
 class Cordon:
-    """A node was closed, or (``closed`` False) opened, to new pods."""
+    """A change of a node's cordon: set, or removed if ``closed`` is False."""
 
     time: float
     node: str
@@ -35,12 +35,12 @@ class Cordon:
 
 
 def is_cordoned(node: Object) -> bool:
-    """Return whether spec.unschedulable keeps new pods off a node."""
+    """Return True if spec.unschedulable is set on a node."""
     return bool((node.get("spec") or {}).get("unschedulable"))
 
 
 class Judge:
-    """Listens to a world from its beginning."""
+    """A listener that records violations, bindings and cordons from the start."""
 
     def __init__(self, core: Core) -> None:
         self._core = core

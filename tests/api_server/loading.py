@@ -1,4 +1,4 @@
-"""How a snapshot becomes a world: what real objects have and the snapshot's lack is filled in."""
+"""Conversion of a snapshot to a simulated cluster. Fields that the snapshot's objects lack are filled in."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _TRACKING = ("batch.kubernetes.io/job-tracking", "kubernetes.io/pvc-protection",
 
 
 class Loader:
-    """Loads once. ``skipped``: kinds that the server does not have."""
+    """A loader for one snapshot. ``skipped`` lists kinds that the server does not support."""
 
     def __init__(self, core: Core, *, templates_of_pods: bool) -> None:
         self._core = core
@@ -23,7 +23,7 @@ class Loader:
         self.skipped: set[str] = set()
 
     def load(self, items: Iterable[Object]) -> None:
-        """Put all objects into the world, owners first, so that nothing seems orphaned."""
+        """Create all objects, owners first, so that no object appears orphaned."""
         found: dict[tuple[Resource, str], Object] = {}
         for item in items:
             resource = by_kind(item.get("kind", ""), item.get("apiVersion"))
@@ -61,7 +61,7 @@ class Loader:
         return obj
 
     def _add_owners(self, found: dict[tuple[Resource, str], Object], pods: dict[str, Object]) -> None:
-        """Add owners that pods name and that are not there, and templates that owners lack."""
+        """Add missing owners of pods, and missing templates of owners."""
         uids = {obj["metadata"]["uid"] for obj in found.values()}
         members: dict[tuple[Resource, str], list[Object]] = {}
         for pod in pods.values():
@@ -99,7 +99,7 @@ class Loader:
                 found[NAMESPACES, name] = self._complete(NAMESPACES, obj)
 
     def _refer(self, reference: Object, obj: Object, found: dict[tuple[Resource, str], Object]) -> None:
-        """Give a reference the uid of what it names."""
+        """Set the uid of an owner reference to that of the owner, or to a new one if the owner is unknown."""
         resource = by_kind(reference.get("kind", ""), reference.get("apiVersion"))
         if resource is not None:
             key = f"{obj['metadata'].get('namespace')}/{reference['name']}" if resource.namespaced else reference["name"]
@@ -117,7 +117,7 @@ def _same(reference: Object | None, other: Object, pod: Object, another: Object)
 
 
 def _template(pod: Object) -> Object:
-    """Return the template that a pod may have been made of."""
+    """Return a template from which the pod could have been created."""
     spec = {key: value for key, value in copy(pod["spec"]).items() if key not in ("nodeName", "schedulingGates")}
     metadata = {field: dict(pod["metadata"][field]) for field in ("labels", "annotations") if pod["metadata"].get(field)}
     return {"metadata": metadata, "spec": spec}

@@ -1,4 +1,4 @@
-"""The kinds that the server has, and where."""
+"""The kinds that the server supports, with their API groups and paths."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _VERBS = ["create", "delete", "deletecollection", "get", "list", "patch", "updat
 
 @dataclass(frozen=True)
 class Resource:
-    """A kind. ``subresources``: those that it has."""
+    """A kind of object with its subresources."""
 
     kind: str
     plural: str
@@ -23,12 +23,12 @@ class Resource:
 
     @property
     def api_version(self) -> str:
-        """Return ``v1``, ``apps/v1`` …"""
+        """The API version, such as ``v1`` or ``apps/v1``."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
     @property
     def qualified(self) -> str:
-        """Return ``pods``, ``deployments.apps`` …"""
+        """The qualified name, such as ``pods`` or ``deployments.apps``."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
 
@@ -113,7 +113,7 @@ def by_path(group: str, version: str, plural: str) -> Resource | None:
 
 
 def by_kind(kind: str, api_version: str | None = None) -> Resource | None:
-    """Return the resource of a kind, of that group if it is given. ``PodGroup.scheduling.k8s.io`` names kind and group at once."""
+    """Return the resource of a kind, in a group if given. ``PodGroup.scheduling.k8s.io`` names both kind and group."""
     kind, _, group = kind.partition(".")
     if api_version:
         group = api_version.rpartition("/")[0]
@@ -127,7 +127,7 @@ def groups() -> list[str]:
 
 
 def resource_list(group: str, version: str) -> Object | None:
-    """Return the APIResourceList of a group's version, None if there is no such version."""
+    """Return the APIResourceList of a group version, or None if the version does not exist."""
     found = [one for one in RESOURCES if (one.group, one.version) == (group, version)]
     if not found:
         return None

@@ -1,4 +1,4 @@
-"""The objects of a world, what changed last, and indices of pods. Objects in it are never changed in place."""
+"""The object store of a simulated cluster, with recent changes and pod indices. Objects are never changed in place."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any, Literal
 import msgspec
 
 from tests.api_server.resources import PODS, Resource
-from tests.api_server.rules.room import Room
+from tests.api_server.rules.node_usage import NodeUsage
 
 Object = dict[str, Any]
 
 
 def copy(obj: Object) -> Object:
-    """Return a copy that may be changed."""
+    """Return a deep copy that the caller can change."""
     found: Object = msgspec.json.decode(msgspec.json.encode(obj))
     return found
 
@@ -32,45 +32,45 @@ def controller_of(obj: Object) -> Object | None:
 
 
 def is_active(pod: Object) -> bool:
-    """Return whether a pod neither ended nor is terminating."""
+    """Return True if a pod is neither terminated nor terminating."""
     return "deletionTimestamp" not in pod["metadata"] and (pod.get("status") or {}).get("phase") not in ("Succeeded", "Failed")
 
 
 def is_ready(pod: Object) -> bool:
-    """Return whether a pod's condition Ready is True."""
+    """Return True if the pod's condition Ready is True."""
     return any(one["type"] == "Ready" and one["status"] == "True" for one in (pod.get("status") or {}).get("conditions") or ())
 
 
 class Change:
-    """An object as it was and as it is. ``old`` is None if it is new; ``new`` of a deleted object is its last state."""
+    """The old and new state of an object. ``old`` is None for a new object; ``new`` is the last state of a deleted one."""
 
     def __init__(self, version: int, resource: Resource, key: str, old: Object | None, new: Object, *, deleted: bool) -> None:
         self.version, self.resource, self.key, self.old, self.new, self.deleted = version, resource, key, old, new, deleted
 
     @property
     def type(self) -> Literal["ADDED", "MODIFIED", "DELETED"]:
-        """Return the type of the watch event."""
+        """The type of the watch event."""
         return "DELETED" if self.deleted else "ADDED" if self.old is None else "MODIFIED"
 
     @property
     def now(self) -> Object | None:
-        """Return the object as it is, None if it is gone."""
+        """The object after the change, or None if it was deleted."""
         return None if self.deleted else self.new
 
     @cached_property
     def encoded(self) -> bytes:
-        """Return the watch event as a line of JSON, for watchers that want everything."""
+        """The watch event as a line of JSON, for watchers without a selector."""
         return msgspec.json.encode({"type": self.type, "object": self.new}) + b"\n"
 
 
 class Store:
-    """``version``: the resourceVersion of the last change. ``compacted``: that of the last change that is forgotten."""
+    """All objects. ``version`` is the resourceVersion of the latest change, ``compacted`` that of the latest discarded change."""
 
     def __init__(self, history: int) -> None:
         self.version = 1000
         self.compacted = 1000
         self.history: deque[Change] = deque()
-        self.room = Room()
+        self.usage = NodeUsage()
         self._most = history
         self._objects: dict[Resource, dict[str, Object]] = defaultdict(dict)
         self._by_uid: dict[str, tuple[Resource, str]] = {}
@@ -84,11 +84,11 @@ class Store:
         return self._objects[resource].get(key)
 
     def all(self, resource: Resource) -> dict[str, Object]:
-        """Return the objects of a kind by key; not to be changed."""
+        """Return the objects of a kind by key. They must not be modified."""
         return self._objects[resource]
 
     def resources(self) -> Iterator[Resource]:
-        """Yield the kinds of which there are objects."""
+        """Yield the kinds that have objects."""
         yield from (one for one, objects in self._objects.items() if objects)
 
     def by_uid(self, uid: str) -> tuple[Resource, Object] | None:
@@ -102,7 +102,7 @@ class Store:
         return [pods[key] for key in self._pods_on.get(node, ())]
 
     def owned(self, uid: str) -> list[tuple[Resource, Object]]:
-        """Return the objects that name this owner."""
+        """Return the objects with an owner reference to this uid."""
         return [(resource, self._objects[resource][key]) for resource, key in self._owned.get(uid, ())]
 
     def pods_of(self, uid: str) -> list[Object]:
@@ -111,7 +111,7 @@ class Store:
         return [pod for pod in found if (controller_of(pod) or {}).get("uid") == uid]
 
     def put(self, resource: Resource, key: str, new: Object | None) -> Change:
-        """Keep an object, or delete it, under the next resourceVersion. ``new`` is the store's from now on."""
+        """Store or delete an object under the next resourceVersion. The store takes ownership of ``new``."""
         old = self._objects[resource].get(key)
         self.version += 1
         kept = new if new is not None else copy(old or {})
@@ -129,12 +129,12 @@ class Store:
         return change
 
     def compact(self) -> None:
-        """Forget all changes: who watches from an earlier version has to list again."""
+        """Discard all changes. Watches from an earlier version must list again."""
         self.history.clear()
         self.compacted = self.version
 
     def since(self, version: int) -> list[Change]:
-        """Return the changes after a version, which must not be compacted."""
+        """Return the changes after a version that is not compacted."""
         found = []
         for change in reversed(self.history):
             if change.version <= version:
@@ -148,7 +148,7 @@ class Store:
         for reference in metadata.get("ownerReferences") or ():
             self._owned[reference["uid"]][resource, key] = None
         if resource is PODS:
-            self.room.change(obj, 1)
+            self.usage.change(obj, 1)
             affinity = (obj["spec"].get("affinity") or {}).get("podAntiAffinity") or {}
             if affinity.get("requiredDuringSchedulingIgnoredDuringExecution"):
                 self.repelling[key] = None
@@ -162,7 +162,7 @@ class Store:
         for reference in obj["metadata"].get("ownerReferences") or ():
             self._owned[reference["uid"]].pop((resource, key), None)
         if resource is PODS:
-            self.room.change(obj, -1)
+            self.usage.change(obj, -1)
             self.repelling.pop(key, None)
             if node := obj["spec"].get("nodeName"):
                 self._pods_on[node].pop(key, None)

@@ -1,4 +1,4 @@
-"""The API of the stand-in: reads, writes and what it refuses, as the real one has it."""
+"""Tests of the stand-in's API: reads, writes and refusals match the real API server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A cluster in memory: its objects, who acts in it, and what happened."""
+"""A simulated cluster in memory: its objects, actors and history."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Object = dict[str, Any]
 
 
 class World:
-    """Everything may be called from any thread. ``core``: what requests work on."""
+    """A simulated cluster. All methods are thread-safe. ``core`` is the state that requests change."""
 
     def __init__(self, behaviour: Behaviour | None = None) -> None:
         self.behaviour = behaviour or Behaviour()
@@ -41,7 +41,7 @@ class World:
         self.core.listeners.append(self._hear)
 
     def _act(self) -> None:
-        """Let the actors that there are begin."""
+        """Start the configured actors."""
         core, behaviour = self.core, self.behaviour
         Budgets(core, behaviour.budget)
         Taints(core, behaviour.taint)
@@ -56,24 +56,23 @@ class World:
             self.begin_scheduling()
 
     def begin_scheduling(self) -> None:
-        """Let a scheduler begin, which finds what is there: in a world that was made without one."""
+        """Start a scheduler in a cluster that was created without one."""
         Scheduler(self.core, self.behaviour.scheduling if self.behaviour.scheduler in ("slow", "random") else 0.0)
 
     # --- objects ----------------------------------------------------------------------------------------------------
 
     def load(self, items: Iterable[Object], *, templates_of_pods: bool = False) -> None:
-        """Put the objects of a snapshot into the world, as they are, and let the world go on from there.
+        """Create the objects of a snapshot in their current state, and continue the simulation from there.
 
-        What they lack is filled in: uids, namespaces, owners that pods name and that are not there (ReplicaSets of as many pods), templates
-        of owners that have none, conditions of running pods. ``templates_of_pods``: new pods are like the owner's first one, whatever its
-        template says.
+        Missing parts are filled in: uids, namespaces, owners of pods (such as ReplicaSets with the number of their pods), templates of
+        owners, and conditions of running pods. With ``templates_of_pods``, new pods copy the owner's first pod instead of its template.
         """
         with self.core.lock:
             Loader(self.core, templates_of_pods=templates_of_pods).load(items)
             self.run()
 
     def get(self, kind: str, key: str) -> Object | None:
-        """Return a copy of an object. ``key``: ``namespace/name``, or the name of what has no namespace."""
+        """Return a copy of an object. ``key`` is ``namespace/name``, or the name of a cluster-scoped object."""
         with self.core.lock:
             found = self.core.store.get(_resource(kind), key)
             return None if found is None else copy(found)
@@ -85,7 +84,7 @@ class World:
             return [copy(one) for one in found if namespace in (None, one["metadata"].get("namespace"))]
 
     def items(self) -> list[Object]:
-        """Return copies of all objects, as ``kubectl get`` would list them."""
+        """Return copies of all objects, in the form that ``kubectl get`` lists them."""
         with self.core.lock:
             return [copy(obj) for resource in list(self.core.store.resources()) for obj in self.core.store.all(resource).values()]
 
@@ -94,10 +93,10 @@ class World:
         return {"apiVersion": "v1", "kind": "List", "items": self.items()}
 
     def create(self, obj: Object, actor: str = "other") -> Object:
-        """Create an object as another actor does.
+        """Create an object as another actor.
 
         Raises:
-            Refused: as the API.
+            Refused: The API would refuse the request.
         """
         resource = _resource(obj["kind"], obj.get("apiVersion"))
         namespace = (obj.get("metadata") or {}).get("namespace", "default") if resource.namespaced else None
@@ -107,10 +106,10 @@ class World:
             return found
 
     def patch(self, kind: str, key: str, patch: Any, actor: str = "other", *, how: objects.PatchKind = "merge", sub: str = "") -> Object:
-        """Change an object as another actor does: by a merge patch. ``sub``: ``status`` for a patch of that.
+        """Patch an object as another actor, with a merge patch by default. ``sub``: ``status`` to patch the status.
 
         Raises:
-            Refused: as the API.
+            Refused: The API would refuse the request.
         """
         with self.core.lock:
             found = copy(objects.patch(self.core, Caller(actor), _resource(kind), key, patch, how, sub))
@@ -118,30 +117,30 @@ class World:
             return found
 
     def delete(self, kind: str, key: str, actor: str = "other", *, grace: int | None = None) -> None:
-        """Delete an object as another actor does.
+        """Delete an object as another actor.
 
         Raises:
-            Refused: as the API.
+            Refused: The API would refuse the request.
         """
         with self.core.lock:
             deleting.delete(self.core, Caller(actor), _resource(kind), key, Deletion(grace))
             self.run()
 
     def evict(self, key: str, actor: str = "other") -> None:
-        """Evict a pod as another actor does.
+        """Evict a pod as another actor.
 
         Raises:
-            Refused: as the API.
+            Refused: The API would refuse the request.
         """
         with self.core.lock:
             eviction.evict(self.core, Caller(actor), key, {"metadata": {"name": key.partition("/")[2]}})
             self.run()
 
     def bind(self, key: str, node: str, actor: str = "other") -> None:
-        """Bind a pod as another actor does.
+        """Bind a pod as another actor.
 
         Raises:
-            Refused: as the API.
+            Refused: The API would refuse the request.
         """
         with self.core.lock:
             binding.bind(self.core, Caller(actor), key, {"metadata": {"name": key.partition("/")[2]}, "target": {"name": node}})
@@ -150,32 +149,32 @@ class World:
     # --- time -------------------------------------------------------------------------------------------------------
 
     def run(self) -> None:
-        """Let happen what is due now."""
+        """Run the actions that are due now."""
         with self.core.lock:
             self.core.clock.advance(self.core.clock.now)
 
     def settle(self, most: int = 1_000_000) -> None:
-        """Let time pass until nothing happens any more."""
+        """Advance the time until no events remain."""
         with self.core.lock:
             self.core.clock.run_out(most)
 
     def later(self, seconds: float, action: Callable[[], object]) -> None:
-        """Do something after some time."""
+        """Schedule an action after a delay."""
         with self.core.lock:
             self.core.clock.later(seconds, action)
 
     def when(self, predicate: Callable[[World], bool], action: Callable[[], object]) -> None:
-        """Do something once, as soon as a change makes this true; before the request that made it so is answered."""
+        """Run an action once, when a change makes the predicate true, before the request that caused it is answered."""
         with self.core.lock:
             self._moments.append((predicate, action))
 
     def on_request(self, number: int, action: Callable[[], object]) -> None:
-        """Do something right before the client's changing request of this number, from 1, is carried out."""
+        """Run an action right before the client's Nth changing request (from 1) is carried out."""
         with self.core.lock:
             self._requests.setdefault(number, []).append(action)
 
     def begin_request(self) -> None:
-        """Count a changing request of the client, and do what is to be done before it."""
+        """Count a changing request of the client, and run the actions registered for it."""
         self.core.request += 1
         for action in self._requests.pop(self.core.request, ()):
             action()
@@ -183,7 +182,7 @@ class World:
 
     @property
     def requests(self) -> int:
-        """Return how many changing requests the client has sent."""
+        """The number of changing requests of the client."""
         return self.core.request
 
     def _hear(self, change: Change, entry: Entry) -> None:
@@ -197,7 +196,7 @@ class World:
                 moment[1]()
 
     def compact(self) -> None:
-        """Forget all changes: watches that are opened from an earlier version get 410."""
+        """Discard all changes. Watches from an earlier version get 410."""
         with self.core.lock:
             self.core.store.compact()
 
@@ -205,11 +204,11 @@ class World:
 
     @property
     def log(self) -> list[Entry]:
-        """Return everything that happened, in order."""
+        """The log of all changes, in order."""
         return self.core.log
 
     def at(self, index: int) -> list[Object]:
-        """Return all objects as they were right before this line of the log; not to be changed."""
+        """Return all objects in their state right before a line of the log. They must not be modified."""
         found: dict[tuple[str, str, str], Object] = {}
         with self.core.lock:
             for entry in self.log[:index]:
@@ -221,40 +220,40 @@ class World:
         return list(found.values())
 
     def budget_violations(self) -> list[Violation]:
-        """Return the voluntary disruptions that left a budget with fewer healthy pods than it demands."""
+        """Return the voluntary disruptions that left a budget with fewer healthy pods than it requires."""
         return list(self.judge.violations)
 
     def bound(self, actor: str | None = None) -> list[Entry]:
-        """Return who bound which pod to which node and when; by this actor."""
+        """Return the bindings, of one actor if given, with pod, node, actor and time."""
         return [one for one in self.log if one.verb == "bind" and actor in (None, one.actor)]
 
     def evicted(self) -> list[Entry]:
-        """Return the evictions that were carried out."""
+        """Return the successful evictions."""
         return [one for one in self.log if one.verb == "evict"]
 
     def cordoned(self) -> list[str]:
-        """Return the nodes that are cordoned now."""
+        """Return the cordoned nodes."""
         with self.core.lock:
             return sorted(name for name, node in self.core.store.all(NODES).items() if is_cordoned(node))
 
     def cordons(self) -> list[Cordon]:
-        """Return when which nodes were closed and opened, and by whom."""
+        """Return all changes of cordons, with node, actor and time."""
         return list(self.judge.cordons)
 
     def tainted(self, key: str) -> list[str]:
-        """Return the nodes that have a taint of this key now."""
+        """Return the nodes with a taint of this key."""
         with self.core.lock:
             nodes = self.core.store.all(NODES).items()
             return sorted(name for name, node in nodes if any(one["key"] == key for one in (node.get("spec") or {}).get("taints") or ()))
 
     def leases(self) -> dict[str, str]:
-        """Return who holds which Lease (``namespace/name``); empty if nobody does."""
+        """Return the holders of Leases by ``namespace/name``. The holder is empty for a released Lease."""
         with self.core.lock:
             found = self.core.store.all(LEASES)
             return {key: (one.get("spec") or {}).get("holderIdentity") or "" for key, one in found.items()}
 
     def where(self) -> dict[str, str]:
-        """Return the node of every pod that has one and has not ended, by ``namespace/name``."""
+        """Return the nodes of all bound pods that are not terminated, by ``namespace/name``."""
         with self.core.lock:
             pods = {key: pod for key, pod in self.core.store.all(PODS).items() if pod["spec"].get("nodeName")}
         ended = ("Succeeded", "Failed")

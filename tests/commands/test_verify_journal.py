@@ -134,7 +134,7 @@ def test_refusals_are_shown_with_what_is_left(files: Files) -> None:
     ("arguments", "code", "words"),
     [
         (("--journal", "none.jsonl"), 1, "none.jsonl: No such file"),
-        (("--journal", "plan.json"), 1, "plan.json: line 1: no line of a journal"),
+        (("--journal", "plan.json"), 1, "plan.json: line 1: not a journal line"),
         (("--journal", "run.jsonl", "--end", "plan.json"), 1, "holds no Node objects"),
         (("--end", "end.json"), 2, "--end needs the journal"),
     ],

@@ -1,1 +1,1 @@
-"""Required anti-affinity beyond the scheduler: who may use it, and its opportunity cost."""
+"""Required anti-affinity beyond the scheduler's rules: permission to use it, and its opportunity cost."""

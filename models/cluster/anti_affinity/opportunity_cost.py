@@ -1,9 +1,8 @@
-"""The opportunity cost of required anti-affinity: the nodes that a pod closes to pods of others, in whole nodes' resources.
+"""The opportunity cost of required anti-affinity: the resources of the nodes that a pod closes to others.
 
-A required anti-affinity term closes its topology domain to others, unless it is about pods like its own: pods of its own namespace with
-labels that the pod itself carries, as replicas have it that keep apart. A pod on a node closes the domain of this node. A pod without a
-node may close the domain of any node that its nodeSelector and required node affinity select: the estimate has the average and the
-largest of these domains.
+A required anti-affinity term closes its topology domain to others, unless it only matches pods of the same namespace with labels of the
+pod itself, as for replicas that repel each other. A pod on a node closes the domain of this node. A pod without a node can close the
+domain of any node that its nodeSelector and required node affinity select. The estimate has the average and the largest of these domains.
 
 Source: docs/sources.md#inter-pod-affinity, the section on denial of service.
 """
@@ -25,22 +24,22 @@ from kubestow.models.kube.pod_spec import required_terms
 from kubestow.models.kube.selectors import Bools, NodeTable, canonical, label_key_requirements, selector_matches
 from kubestow.models.snapshot.snapshot import Snapshot
 
-#: The label of every namespace with its name, and the name of a namespace that is yet to come: one that no term can list.
-_NAME: Final = "kubernetes.io/metadata.name"
-_TO_COME: Final = "\0"
-#: Operators that ask for a label. The others also select pods without any label.
-_ASKING: Final = ("In", "Exists")
+#: The label with its name that every namespace has, and a placeholder name for future namespaces, which no term can list.
+_NAME_LABEL: Final = "kubernetes.io/metadata.name"
+_FUTURE_NAMESPACE: Final = "\0"
+#: Operators that require a label. The others also select pods without labels.
+_REQUIRING_OPERATORS: Final = ("In", "Exists")
 #: A topology key and the code of one of its values in :meth:`NodeTable.column`.
 _Domain = tuple[str, int]
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """What a pod may close.
+    """The capacity that a pod can close.
 
     Attributes:
-        average: Mean over the distinct domains, by resource: mCPU, bytes, pieces.
-        largest: Maximum over them, for each resource on its own.
+        average: Mean over the distinct domains, by resource, in mCPU, bytes or units.
+        largest: Maximum over the domains, for each resource separately.
         average_nodes: Mean number of nodes.
         largest_nodes: Maximum number of nodes.
     """
@@ -52,13 +51,13 @@ class Estimate:
 
 
 class OpportunityCosts:
-    """What the pods of a snapshot close to others. Equal pods share what is worked out for one of them.
+    """The capacity that the pods of a snapshot close to others, cached for equal pods.
 
     Args:
         exempt: Namespaces without hard anti-affinity.
 
     Raises:
-        QuantityError: an allocatable quantity is malformed, or beyond 64 bits.
+        QuantityError: An allocatable quantity is malformed or exceeds 64 bits.
     """
 
     def __init__(self, snapshot: Snapshot, exempt: Collection[str] = ()) -> None:
@@ -71,7 +70,7 @@ class OpportunityCosts:
     # --- the terms of a pod -------------------------------------------------------------------------------------------
 
     def keys(self, pod: Pod) -> tuple[str, ...]:
-        """Return the topology keys over which a pod closes domains to others, sorted."""
+        """Return the topology keys whose domains a pod closes to others, sorted."""
         affinity = pod.spec.affinity
         if affinity is None or affinity.podAntiAffinity is None:
             return ()
@@ -82,22 +81,22 @@ class OpportunityCosts:
         return self._keys[known]
 
     def _closes(self, pod: Pod, term: PodAffinityTerm) -> bool:
-        """Return True if a term refuses pods of others."""
+        """Return True if a term rejects pods other than the pod's own replicas."""
         labels = pod.metadata.labels or {}
         selector = canonical(term.labelSelector, label_key_requirements(labels, term.matchLabelKeys, term.mismatchLabelKeys))
         if selector is None:
             return False
         own, others = self._looks(term, pod.metadata.namespace or "default")
-        alike = any(requirement.operator in _ASKING for requirement in selector) and selector_matches(selector, labels)
+        alike = any(requirement.operator in _REQUIRING_OPERATORS for requirement in selector) and selector_matches(selector, labels)
         return others or (own and not alike)
 
     def _looks(self, term: PodAffinityTerm, own: str) -> tuple[bool, bool]:
-        """Return whether a term looks at the pod's own namespace, and whether it looks at any other that is not exempt."""
+        """Return whether a term covers the pod's own namespace, and whether it covers another namespace that is not exempt."""
         if not term.namespaces and term.namespaceSelector is None:
             return True, False
         selector, listed = canonical(term.namespaceSelector), set(term.namespaces or ())
         found = listed | {name for name, labels in self._namespaces.items() if selector_matches(selector, labels)}
-        to_come = selector_matches(selector, {_NAME: _TO_COME})
+        to_come = selector_matches(selector, {_NAME_LABEL: _FUTURE_NAMESPACE})
         return own in found or to_come, to_come or bool(found - self._exempt - {own})
 
     @cached_property
@@ -107,7 +106,7 @@ class OpportunityCosts:
     # --- the nodes ----------------------------------------------------------------------------------------------------
 
     def closed(self, pod: Pod) -> frozenset[int]:
-        """Return the nodes that a pod on a node closes, by index; none for a pod without a node of the snapshot."""
+        """Return the indices of the nodes that a pod closes, empty if the pod is on no node of the snapshot."""
         node = self.home(pod)
         keys = self.keys(pod) if node is not None else ()
         if node is None or not keys:
@@ -115,7 +114,7 @@ class OpportunityCosts:
         return frozenset[int]().union(*(self._member_set(domain) for domain in self._domains(keys, node)))
 
     def estimate(self, pod: Pod) -> Estimate | None:
-        """Return what a pod may close: on its node if it has one, otherwise on any node that it may use. None: it closes nothing."""
+        """Return the capacity that a pod closes on its node, or can close on any eligible node. None if it closes nothing."""
         keys = self.keys(pod)
         if not keys:
             return None
@@ -128,18 +127,18 @@ class OpportunityCosts:
         return self._estimates[known]
 
     def amounts(self, node: int) -> dict[str, int]:
-        """Return the resources of a node, pod slots aside: mCPU, bytes, pieces."""
+        """Return the allocatable resources of a node without pod slots, in mCPU, bytes or units."""
         return self._allocatable[node]
 
     def home(self, pod: Pod) -> int | None:
-        """Return the node of the snapshot that a pod is on, by index; a choice of this run does not count."""
+        """Return the index of the node on which a pod is in the snapshot. A node chosen in this run does not count."""
         name = pod.spec.nodeName
         if not name or (self._snapshot.chosen_here and pod_key(pod) in self._snapshot.chosen_here):
             return None
         return self._index.get(name)
 
     def _selected(self, pod: Pod) -> Bools:
-        """bool[N]: the nodes that nodeSelector and required node affinity select."""
+        """Return bool[N], the nodes that nodeSelector and required node affinity select."""
         mask = self._table.has_labels(pod.spec.nodeSelector or {})
         node = pod.spec.affinity.nodeAffinity if pod.spec.affinity is not None else None
         for selector in (
@@ -149,7 +148,7 @@ class OpportunityCosts:
         return mask
 
     def _domains(self, keys: tuple[str, ...], node: int) -> frozenset[_Domain]:
-        """Return the domains of a node that are closed together, without those that another one of them holds whole."""
+        """Return the closed domains of a node, without domains contained in another one."""
         found = [(key, int(code)) for key in keys if (code := self._table.column(key)[0][node]) >= 0]
         found.sort(key=lambda domain: (-len(self._member_set(domain)), domain))
         kept: list[_Domain] = []
@@ -181,7 +180,7 @@ class OpportunityCosts:
         )
 
     def _sum(self, domains: frozenset[_Domain]) -> tuple[dict[str, int], int]:
-        """Return the resources of the union of some domains, and its number of nodes."""
+        """Return the resources and the number of nodes in the union of domains."""
         if domains not in self._sums:
             total: dict[str, int] = {}
             union = frozenset[int]().union(*(self._member_set(domain) for domain in domains))

@@ -1,7 +1,7 @@
-"""Who may use required anti-affinity: what the policy refuses to a pod, term by term.
+"""Permission to use required anti-affinity: the terms of a pod that the policy refuses.
 
-One small pod with required anti-affinity can close a whole domain to everybody. Source: the safeguards against denial of service in
-docs/sources.md#inter-pod-affinity: the refusal of all namespaces with another key than the hostname, and capabilities.
+A small pod with required anti-affinity can close a whole domain to all other pods. Source: the safeguards against denial of service in
+docs/sources.md#inter-pod-affinity: the refusal of all namespaces with a key other than the hostname, and capabilities.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from kubestow.models.kube.objects import Pod
 from kubestow.models.snapshot.snapshot import Snapshot
 
 HOSTNAME: Final = "kubernetes.io/hostname"
-#: The fields of a pod spec with required terms. The RequiredDuringExecution variant schedules alike.
+#: The pod spec fields with required terms. The RequiredDuringExecution variant is scheduled in the same way.
 FIELDS: Final = ("requiredDuringSchedulingIgnoredDuringExecution", "requiredDuringSchedulingRequiredDuringExecution")
 
 
@@ -27,8 +27,8 @@ class Refused:
     Attributes:
         path: The field of the term, below ``spec``.
         key: Its topologyKey.
-        everywhere: True if it is refused because it covers all namespaces, else because the pod is no user.
-        text: What is wrong, and what is expected, in words.
+        everywhere: True if it is refused because it covers all namespaces, False because the pod lacks permission.
+        text: The problem and the expected value.
     """
 
     path: str
@@ -38,7 +38,7 @@ class Refused:
 
 
 class AntiAffinityUsers:
-    """The part of a policy about users of required anti-affinity, against one snapshot."""
+    """The policy's rules on required anti-affinity, for one snapshot."""
 
     def __init__(self, snapshot: Snapshot, policy: Policy) -> None:
         self._users, self._refuse_all = policy.antiAffinityUsers, policy.refuseAllNamespacesAntiAffinity
@@ -48,7 +48,7 @@ class AntiAffinityUsers:
 
     @property
     def silent(self) -> bool:
-        """True if the policy refuses nothing to anybody."""
+        """True if the policy refuses no term."""
         return not self._users and not self._refuse_all
 
     def refused(self, pod: Pod) -> Iterator[Refused]:
@@ -69,7 +69,7 @@ class AntiAffinityUsers:
                     yield Refused(path, key, False, f"{text} (policy: antiAffinityUsers)")
 
     def _is(self, user: AntiAffinityUser, pod: Pod) -> bool:
-        """Return True if an entry of the policy names the pod. What it does not restrict holds for every pod."""
+        """Return True if a policy entry matches the pod. An empty list matches every pod."""
         namespace, account, name = self._identity(pod)
         return (
             (not user.namespaces or namespace in user.namespaces)
@@ -78,7 +78,7 @@ class AntiAffinityUsers:
         )
 
     def _identity(self, pod: Pod) -> tuple[str, str, str]:
-        """Return namespace, service account (namespace/name) and priority class, as admission fills them in."""
+        """Return the pod's namespace, service account (namespace/name) and priority class, with admission defaults."""
         namespace = pod.metadata.namespace or "default"
         name = pod.spec.priorityClassName or ""
         if not name and self._default_class is not None and pod.spec.priority == self._default_class[0]:

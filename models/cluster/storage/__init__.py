@@ -1,1 +1,1 @@
-"""What decides about volumes besides binding: CSI migration, and to which node they are attached."""
+"""Volume constraints other than binding: CSI migration, and attachment to one node."""

@@ -1,8 +1,8 @@
-"""Volumes that only one node at a time can have attached, and which pods use them.
+"""Volumes that only one node at a time can attach, and the pods that use them.
 
 Source: pkg/controller/volume/attachdetach/reconciler (isMultiAttachForbidden) and pkg/volume/util: a PersistentVolume whose access modes
-name neither ReadWriteMany nor ReadOnlyMany. Of volumes that nothing attaches (NFS, local ones, CSI drivers with attachRequired: false)
-pods may be on any nodes that reach them.
+name neither ReadWriteMany nor ReadOnlyMany. Volumes that are not attached (NFS, local volumes, CSI drivers with attachRequired: false) can
+be used on any nodes that reach them.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from kubestow.models.kube.pod_spec import claim_keys
 from kubestow.models.kube.storage_objects import PersistentVolume
 from kubestow.models.snapshot.snapshot import Snapshot
 
-#: Access modes with which several nodes may have a volume.
-_SHARED: Final = frozenset({"ReadWriteMany", "ReadOnlyMany"})
-#: In-tree volumes of a PersistentVolume that a controller attaches to nodes.
-_ATTACHED: Final = ("gcePersistentDisk", "awsElasticBlockStore", "azureDisk", "cinder", "vsphereVolume")
+#: Access modes that let several nodes attach a volume.
+_SHARED_ACCESS_MODES: Final = frozenset({"ReadWriteMany", "ReadOnlyMany"})
+#: In-tree volume types that a controller attaches to nodes.
+_ATTACHED_TYPES: Final = ("gcePersistentDisk", "awsElasticBlockStore", "azureDisk", "cinder", "vsphereVolume")
 
 
 def exclusive_volumes(pod: Pod, snapshot: Snapshot) -> frozenset[str]:
-    """Return the names of PersistentVolumes of a pod's bound claims that only one node at a time can have attached."""
+    """Return the PersistentVolumes of a pod's bound claims that only one node at a time can attach, by name."""
     return frozenset(exclusive_claims(pod, snapshot))
 
 
@@ -42,8 +42,13 @@ def exclusive_claims(pod: Pod, snapshot: Snapshot) -> dict[str, str]:
 
 @dataclass
 class Holders:
-    """A volume that only one node at a time can have attached. ``claim``: a claim of it, ``namespace/name``; ``pods``: by node, the indices
-    of the pods there that use it: first the node of a pod that is ready, else of the first pod."""
+    """The users of a volume that only one node at a time can attach.
+
+    Attributes:
+        volume: Name of the PersistentVolume.
+        claim: A claim bound to it, ``namespace/name``.
+        pods: Indices of the pods that use it, by node. Nodes with a ready pod come first.
+    """
 
     volume: str
     claim: str
@@ -51,13 +56,17 @@ class Holders:
 
     @property
     def node(self) -> str:
-        """The node that has the volume, as far as the pods tell."""
+        """The node that most likely has the volume attached."""
         return next(iter(self.pods))
 
 
 def holders(snapshot: Snapshot, pods: Iterable[int]) -> dict[str, Holders]:
-    """Return the volumes that pods on nodes use and that only one node at a time can have, by name. ``pods``: indices of those asked about;
-    pods that are over or being deleted are left out."""
+    """Return the users of volumes that only one node at a time can attach, by volume name.
+
+    Args:
+        snapshot: The input.
+        pods: Indices of the pods to consider. Pods without a node and pods that are terminated or terminating are ignored.
+    """
     found: dict[str, Holders] = {}
     there = [i for i in pods if snapshot.pods[i].spec.volumes and snapshot.pods[i].spec.nodeName]
     for i in sorted(there, key=lambda i: not _is_ready(snapshot.pods[i])):
@@ -71,7 +80,7 @@ def holders(snapshot: Snapshot, pods: Iterable[int]) -> dict[str, Holders]:
 
 
 def split_volumes(snapshot: Snapshot, pods: Iterable[int], new: Collection[int]) -> list[str]:
-    """Return a sentence for each volume that goes to one node at a time and has pods on several, some of them ``new`` (indices)."""
+    """Return a sentence for each volume that one node at a time can attach and that pods on several nodes use, some of them ``new``."""
     found = []
     for each in sorted(holders(snapshot, pods).values(), key=lambda each: each.claim):
         if len(each.pods) < 2 or not any(i in new for there in each.pods.values() for i in there):
@@ -86,8 +95,12 @@ def split_volumes(snapshot: Snapshot, pods: Iterable[int], new: Collection[int])
 
 
 def held_elsewhere(snapshot: Snapshot, feasible: Mapping[str, Sequence[str]]) -> list[str]:
-    """Return a sentence for each pod whose volume is on another node than some that take the pod. ``feasible``: nodes by pod
-    (``namespace/name``)."""
+    """Return a sentence for each pod that fits on nodes other than the one where its volume is attached.
+
+    Args:
+        snapshot: The input.
+        feasible: Feasible nodes by pod (``namespace/name``).
+    """
     waiting = {i: key for i, pod in enumerate(snapshot.pods) if pod.spec.volumes and (key := pod_key(pod)) in feasible}
     held = holders(snapshot, (i for i in range(len(snapshot.pods)) if i not in waiting)) if waiting else {}
     found = []
@@ -110,9 +123,9 @@ def _is_ready(pod: Pod) -> bool:
 
 def _exclusive(volume: PersistentVolume, snapshot: Snapshot) -> bool:
     spec = volume.spec
-    if spec is None or not spec.accessModes or not _SHARED.isdisjoint(spec.accessModes):
+    if spec is None or not spec.accessModes or not _SHARED_ACCESS_MODES.isdisjoint(spec.accessModes):
         return False
     if spec.csi is None:
-        return any(getattr(spec, field) is not None for field in _ATTACHED)
+        return any(getattr(spec, field) is not None for field in _ATTACHED_TYPES)
     driver = snapshot.csi_drivers.get(spec.csi.driver)
     return driver is None or driver.spec is None or driver.spec.attachRequired is not False

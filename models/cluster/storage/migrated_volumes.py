@@ -30,8 +30,8 @@ class Plugin(NamedTuple):
     """An in-tree plugin whose volumes the scheduler translates.
 
     Attributes:
-        driver: The CSI driver that took its place.
-        topology: The key of the driver's zones; None if the translation leaves the node affinity as it is.
+        driver: The CSI driver that replaces it.
+        topology: The zone key of the driver. None if the translation does not change the node affinity.
     """
 
     driver: str
@@ -46,18 +46,18 @@ PLUGINS: Final = {
     "kubernetes.io/cinder": Plugin("cinder.csi.openstack.org", "topology.cinder.csi.openstack.org/zone"),
     "kubernetes.io/portworx-volume": Plugin("pxd.portworx.com", None),
 }
-#: Plugins of which the library knows a driver, though the scheduler never translates: their volumes count for no limit.
+#: Plugins with a CSI driver that the scheduler does not translate. Their volumes count for no limit.
 NEVER_COUNTED: Final = frozenset(("kubernetes.io/azure-file", "kubernetes.io/vsphere-volume"))
 
 
 def migrated(csi_node: CSINode | None) -> frozenset[str]:
-    """Return the plugins that a node has migrated."""
+    """Return the translated plugins that a node has migrated."""
     text = (csi_node.metadata.annotations or {}).get(ANNOTATION) if csi_node is not None else None
     return frozenset((text or "").split(",")).intersection(PLUGINS)
 
 
 def plugin_of(volume: PersistentVolume) -> str | None:
-    """Return the plugin of an in-tree volume that the scheduler translates; None for any other volume."""
+    """Return the plugin of an in-tree volume that the scheduler translates, or None for other volumes."""
     spec = volume.spec
     if spec is None or spec.csi is not None:
         return None
@@ -66,7 +66,7 @@ def plugin_of(volume: PersistentVolume) -> str | None:
 
 
 def handle(volume: PersistentVolume) -> str | None:
-    """Return the handle that a volume of :func:`plugin_of` has for its driver; None if it cannot be translated, which is an error."""
+    """Return the CSI handle of a volume of :func:`plugin_of`, or None if it cannot be translated, which is an error."""
     spec, labels = volume.spec, volume.metadata.labels or {}
     if spec is None:
         return None
@@ -82,7 +82,7 @@ def handle(volume: PersistentVolume) -> str | None:
 
 
 def aws_volume(text: str) -> str | None:
-    """Return the volume of an ID such as ``aws://zone/vol-1`` or ``vol-1``; None if it is neither (KubernetesVolumeIDToEBSVolumeID)."""
+    """Return the volume of an ID such as ``aws://zone/vol-1`` or ``vol-1``, or None if malformed (KubernetesVolumeIDToEBSVolumeID)."""
     if not text.startswith(_AWS_PREFIX):
         return text
     found = text.removeprefix(_AWS_PREFIX).partition("/")[2].partition("?")[0].strip("/")
@@ -98,7 +98,7 @@ def _gce_place(zones: list[str]) -> str | None:
 
 
 def node_affinity(volume: PersistentVolume, key: str) -> objects.NodeSelector | None:
-    """Return the required node affinity of a volume after translation (translateTopologyFromInTreeToCSI). ``key``: the driver's zones."""
+    """Return the node affinity of a volume after translation to the driver's zone ``key`` (translateTopologyFromInTreeToCSI)."""
     affinity = volume.spec.nodeAffinity if volume.spec is not None else None
     required = affinity.required if affinity is not None else None
     terms = (required.nodeSelectorTerms if required is not None else None) or []

@@ -1,8 +1,7 @@
-"""Pods that name their node themselves and wait for a claim that nobody binds.
+"""Pods with a node name in their spec that wait indefinitely for an unbound claim.
 
-A claim of a class with WaitForFirstConsumer is bound by kube-scheduler while it places the claim's first pod. The scheduler does not see a
-pod whose spec names a node, so that the kubelet waits for the claim forever. Source: pkg/scheduler/framework/plugins/volumebinding,
-pkg/controller/volume/persistentvolume (syncUnboundClaim).
+kube-scheduler binds a WaitForFirstConsumer claim while it places the claim's first pod. It ignores pods whose spec names a node, so nothing
+binds their claims. Source: pkg/scheduler/framework/plugins/volumebinding, pkg/controller/volume/persistentvolume (syncUnboundClaim).
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from kubestow.models.snapshot.snapshot import Snapshot
 
 
 def never_bound(snapshot: Snapshot) -> dict[int, list[str]]:
-    """Return the pods (indices) that never start, each with the claims (``namespace/name``) that nobody binds."""
+    """Return the pods that never start, by index, each with its claims (``namespace/name``) that nothing binds."""
     waiting = {key for key, claim in snapshot.persistent_volume_claims.items() if _waits(snapshot, claim)}
     if not waiting:
         return {}
@@ -30,7 +29,7 @@ def never_bound(snapshot: Snapshot) -> dict[int, list[str]]:
                 waiting.discard(key)  # bound without a pod
     for pod in snapshot.pods:
         if not pod.spec.nodeName and not is_terminal(pod):
-            waiting.difference_update(claim_keys(pod))  # the scheduler binds them for these pods
+            waiting.difference_update(claim_keys(pod))  # the scheduler binds the claims of these pods
     found: dict[int, list[str]] = {}
     for i, pod in enumerate(snapshot.pods):
         if pod.spec.nodeName and not _runs(pod) and not is_terminating(pod):
@@ -41,7 +40,7 @@ def never_bound(snapshot: Snapshot) -> dict[int, list[str]]:
 
 
 def sentences(snapshot: Snapshot, known: Collection[str] = ()) -> list[str]:
-    """Return what is to be said of such pods, but for those that are ``known`` (``namespace/name``)."""
+    """Return notes on pods that never start, except the ``known`` ones (``namespace/name``)."""
     by_claim: dict[str, list[str]] = {}
     for i, claims in never_bound(snapshot).items():
         if (key := pod_key(snapshot.pods[i])) not in known:
@@ -57,12 +56,12 @@ def sentences(snapshot: Snapshot, known: Collection[str] = ()) -> list[str]:
 
 
 def names(snapshot: Snapshot) -> frozenset[str]:
-    """Return the pods (``namespace/name``) that never start."""
+    """Return the pods that never start, as ``namespace/name``."""
     return frozenset(pod_key(snapshot.pods[i]) for i in never_bound(snapshot))
 
 
 def _waits(snapshot: Snapshot, claim: PersistentVolumeClaim) -> bool:
-    """Return True if a claim is bound for the first of its pods that the scheduler places."""
+    """Return True if a claim is unbound and waits for the first pod that the scheduler places."""
     if claim.spec is None or claim.spec.volumeName or SELECTED_NODE in (claim.metadata.annotations or {}):
         return False
     name = claim.spec.storageClassName or ""

@@ -1,5 +1,5 @@
-"""What is found in a cluster or in manifests: the documents Audit and Check, what is chosen of findings, and what others would do.
+"""The documents Audit and Check, the selection of findings, and the sections on the descheduler and Karpenter.
 
-Enter at :mod:`kubestow.models.documents.findings.audit`. May import :mod:`kubestow.models.kube`, :mod:`kubestow.models.snapshot` and the
-documents beside it.
+Start at :mod:`kubestow.models.documents.findings.audit`. May import :mod:`kubestow.models.kube`, :mod:`kubestow.models.snapshot` and
+:mod:`kubestow.models.documents`.
 """

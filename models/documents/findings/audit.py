@@ -1,6 +1,6 @@
-"""The Audit document: what ``kubestow audit`` prints.
+"""The Audit document, which ``kubestow audit`` prints.
 
-A finding has a stable code; what each means, with an example that triggers it and one that does not, is in docs/audit.md.
+Every finding has a stable code. docs/audit.md explains each code, with an example that triggers it and one that does not.
 """
 
 from __future__ import annotations
@@ -19,137 +19,139 @@ Etcd = Literal["stacked", "external", "unknown"]
 Grade = Literal["non-distributed", "unknown", "machines", "clouds", "locations"]
 RequirementLevel = Literal["MUST", "REQUIRED", "SHOULD", "RECOMMENDED"]
 RequirementStatus = Literal["met", "broken", "not provable"]
-#: The most serious first.
+#: Severities, most serious first.
 SEVERITIES: Final[tuple[Severity, ...]] = ("error", "warning", "info")
 
 
 class Finding(Doc, omit_defaults=True):
-    """Something that is wrong, or will be."""
+    """A present or future problem of an object."""
 
-    code: Annotated[str, Meta(description="KS and three digits, which never change their meaning.")]
-    name: Annotated[str, Meta(description="The code in words, in kebab-case.")]
-    severity: Annotated[Severity, Meta(description="How serious the finding is.")]
-    object: Annotated[str, Meta(description="The object that it is about, `Kind namespace/name` or `Kind name`.")]
-    message: Annotated[str, Meta(description="What is wrong here.")]
-    why: Annotated[str, Meta(description="Why it matters.")]
-    fix: Annotated[str, Meta(description="What to do.")]
-    field: Annotated[str | None, Meta(description="The field of the object.")] = None
-    rule: Annotated[str | None, Meta(description="The scheduler plugin's name, where one is concerned.")] = None
+    code: Annotated[str, Meta(description="KS and three digits. The meaning of a code never changes.")]
+    name: Annotated[str, Meta(description="The name of the code, in kebab-case.")]
+    severity: Annotated[Severity, Meta(description="The severity of the finding.")]
+    object: Annotated[str, Meta(description="The object concerned, `Kind namespace/name` or `Kind name`.")]
+    message: Annotated[str, Meta(description="The problem.")]
+    why: Annotated[str, Meta(description="The consequence of the problem.")]
+    fix: Annotated[str, Meta(description="The remedy.")]
+    field: Annotated[str | None, Meta(description="The field of the object, or null.")] = None
+    rule: Annotated[str | None, Meta(description="The scheduler plugin concerned, or null.")] = None
     pods: Annotated[list[str], Meta(description="The pods concerned, namespace/name.")] = []
     nodes: Annotated[list[str], Meta(description="The names of the nodes concerned.")] = []
-    domain: Annotated[str | None, Meta(description="The topology domain concerned, key=value.")] = None
+    domain: Annotated[str | None, Meta(description="The topology domain concerned, key=value, or null.")] = None
 
 
 class ClosedCapacity(Doc):
-    """What nodes have that are closed to others, beyond the requests of the pods that close them."""
+    """The capacity of nodes that pods close to others, beyond the requests of these pods."""
 
-    nodes: Annotated[int | float, Meta(description="The number of nodes; an average is rounded to three decimals.")]
+    nodes: Annotated[int | float, Meta(description="The number of closed nodes; an average is rounded to three decimals.")]
     cpu: Annotated[int, Meta(description="CPU beyond requests, in mCPU.")]
     memory: Annotated[int, Meta(description="Memory beyond requests, in bytes.")]
 
 
 class OpportunityCost(Doc, omit_defaults=True):
-    """What required anti-affinity takes away beyond requests (docs/audit.md#opportunity-cost)."""
+    """The capacity that required anti-affinity closes beyond requests (docs/audit.md#opportunity-cost)."""
 
-    level: Annotated[Literal["namespace", "workload", "pod"], Meta(description="Whose pods are added up.")]
-    object: Annotated[str, Meta(description="The namespace, the workload or the pod: `Kind namespace/name`, `Namespace name`.")]
-    namespace: Annotated[str, Meta(description="Its namespace.")]
-    pods: Annotated[int, Meta(description="The number of pods that close nodes, or will.")]
-    average: Annotated[ClosedCapacity, Meta(description="What these pods close together on domains of average size.")]
-    largest: Annotated[ClosedCapacity, Meta(description="What these pods close together on the largest domains that they may use.")]
+    level: Annotated[Literal["namespace", "workload", "pod"], Meta(description="The level of aggregation.")]
+    object: Annotated[str, Meta(description="The namespace, workload or pod, `Kind namespace/name` or `Namespace name`.")]
+    namespace: Annotated[str, Meta(description="The namespace of the object.")]
+    pods: Annotated[int, Meta(description="The number of running or pending pods that close nodes.")]
+    average: Annotated[ClosedCapacity, Meta(description="The capacity closed in domains of average size.")]
+    largest: Annotated[ClosedCapacity, Meta(description="The capacity closed in the largest eligible domains.")]
     actual: Annotated[
-        ClosedCapacity | None, Meta(description="What those that run close now, each node once; null: a pod that is not on a node.")
+        ClosedCapacity | None,
+        Meta(description="The capacity that running pods close now, each node counted once; null for a pod without a node."),
     ] = None
 
 
 class ComponentSpread(Doc):
-    """A component of the control plane."""
+    """The distribution of one control-plane component."""
 
     component: Annotated[str, Meta(description="The name of the component.")]
-    instances: Annotated[int, Meta(description="The number of instances that run.")]
+    instances: Annotated[int, Meta(description="The number of running instances.")]
     nodes: Annotated[int, Meta(description="The number of nodes that they run on.")]
-    machines: Annotated[dict[str, int], Meta(description="Instances on each machine, or on each node where no label names machines.")]
-    most: Annotated[int, Meta(description="Instances on the machine that holds the most.")]
+    machines: Annotated[dict[str, int], Meta(description="Instances by machine, or by node if no label names machines.")]
+    most: Annotated[int, Meta(description="The largest number of instances on one machine.")]
     survives: Annotated[
         int,
-        Meta(description="Machines that may fail, one after the other, with enough left: a majority of etcd's members, one of the others."),
+        Meta(description="Machines that can fail in sequence while a majority (etcd) or one instance (others) remains."),
     ]
 
 
 class Stage(Doc, omit_defaults=True):
-    """A stage of distribution."""
+    """A stage of distribution over failure domains."""
 
-    name: Annotated[Literal["machines", "zones", "clouds", "locations"], Meta(description="What the stage distributes over.")]
-    domains: Annotated[int, Meta(description="The number of domains that the control plane's nodes are in.")]
-    survives: Annotated[int, Meta(description="Failures of domains that every component seen survives.")]
-    reached: Annotated[
-        bool, Meta(description="Whether one failure is shown to be survived, by this label or that of a stage with larger domains.")
-    ]
+    name: Annotated[Literal["machines", "zones", "clouds", "locations"], Meta(description="The kind of failure domain.")]
+    domains: Annotated[int, Meta(description="The number of domains with control-plane nodes.")]
+    survives: Annotated[int, Meta(description="Domain failures that every observed component survives.")]
+    reached: Annotated[bool, Meta(description="True if the labels of this or a larger stage prove that one failure is survived.")]
     label: Annotated[
-        str | None, Meta(description="The node label that names the domains; null: no label that all control-plane nodes carry.")
+        str | None, Meta(description="The node label that names the domains, null if no label is on all control-plane nodes.")
     ] = None
     known: Annotated[
         bool,
-        Meta(description="Whether domains are known; where machines are not, nodes (at most so many) or zones (at least) are counted."),
+        Meta(description="True if domains are known. Unknown machines are estimated by nodes (upper bound) or zones (lower bound)."),
     ] = True
 
 
 class Requirement(Doc):
-    """A requirement of a standard, as far as a snapshot shows it (docs/control-plane.md#what-is-asked-for)."""
+    """A requirement of a standard, judged from the snapshot (docs/control-plane.md#what-is-asked-for)."""
 
-    standard: Annotated[str, Meta(description="The document that asks for it.")]
-    level: Annotated[RequirementLevel, Meta(description="The word that the document uses.")]
-    text: Annotated[str, Meta(description="What is asked for.")]
-    status: Annotated[RequirementStatus, Meta(description="Whether the snapshot shows that it is met, or broken, or neither.")]
-    why: Annotated[str, Meta(description="What shows it, or what is missing.")]
+    standard: Annotated[str, Meta(description="The document that defines the requirement.")]
+    level: Annotated[RequirementLevel, Meta(description="The requirement level that the document states.")]
+    text: Annotated[str, Meta(description="The requirement.")]
+    status: Annotated[RequirementStatus, Meta(description="The status that the snapshot proves: met, broken, or not provable.")]
+    why: Annotated[str, Meta(description="The evidence, or the information that is missing.")]
 
 
 class ControlPlane(Doc, omit_defaults=True):
     """How the control plane is distributed over failure domains (docs/control-plane.md)."""
 
-    nodes: Annotated[list[str], Meta(description="The names of its nodes.")]
-    etcd: Annotated[Etcd, Meta(description="Where its members run: beside API servers (stacked), on other nodes (external), or unknown.")]
-    grade: Annotated[
-        Grade, Meta(description="The furthest stage reached (zones count as machines); non-distributed: one machine's failure is too much.")
+    nodes: Annotated[list[str], Meta(description="The names of the control-plane nodes.")]
+    etcd: Annotated[
+        Etcd, Meta(description="The location of its members: on API server nodes (stacked), on other nodes (external), or unknown.")
     ]
-    components: Annotated[list[ComponentSpread], Meta(description="The components that were seen.")] = []
-    stages: Annotated[list[Stage], Meta(description="The stages of distribution, the nearest first.")] = []
-    workers: Annotated[dict[str, int], Meta(description="The number of worker nodes on each machine.")] = {}
+    grade: Annotated[
+        Grade, Meta(description="The furthest stage reached (zones count as machines). Non-distributed cannot survive one machine failure.")
+    ]
+    components: Annotated[list[ComponentSpread], Meta(description="The observed components.")] = []
+    stages: Annotated[list[Stage], Meta(description="The stages of distribution, smallest domains first.")] = []
+    workers: Annotated[dict[str, int], Meta(description="The number of worker nodes by machine.")] = {}
     machineLabel: Annotated[str | None, Meta(description="The node label that names machines.")] = None
 
 
 class Selection(Doc, omit_defaults=True):
-    """What was chosen of the findings."""
+    """The filters that selected the findings."""
 
-    select: Annotated[list[str], Meta(description="The codes that were looked for, or their beginnings; all if empty.")] = []
-    ignore: Annotated[list[str], Meta(description="The codes that were not looked for, or their beginnings.")] = []
-    namespaces: Annotated[list[str], Meta(description="The namespaces that were asked for; all if empty.")] = []
-    elsewhere: Annotated[int, Meta(description="Findings left out because they concern none of these namespaces.")] = 0
-    known: Annotated[int, Meta(description="Findings left out because the baseline knows them.")] = 0
+    select: Annotated[list[str], Meta(description="Selected codes or code prefixes; empty means all.")] = []
+    ignore: Annotated[list[str], Meta(description="Ignored codes or code prefixes.")] = []
+    namespaces: Annotated[list[str], Meta(description="Selected namespaces; empty means all.")] = []
+    elsewhere: Annotated[int, Meta(description="The number of findings outside these namespaces, left out.")] = 0
+    known: Annotated[int, Meta(description="The number of findings in the baseline, left out.")] = 0
 
 
 class Audit(Doc):
-    """An audit."""
+    """The findings about a cluster."""
 
-    snapshot: Annotated[SnapshotRef, Meta(description="What was audited.")]
+    snapshot: Annotated[SnapshotRef, Meta(description="The audited snapshot.")]
     counts: Annotated[dict[str, int], Meta(description="The number of findings of each severity.")]
-    findings: Annotated[list[Finding], Meta(description="The findings, the most serious first.")]
-    controlPlane: Annotated[
-        ControlPlane | None, Meta(description="How the control plane is distributed, where the snapshot shows one.")
-    ] = None
-    notChecked: Annotated[list[str], Meta(description="What could not be looked at, and why.")] = []
-    unmodelled: Annotated[list[Unmodelled], Meta(description="What of the input kubestow does not model.")] = []
-    notes: Annotated[list[str], Meta(description="What of the input is not taken into account.")] = []
-    selection: Annotated[Selection | None, Meta(description="What was chosen of the findings, where not all are shown.")] = None
-    descheduler: Annotated[
-        DeschedulerAudit | None, Meta(description="What the descheduler would do under a policy, where one was given.")
-    ] = None
-    karpenter: Annotated[KarpenterAudit | None, Meta(description="What Karpenter could consolidate, where NodePools were given.")] = None
+    findings: Annotated[list[Finding], Meta(description="The findings, most serious first.")]
+    controlPlane: Annotated[ControlPlane | None, Meta(description="The distribution of the control plane, if the snapshot shows one.")] = (
+        None
+    )
+    notChecked: Annotated[list[str], Meta(description="Checks that were skipped, with the reason.")] = []
+    unmodelled: Annotated[list[Unmodelled], Meta(description="Fields of the input that kubestow does not model.")] = []
+    notes: Annotated[list[str], Meta(description="Parts of the input that are ignored.")] = []
+    selection: Annotated[Selection | None, Meta(description="The filters that selected the findings, if not all are shown.")] = None
+    descheduler: Annotated[DeschedulerAudit | None, Meta(description="The descheduler's evictions under the given policy, or null.")] = None
+    karpenter: Annotated[KarpenterAudit | None, Meta(description="Karpenter's possible consolidation of the given NodePools, or null.")] = (
+        None
+    )
     requirements: Annotated[
-        list[Requirement] | None, Meta(description="What the SCS standards ask for, where a control plane or their labels are seen.")
+        list[Requirement] | None,
+        Meta(description="Requirements of the SCS standards, if the snapshot shows a control plane or their labels."),
     ] = None
     opportunityCosts: Annotated[
-        list[OpportunityCost] | None, Meta(description="What required anti-affinity takes beyond requests, where it takes anything.")
+        list[OpportunityCost] | None, Meta(description="The capacity that required anti-affinity closes beyond requests, if any.")
     ] = None
     apiVersion: str = API_VERSION
     kind: str = "Audit"
@@ -174,6 +176,6 @@ _ORDER: Final = (
 
 
 def to_builtins(audit: Audit) -> dict[str, Any]:
-    """Return plain dicts and lists, in the document's order; parts that there are none of are left out."""
+    """Return the audit as plain dicts and lists, in printed order, without null fields."""
     plain = msgspec.to_builtins(audit)
     return {key: plain[key] for key in _ORDER if plain[key] is not None}

@@ -1,4 +1,4 @@
-"""The Check document: what ``kubestow check`` prints of manifests and the cluster that they are for."""
+"""The Check document, which ``kubestow check`` prints for manifests and their target cluster."""
 
 from __future__ import annotations
 
@@ -10,78 +10,82 @@ from msgspec import Meta
 from kubestow.models.documents.findings.audit import SEVERITIES, Finding
 from kubestow.models.documents.placement import API_VERSION, Doc, SnapshotRef, Unmodelled
 
-#: What becomes of a workload's pods. ``unproved``: not all were placed, and it is not proved that they cannot be.
+#: The result for a workload's pods. ``unproved``: not all pods were placed, but it is not proved that they cannot be.
 Fit = Literal["fits", "does not fit", "unproved"]
-#: What applying a manifest does to a workload of the cluster. ``changed``: pods that are made from now on are of the new template.
+#: The effect of a manifest on a workload in the cluster. ``changed``: only pods created later use the new template.
 Action = Literal["new", "rolling update", "recreated", "scaled", "changed", "unchanged"]
 
 
 class Position(Doc, omit_defaults=True):
     """A place in a file."""
 
-    file: Annotated[str, Meta(description="The file as it was named, `-` for standard input; of rendered charts the template's.")]
-    line: Annotated[int | None, Meta(description="The line, from 1; null where only the file is known.")] = None
+    file: Annotated[
+        str, Meta(description="The file as named on the command line, `-` for standard input; for a rendered chart, the template.")
+    ]
+    line: Annotated[int | None, Meta(description="The line, from 1; null if only the file is known.")] = None
     column: Annotated[int | None, Meta(description="The column, from 1, in characters.")] = None
 
 
 class Fault(Doc, omit_defaults=True):
-    """A finding of the audit, with the place of what causes it."""
+    """An audit finding with the position of the field that causes it."""
 
-    finding: Annotated[Finding, Meta(description="What was found, as `kubestow audit` says it.")]
+    finding: Annotated[Finding, Meta(description="The finding, as in `kubestow audit`.")]
     fingerprint: Annotated[str, Meta(description="A hash of code, object and field, by which findings of two runs are compared.")]
-    position: Annotated[Position | None, Meta(description="Where the field is that causes it; null: in no manifest.")] = None
-    known: Annotated[bool, Meta(description="Whether the base or the baseline has it, too.")] = False
+    position: Annotated[Position | None, Meta(description="The position of the field that causes it, null if it is in no manifest.")] = None
+    known: Annotated[bool, Meta(description="True if the base or the baseline has it too.")] = False
 
 
 class WorkloadFit(Doc, omit_defaults=True):
-    """Whether the pods of a workload find places."""
+    """The result for one workload of the manifests."""
 
     workload: Annotated[str, Meta(description="`Kind namespace/name`.")]
-    fit: Annotated[Fit, Meta(description="Whether all its pods fit, all manifests together.")]
-    replicas: Annotated[int, Meta(description="The pods that it asks for.")]
-    placed: Annotated[int, Meta(description="How many of them were placed.")]
+    fit: Annotated[Fit, Meta(description="The result for its pods, with all manifests applied.")]
+    replicas: Annotated[int, Meta(description="The desired number of pods.")]
+    placed: Annotated[int, Meta(description="The number of pods placed.")]
     change: Annotated[
         Action,
         Meta(
-            description="What applying the manifest does to the workload in the cluster; "
-            "changed: pods that are made from now on are of the new template."
+            description="The effect of the manifest on the workload in the cluster; "
+            "changed means that only pods created later use the new template."
         ),
     ]
-    cause: Annotated[str | None, Meta(description="Why it does not fit, or where its rolling update gets stuck.")] = None
+    cause: Annotated[str | None, Meta(description="The reason why it does not fit, or the position at which its rolling update halts.")] = (
+        None
+    )
     fix: Annotated[str | None, Meta(description="Changes after which it fits, each proved by solving again.")] = None
-    position: Annotated[Position | None, Meta(description="Where the manifest begins, or the field that the cause names.")] = None
-    known: Annotated[bool, Meta(description="Whether it does not fit with the base, either.")] = False
+    position: Annotated[Position | None, Meta(description="The position of the field that the cause names, or of the manifest.")] = None
+    known: Annotated[bool, Meta(description="True if it does not fit with the base either.")] = False
 
 
 class Check(Doc, omit_defaults=True):
-    """What manifests bring to a cluster."""
+    """The effect of manifests on a cluster."""
 
-    snapshot: Annotated[SnapshotRef | None, Meta(description="The cluster; null: none was given, and only the manifests were judged.")]
-    files: Annotated[list[str], Meta(description="The files of the manifests, as they were named.")]
-    workloads: Annotated[list[WorkloadFit], Meta(description="Each workload of the manifests; empty without a cluster.")]
-    counts: Annotated[dict[str, int], Meta(description="New findings of each severity.")]
-    faults: Annotated[list[Fault], Meta(description="The findings, the most serious first; known ones are left out unless asked for.")]
-    base: Annotated[list[str], Meta(description="The files of the base, with which the manifests are compared.")] = []
-    known: Annotated[int, Meta(description="Findings that the base or the baseline has, too.")] = 0
-    notChecked: Annotated[list[str], Meta(description="What could not be looked at, and why.")] = []
-    unmodelled: Annotated[list[Unmodelled], Meta(description="What of the input kubestow does not model.")] = []
-    notes: Annotated[list[str], Meta(description="What of the input is not taken into account.")] = []
+    snapshot: Annotated[SnapshotRef | None, Meta(description="The cluster, null if none was given and only the manifests were checked.")]
+    files: Annotated[list[str], Meta(description="The files of the manifests, as named on the command line.")]
+    workloads: Annotated[list[WorkloadFit], Meta(description="The workloads of the manifests; empty without a cluster.")]
+    counts: Annotated[dict[str, int], Meta(description="The number of new findings of each severity.")]
+    faults: Annotated[list[Fault], Meta(description="The findings, most serious first. Known ones are left out unless requested.")]
+    base: Annotated[list[str], Meta(description="The files of the base that the manifests are compared with.")] = []
+    known: Annotated[int, Meta(description="The number of findings that the base or the baseline has too.")] = 0
+    notChecked: Annotated[list[str], Meta(description="Checks that were skipped, with the reason.")] = []
+    unmodelled: Annotated[list[Unmodelled], Meta(description="Fields of the input that kubestow does not model.")] = []
+    notes: Annotated[list[str], Meta(description="Parts of the input that are ignored.")] = []
     apiVersion: str = API_VERSION
     kind: str = "Check"
 
 
 def unfit(check: Check) -> list[WorkloadFit]:
-    """Return the workloads that do not fit, or are not proved to, and did with the base."""
+    """Return the workloads that are not proved to fit, except those that did not fit with the base."""
     return [fit for fit in check.workloads if fit.fit != "fits" and not fit.known]
 
 
 def failing(check: Check, threshold: str) -> int:
-    """Return the number of new findings of a severity or a higher one; of ``never`` none."""
+    """Return the number of new findings of at least the given severity, or 0 if ``threshold`` is ``never``."""
     return sum(check.counts.get(s, 0) for i, s in enumerate(SEVERITIES) if threshold in SEVERITIES[i:])
 
 
 def to_builtins(check: Check) -> dict[str, Any]:
-    """Return plain dicts and lists, in the document's order."""
+    """Return the document as plain dicts and lists, in printed order."""
     plain: dict[str, Any] = msgspec.to_builtins(check)
     head = {
         key: plain.pop(key, getattr(check, key)) for key in ("apiVersion", "kind", "snapshot", "files", "workloads", "counts", "faults")

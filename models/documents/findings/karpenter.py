@@ -1,4 +1,4 @@
-"""The section ``karpenter`` of an Audit: what Karpenter could consolidate under its budgets, what blocks it, and the optimum beside it."""
+"""The section ``karpenter`` of an Audit: Karpenter's consolidation under its budgets, its obstacles, and the optimum to compare."""
 
 from __future__ import annotations
 
@@ -13,25 +13,27 @@ Method = Literal["empty", "multi", "single"]
 
 
 class NodePoolState(Doc, omit_defaults=True):
-    """A NodePool and its nodes."""
+    """A NodePool and the disruption that it allows."""
 
-    name: Annotated[str, Meta(description="Its name.")]
-    nodes: Annotated[int, Meta(description="Nodes of it in the snapshot.")]
+    name: Annotated[str, Meta(description="The name of the NodePool.")]
+    nodes: Annotated[int, Meta(description="The number of its nodes in the snapshot.")]
     policy: Annotated[str, Meta(description="Its consolidationPolicy.")]
-    allowed: Annotated[dict[str, int], Meta(description="Nodes that its budgets let go at once now, by reason (Empty, Underutilized).")]
-    consolidateAfter: Annotated[str | None, Meta(description="Its consolidateAfter; null: never, consolidation is off.")] = None
+    allowed: Annotated[
+        dict[str, int], Meta(description="Nodes that its budgets allow to disrupt together now, by reason (Empty, Underutilized).")
+    ]
+    consolidateAfter: Annotated[str | None, Meta(description="Its consolidateAfter; null if consolidation is off.")] = None
 
 
 class Command(Doc, omit_defaults=True):
-    """What Karpenter does in one step."""
+    """One consolidation step of Karpenter."""
 
-    step: Annotated[int, Meta(description="Its position, from 1; each step is taken once the one before it is done.")]
+    step: Annotated[int, Meta(description="Its position, from 1. A step begins when the previous one is done.")]
     method: Annotated[Method, Meta(description="The method that finds it.")]
-    nodes: Annotated[list[str], Meta(description="The nodes that go.")]
-    moves: Annotated[int, Meta(description="Pods that have to go elsewhere.")] = 0
-    replacement: Annotated[str | None, Meta(description="The node that takes their place, SHAPE@ZONE; null: none is needed.")] = None
-    saves: Annotated[int | float | None, Meta(description="What it saves per hour; null where prices are not known.")] = None
-    lost: Annotated[list[str], Meta(description="Pods on these nodes that no controller makes again.")] = []
+    nodes: Annotated[list[str], Meta(description="The removed nodes.")]
+    moves: Annotated[int, Meta(description="The number of pods to reschedule.")] = 0
+    replacement: Annotated[str | None, Meta(description="The replacement node, SHAPE@ZONE; null if none is needed.")] = None
+    saves: Annotated[int | float | None, Meta(description="The savings per hour, null if prices are unknown.")] = None
+    lost: Annotated[list[str], Meta(description="Bare pods on these nodes, which no controller recreates.")] = []
 
 
 class BlockedNode(Doc):
@@ -39,35 +41,35 @@ class BlockedNode(Doc):
 
     node: Annotated[str, Meta(description="The node.")]
     pool: Annotated[str, Meta(description="Its NodePool.")]
-    why: Annotated[str, Meta(description="What keeps Karpenter from disrupting it.")]
+    why: Annotated[str, Meta(description="The reason why Karpenter does not disrupt it.")]
 
 
 class Optimum(Doc, omit_defaults=True):
-    """What could be had with the same pods."""
+    """The best result for the same pods, to compare with Karpenter's."""
 
-    freed: Annotated[list[str], Meta(description="Nodes that a plan of `rebalance --goal consolidate` frees.")]
-    emptyBefore: Annotated[int, Meta(description="Nodes that are empty already, of all but DaemonSet and static pods.")]
-    moves: Annotated[int, Meta(description="Its moves.")]
-    bound: Annotated[int, Meta(description="Nodes that no plan exceeds.")]
-    proved: Annotated[bool, Meta(description="Whether no plan frees more.")]
-    ofPools: Annotated[int, Meta(description="How many of the freed nodes are of the NodePools.")]
-    saves: Annotated[int | float | None, Meta(description="What the freed nodes of the NodePools cost per hour.")] = None
+    freed: Annotated[list[str], Meta(description="Nodes freed by a plan of `rebalance --goal consolidate`.")]
+    emptyBefore: Annotated[int, Meta(description="Nodes already without pods, except DaemonSet pods and static pods.")]
+    moves: Annotated[int, Meta(description="The number of moves in the plan.")]
+    bound: Annotated[int, Meta(description="The upper bound on freed nodes.")]
+    proved: Annotated[bool, Meta(description="True if it is proved that no plan frees more nodes.")]
+    ofPools: Annotated[int, Meta(description="The number of freed nodes that belong to the NodePools.")]
+    saves: Annotated[int | float | None, Meta(description="The cost of the freed nodes of the NodePools per hour.")] = None
     cheapest: Annotated[
-        int | float | None, Meta(description="What the cheapest nodes in place of all nodes of the NodePools cost per hour.")
+        int | float | None, Meta(description="The lowest cost found for replacing all nodes of the NodePools, per hour.")
     ] = None
-    cheapestBound: Annotated[int | float | None, Meta(description="What no nodes in their place cost less than.")] = None
+    cheapestBound: Annotated[int | float | None, Meta(description="The lower bound on that cost.")] = None
 
 
 class KarpenterAudit(Doc, omit_defaults=True):
-    """What Karpenter could consolidate."""
+    """Karpenter's possible consolidation."""
 
-    pools: Annotated[list[NodePoolState], Meta(description="The NodePools that were given.")]
-    commands: Annotated[list[Command], Meta(description="What it does, step by step, until nothing is left to do.")]
-    blocked: Annotated[list[BlockedNode], Meta(description="Nodes of the pools that stay, and why.")]
-    unmanaged: Annotated[int, Meta(description="Nodes that are of none of these pools.")]
-    costBefore: Annotated[
-        int | float | None, Meta(description="What the nodes of the pools cost per hour; null where prices are not known.")
-    ] = None
-    costAfter: Annotated[int | float | None, Meta(description="What they cost per hour when nothing is left to do.")] = None
-    optimum: Annotated[Optimum | None, Meta(description="What could be had instead; null where there was no time for it.")] = None
-    notModelled: Annotated[list[str], Meta(description="What of the NodePools and of Karpenter is not modelled.")] = []
+    pools: Annotated[list[NodePoolState], Meta(description="The given NodePools.")]
+    commands: Annotated[list[Command], Meta(description="The steps until no further consolidation is possible.")]
+    blocked: Annotated[list[BlockedNode], Meta(description="Nodes of the pools that stay, with the reason.")]
+    unmanaged: Annotated[int, Meta(description="The number of nodes outside these pools.")]
+    costBefore: Annotated[int | float | None, Meta(description="The cost of the pools' nodes per hour, null if prices are unknown.")] = None
+    costAfter: Annotated[int | float | None, Meta(description="Their cost per hour after the last step.")] = None
+    optimum: Annotated[Optimum | None, Meta(description="The best result for the same pods, null if there was no time to compute it.")] = (
+        None
+    )
+    notModelled: Annotated[list[str], Meta(description="Parts of the NodePools and of Karpenter that are not modelled.")] = []

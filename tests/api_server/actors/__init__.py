@@ -1,1 +1,1 @@
-"""Who else acts in a cluster: controllers, scheduler, kubelets, provisioners."""
+"""The actors of a simulated cluster: controllers, scheduler, kubelets and provisioners."""

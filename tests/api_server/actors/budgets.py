@@ -1,4 +1,4 @@
-"""The disruption controller: renews the status of budgets."""
+"""The disruption controller: it updates the status of budgets."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.api_server.store import Change
 
 
 class Budgets(Worker):
-    """Looks at a budget after every change of it, of its pods, and of what owns pods of its namespace."""
+    """A controller that processes a budget after every change to it, to its pods, and to pod owners in its namespace."""
 
     def hear(self, change: Change, entry: Entry) -> None:
         if change.resource is BUDGETS:

@@ -1,4 +1,4 @@
-"""Deployments: own ReplicaSets, scale them, and roll out a template that changes."""
+"""The Deployment controller: it creates and scales ReplicaSets, and rolls out changed templates."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _REVISION = "deployment.kubernetes.io/revision"
 
 
 def _share(value: int | str | None, total: int, *, up: bool) -> int:
-    """Return a number, or a percentage of a total; 25% where there is none."""
+    """Return a number or a percentage of a total. The default is 25%."""
     value = "25%" if value is None else value
     if isinstance(value, int):
         return value
@@ -34,13 +34,13 @@ def _ready(obj: Object) -> int:
 
 
 class Deployments(Controller):
-    """Takes the ReplicaSet that it finds as that of the template, until the template changes."""
+    """A controller that assigns an existing ReplicaSet to the current template until the template changes."""
 
     resource = DEPLOYMENTS
 
     def __init__(self, core: Core, delay: float) -> None:
         super().__init__(core, delay)
-        #: By the uid of a Deployment: its template, and the ReplicaSet that has it.
+        #: Template and matching ReplicaSet, by uid of the Deployment.
         self._current: dict[str, tuple[Object, str]] = {}
 
     def hear(self, change: Change, entry: Entry) -> None:
@@ -74,7 +74,7 @@ class Deployments(Controller):
         self.set_status(DEPLOYMENTS, key, **fields, availableReplicas=fields["readyReplicas"], observedGeneration=generation)
 
     def _create(self, owner: Object, template: Object, *, older: int) -> str:
-        """Create the ReplicaSet of a template, of all pods if there is no older one, and return its name."""
+        """Create the ReplicaSet of a template, with all replicas if there is no older one, and return its name."""
         metadata, digest = owner["metadata"], self.core.suffix("template", owner["metadata"]["name"]) * 2
         labels = ((template.get("metadata") or {}).get("labels") or {}) | {_HASH: digest}
         selector = copy((owner.get("spec") or {}).get("selector") or {})

@@ -1,4 +1,4 @@
-"""ResourceClaims: made of their templates for pods, and freed when no pod uses them."""
+"""The ResourceClaim controller: it creates claims from templates, and releases them when no pod uses them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Object = dict[str, Any]
 
 
 class DeviceClaims(Worker):
-    """Makes a claim a pod and template; one whose template is not there, as in a snapshot, wants one device."""
+    """A controller that creates one claim for each pod and template. If the template is missing, the claim requests one device."""
 
     def hear(self, change: Change, entry: Entry) -> None:
         if change.resource is PODS and change.new["spec"].get("resourceClaims"):

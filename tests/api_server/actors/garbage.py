@@ -1,4 +1,4 @@
-"""The garbage collector: what is owned by nothing any more is deleted."""
+"""The garbage collector: it deletes objects whose owners are all gone."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.api_server.writes.deleting import delete
 
 
 class Garbage(Worker):
-    """Deletes what a deleted object owned, unless another owner is left."""
+    """A controller that deletes the dependents of a deleted object, unless another owner remains."""
 
     def hear(self, change: Change, entry: Entry) -> None:
         if change.deleted:

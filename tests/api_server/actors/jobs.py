@@ -1,4 +1,4 @@
-"""Jobs: pods that end or terminate are replaced until there are enough completions."""
+"""The Job controller: it replaces terminated and terminating pods until there are enough completions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _index(pod: Object) -> int | None:
 
 
 def _indices(text: str | None) -> set[int]:
-    """Return what ``status.completedIndexes`` lists: ``0,2-4``."""
+    """Return the indices in ``status.completedIndexes``, such as ``0,2-4``."""
     found: set[int] = set()
     for part in filter(None, (text or "").split(",")):
         first, _, last = part.partition("-")
@@ -38,7 +38,7 @@ def _ranges(numbers: set[int]) -> str:
 
 
 class Jobs(Controller):
-    """Keeps up to ``parallelism`` pods; those of an indexed Job have the lowest indices that are free."""
+    """A controller that keeps up to ``parallelism`` pods. Pods of an indexed Job get the lowest free indices."""
 
     resource = JOBS
 

@@ -1,4 +1,4 @@
-"""The kubelets: bound pods run if they fit, and terminating ones go."""
+"""Simulated kubelets: they start bound pods that fit, and remove terminating ones."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tests.api_server.actors.worker import Worker
 from tests.api_server.core import Core, Entry
 from tests.api_server.resources import CLAIMS, DEVICE_CLAIMS, NODES, PODS
 from tests.api_server.rules.claims import device_claims, volume_claims
-from tests.api_server.rules.room import Room
+from tests.api_server.rules.node_usage import NodeUsage
 from tests.api_server.rules.selectors import affinity_matches, repelled
 from tests.api_server.store import Change, copy, is_ready
 from tests.api_server.writes.binding import set_condition
@@ -18,9 +18,9 @@ Object = dict[str, Any]
 
 
 class Kubelets(Worker):
-    """Starts a bound pod after a while; one whose claims are not bound, or not allocated, waits for ever.
+    """An actor that starts a bound pod after a delay. A pod with unbound or unallocated claims waits indefinitely.
 
-    Pods that a snapshot has on a node stay as it has them: what kept them from running may go on.
+    Pods that are on a node in the loaded snapshot keep their state, because the cause that kept them from running may persist.
     """
 
     name = "kubelet"
@@ -115,27 +115,27 @@ class Kubelets(Worker):
             set_condition(pod, {"type": kind, "status": "False" if never else "True", "lastTransitionTime": self.core.timestamp()})
 
     def _refusal(self, pod: Object, node: Object) -> str:
-        """Return the reason for which a kubelet does not take a pod (``pkg/kubelet/lifecycle/predicate.go``)."""
-        room, name, own = self.core.store.room, node["metadata"]["name"], True
-        if room.lacking(pod, node, own=True) is not None or room.ports_clash(pod, name, own=True):
-            room, own = self._taken_so_far(pod, name), False
-        lacking = room.lacking(pod, node, own=own)
+        """Return the reason for which the kubelet rejects a pod, or "" (``pkg/kubelet/lifecycle/predicate.go``)."""
+        usage, name, own = self.core.store.usage, node["metadata"]["name"], True
+        if usage.lacking(pod, node, own=True) is not None or usage.ports_clash(pod, name, own=True):
+            usage, own = self._processed_usage(pod, name), False
+        lacking = usage.lacking(pod, node, own=own)
         if lacking is not None:
             return f"OutOf{lacking}"
         if not affinity_matches(pod, node):
             return "NodeAffinity"
-        if room.ports_clash(pod, name, own=own):
+        if usage.ports_clash(pod, name, own=own):
             return "NodePorts"
         return "TaintToleration" if repelled(pod, node, ("NoExecute",)) else ""
 
-    def _taken_so_far(self, pod: Object, node: str) -> Room:
-        """Return the room without pods that are bound to the node and that its kubelet has not looked at yet."""
-        room = Room()
+    def _processed_usage(self, pod: Object, node: str) -> NodeUsage:
+        """Return the usage of the node by other pods, without bound pods that its kubelet has not yet processed."""
+        usage = NodeUsage()
         for other in self.core.store.pods_on(node):
             uid = other["metadata"]["uid"]
             if uid != pod["metadata"]["uid"] and (uid in self._taken or (other.get("status") or {}).get("phase") == "Running"):
-                room.change(other, 1)
-        return room
+                usage.change(other, 1)
+        return usage
 
     def _claims_are_there(self, pod: Object, node: Object) -> bool:
         for key in volume_claims(pod):

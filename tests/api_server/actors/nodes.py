@@ -1,4 +1,4 @@
-"""What follows from nodes: the taint of a cordon, and pods of nodes that are gone."""
+"""Controllers of nodes: they taint cordoned nodes, and delete pods of missing nodes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.api_server.writes.options import Deletion
 
 
 class Taints(Worker):
-    """Gives cordoned nodes the taint ``node.kubernetes.io/unschedulable``, and takes it from the others."""
+    """A controller that sets the taint ``node.kubernetes.io/unschedulable`` on cordoned nodes and removes it from others."""
 
     def hear(self, change: Change, entry: Entry) -> None:
         if change.resource is NODES and not change.deleted:
@@ -36,7 +36,7 @@ class Taints(Worker):
 
 
 class Orphans(Worker):
-    """Deletes pods that are bound to a node that is not there (``pkg/controller/podgc``)."""
+    """A controller that deletes pods bound to a missing node (``pkg/controller/podgc``)."""
 
     def hear(self, change: Change, entry: Entry) -> None:
         if change.resource is NODES and change.deleted:

@@ -1,4 +1,4 @@
-"""ReplicaSets and ReplicationControllers: a pod that ends or terminates is replaced at once, under a new name."""
+"""The controllers of ReplicaSets and ReplicationControllers: they immediately replace a terminated or terminating pod."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ Object = dict[str, Any]
 
 
 def _first_to_go(pod: Object) -> tuple[bool, bool, bool, int, str]:
-    """Order pods as a ReplicaSet that has too many does: unbound, pending, unready ones, then by deletion cost."""
+    """Return the sort key by which a ReplicaSet deletes surplus pods: unbound, pending, unready, then by deletion cost."""
     cost = (pod["metadata"].get("annotations") or {}).get("controller.kubernetes.io/pod-deletion-cost", "0")
     pending = (pod.get("status") or {}).get("phase") == "Pending"
     return bool(pod["spec"].get("nodeName")), not pending, is_ready(pod), int(cost), pod["metadata"]["name"]
 
 
 class ReplicaSets(Controller):
-    """Keeps ``spec.replicas`` pods."""
+    """A controller that keeps ``spec.replicas`` pods."""
 
     resource = REPLICA_SETS
 
@@ -43,6 +43,6 @@ class ReplicaSets(Controller):
 
 
 class ReplicationControllers(ReplicaSets):
-    """The same, for the older kind."""
+    """The same controller for ReplicationControllers."""
 
     resource = REPLICATION_CONTROLLERS

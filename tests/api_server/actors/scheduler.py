@@ -1,4 +1,4 @@
-"""A scheduler that competes for room: whatever is pending and fits somewhere is bound."""
+"""A scheduler that competes for capacity: it binds every pending pod that fits a node."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ def _waits(pod: Object) -> bool:
 
 
 class Scheduler(Worker):
-    """Tries new pods on every node, and pods that found no place on nodes where there may be room since then.
+    """An actor that tries new pods on every node, and other pending pods on nodes that may have free capacity since the last attempt.
 
-    The most important pod first, then the one that has waited longest; on the node with the least cpu taken, or, at random, any that fits.
-    A pod with claims that wait for a consumer reserves its node until they are bound, as the real one does.
+    Pods are tried by priority, then by waiting time. The chosen node has the least used CPU, or is random among those that fit. A pod with
+    claims that wait for a consumer reserves its node until they are bound, as in kube-scheduler.
     """
 
     name = "scheduler"
@@ -44,7 +44,7 @@ class Scheduler(Worker):
         self._waiting: dict[str, int] = {}
         self._fresh: set[str] = set()
         self._freed: set[str] = set()
-        self._choosy: set[str] = set()  # those to which it matters where other pods are, or which volumes others have
+        self._choosy: set[str] = set()  # pods whose fit depends on the nodes or volumes of other pods
         self._reserved: dict[str, str] = {}
         self._arrived = 0
         self._volumes = Volumes(core.store)
@@ -114,7 +114,7 @@ class Scheduler(Worker):
             self.note("round")
 
     def work(self, key: str) -> None:
-        """Try whatever may have a place now."""
+        """Try the pods that may fit now."""
         store = self.core.store
         fresh, self._fresh = self._fresh, set()
         freed, self._freed = self._freed, set()
@@ -140,7 +140,7 @@ class Scheduler(Worker):
             return
         pods, claims = self.core.store.all(PODS), set(volume_claims(pod))
         if claims and any(claims & set(volume_claims(pods[other])) for other in self._reserved if other in pods):
-            return  # another pod is about to decide where its volumes are
+            return  # another pod will decide the nodes of its volumes
         found = [node for node in nodes if self._fits(key, pod, node)]
         if found:
             topology = Topology(self.core.store, pod)
@@ -148,11 +148,11 @@ class Scheduler(Worker):
         if not found:
             self._unschedulable(key, pod)
             return
-        room = self.core.store.room
+        usage = self.core.store.usage
         if self.core.behaviour.scheduler == "random":
             node = self.core.rng("node", key).choice(found)
         else:
-            node = min(found, key=lambda one: (room.taken(one["metadata"]["name"], "cpu"), one["metadata"]["name"]))
+            node = min(found, key=lambda one: (usage.taken(one["metadata"]["name"], "cpu"), one["metadata"]["name"]))
         name = node["metadata"]["name"]
         if self._volumes.reserve(self.core, self.caller, pod, name):
             self._bind(key, pod, name)
@@ -164,8 +164,8 @@ class Scheduler(Worker):
             return False
         name, pods = node["metadata"]["name"], self.core.store.all(PODS)
         beside = [pods[other] for other, where in self._reserved.items() if where == name and other != key and other in pods]
-        room = self.core.store.room
-        if room.lacking(pod, node, beside=beside) is not None or room.ports_clash(pod, name, beside=beside):
+        usage = self.core.store.usage
+        if usage.lacking(pod, node, additional=beside) is not None or usage.ports_clash(pod, name, additional=beside):
             return False
         return self._volumes.fit(pod, node) and limits_fit(self.core.store, pod, name) and not shared_wrongly(self.core.store, pod, name)
 
@@ -177,7 +177,7 @@ class Scheduler(Worker):
             self._reserved.pop(key, None)
 
     def _unschedulable(self, key: str, pod: Object) -> None:
-        """Say that a pod found no place, and on how many nodes because they were cordoned, as kube-scheduler does."""
+        """Set the condition of an unschedulable pod, with the number of cordoned nodes, as kube-scheduler does."""
         nodes = self.core.store.all(NODES).values()
         closed = sum(bool((node.get("spec") or {}).get("unschedulable")) for node in nodes)
         why = f"{closed} node(s) were unschedulable, no other fits" if closed else "none fits"
@@ -191,6 +191,6 @@ class Scheduler(Worker):
 
 
 def _without_heartbeat(node: Object) -> Object:
-    """Return what matters of a node to a scheduler."""
+    """Return a node without the fields that a scheduler ignores."""
     metadata = node["metadata"]
     return {"spec": node.get("spec"), "labels": metadata.get("labels"), "allocatable": (node.get("status") or {}).get("allocatable")}

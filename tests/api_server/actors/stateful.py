@@ -1,4 +1,4 @@
-"""StatefulSets: a pod is created again under its name once the old one is gone."""
+"""The StatefulSet controller: it creates a pod again under the same name when the old one is gone."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ Object = dict[str, Any]
 
 
 class StatefulSets(Controller):
-    """One pod after the other, each when those before it are Ready, or with ``Parallel`` all at once.
+    """A controller that creates pods one by one, each when the earlier ones are Ready, or all together with ``Parallel``.
 
-    A set that was loaded with pods of other names than ordinals give keeps these names.
+    A set that was loaded with pods whose names are not its ordinals keeps these names.
     """
 
     resource = STATEFUL_SETS

@@ -1,4 +1,4 @@
-"""Claims: those of ephemeral volumes are made, and volumes are chosen or provisioned for all."""
+"""Controllers of claims: they create claims of ephemeral volumes, and choose or provision volumes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _key(obj: Object) -> str:
 
 
 class EphemeralClaims(Worker):
-    """Makes the claims of generic ephemeral volumes of pods that are still to run."""
+    """A controller that creates the claims of generic ephemeral volumes of new pods."""
 
     def hear(self, change: Change, entry: Entry) -> None:
         if change.resource is PODS and change.old is None and any("ephemeral" in one for one in change.new["spec"].get("volumes") or ()):
@@ -45,8 +45,8 @@ class EphemeralClaims(Worker):
 class Volumes(Worker):
     """The volume controller and the provisioners.
 
-    A claim of a class that waits for a consumer gets a new volume only once ``volume.kubernetes.io/selected-node`` names a node, and one
-    that is there already only if the scheduler has put the claim into the volume's ``claimRef``.
+    A claim that waits for its first consumer gets a new volume only after ``volume.kubernetes.io/selected-node`` names a node. It gets an
+    existing volume only if the scheduler has set the volume's ``claimRef``.
     """
 
     name = "provisioner"

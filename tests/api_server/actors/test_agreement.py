@@ -1,4 +1,4 @@
-"""What the scheduler of the stand-in binds is what the checker accepts, and what it leaves waiting has no place."""
+"""Tests that the stand-in's scheduler agrees with the checker: bound pods are accepted, and pending pods fit nowhere."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.tiers import sampled
 
 Object = dict[str, Any]
 _READ = {"Pod", "Node", "Namespace", "PersistentVolume", "PersistentVolumeClaim", "StorageClass", "CSINode", "PriorityClass"}
-#: Of a volume that is chosen only when the pod is, a scheduler does not know whose limit it falls under.
+#: Rules that a scheduler cannot check for delayed volumes: it does not know whose limit the volume will count for.
 _UNKNOWN = {"NodeVolumeLimits"}
 
 

@@ -1,4 +1,4 @@
-"""Controllers replace what goes, each in its own way."""
+"""Tests that each controller replaces missing pods in its own way."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Claims of devices: made of templates, allocated with a node, given back."""
+"""Tests of device claims: created from templates, allocated with a node, and released."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_a_shared_claim_stays_until_its_last_pod_goes() -> None:
 
 
 def test_capacity_is_shared_as_far_as_it_goes_and_searched_for_in_full() -> None:
-    """The larger request comes second, and fits only where the first one is not."""
+    """The larger request comes second, and fits only on the device that the first one does not use."""
     small, large = ({"requests": {"memory": size}} for size in ("10Gi", "30Gi"))
     shared = [
         device(name, allowMultipleAllocations=True, capacity={"memory": {"value": size}}) for name, size in (("a", "30Gi"), ("b", "20Gi"))
@@ -78,7 +78,7 @@ def test_capacity_is_shared_as_far_as_it_goes_and_searched_for_in_full() -> None
         ({"slices": 2}, {}),  # not all of the pool is published
         ({}, {"of": "another"}),
         ({}, {"count": 3}),
-        ({}, {"tolerations": [{"operator": "Exists"}]}),  # more than the stand-in knows
+        ({}, {"tolerations": [{"operator": "Exists"}]}),  # not supported by the stand-in
         ({"listed": [device("a", taints=[{"key": "k", "effect": "NoSchedule"}])]}, {}),
     ],
 )

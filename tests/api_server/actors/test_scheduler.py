@@ -1,4 +1,4 @@
-"""The scheduler that competes: what fits is bound at once, and nothing else is."""
+"""Tests of the competing scheduler: it binds pods that fit immediately, and no others."""
 
 from __future__ import annotations
 

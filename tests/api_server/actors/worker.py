@@ -1,4 +1,4 @@
-"""How actors work: they hear of changes, note what to look at, and look at it a little later."""
+"""Base classes of actors: they receive changes, queue keys, and process them after a delay."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from tests.api_server.store import Change, controller_of, copy
 from tests.api_server.writes.objects import create
 
 Object = dict[str, Any]
-#: What keeps pods from being created, or no longer.
+#: Kinds whose changes can allow or prevent the creation of pods.
 _ADMITTING = ("ResourceQuota", "LimitRange", "PriorityClass", "Namespace")
 
 
 class Worker:
-    """Notes keys, each once, and works on them after ``delay`` seconds in the order in which they were noted."""
+    """A queue of distinct keys, processed in order after ``delay`` seconds."""
 
     name = "controller"
 
@@ -28,13 +28,13 @@ class Worker:
         core.listeners.append(self.hear)
 
     def hear(self, change: Change, entry: Entry) -> None:
-        """Note what a change asks for."""
+        """Queue the keys that a change affects."""
 
     def work(self, key: str) -> None:
-        """Do what there is to do for a key."""
+        """Process a key."""
 
     def note(self, key: str, delay: float | None = None) -> None:
-        """Work on a key later; once, however often it is noted until then."""
+        """Queue a key. It is processed once, even if it is queued several times."""
         if key not in self._noted:
             self._noted[key] = None
             self.core.clock.later(self._delay if delay is None else delay, lambda: self._take(key))
@@ -44,7 +44,7 @@ class Worker:
         self.work(key)
 
     def set_status(self, resource: Resource, key: str, **fields: Any) -> None:
-        """Change fields of a status."""
+        """Update fields of an object's status."""
         obj = self.core.store.get(resource, key)
         if obj is None or all((obj.get("status") or {}).get(name) == value for name, value in fields.items()):
             return
@@ -54,16 +54,16 @@ class Worker:
 
 
 class Controller(Worker):
-    """Looks after the objects of one kind, each after every change of itself or of its pods."""
+    """A controller that processes an object of one kind after every change to it or its pods."""
 
     resource: Resource
 
     def __init__(self, core: Core, delay: float) -> None:
         super().__init__(core, delay)
-        self._refused: dict[str, None] = {}  # objects whose pods the API did not let be created
+        self._refused: dict[str, None] = {}  # objects whose pods the API refused to create
 
     def hear(self, change: Change, entry: Entry) -> None:
-        """Note the object that changed, or that owns the pod that changed."""
+        """Queue the changed object, or the owner of the changed pod."""
         if self._refused and (change.deleted or change.resource.kind in _ADMITTING):
             for key in self._refused:
                 self.note(key, self.core.behaviour.recreate)
@@ -80,12 +80,12 @@ class Controller(Worker):
                 self.note(f"{change.new['metadata']['namespace']}/{owner['name']}")
 
     def current(self, key: str) -> Object | None:
-        """Return an object that is there and not being deleted."""
+        """Return an object, or None if it is deleted or terminating."""
         obj = self.core.store.get(self.resource, key)
         return None if obj is None or "deletionTimestamp" in obj["metadata"] else obj
 
     def new_pod(self, owner: Object, template: Object, **metadata: Any) -> Object:
-        """Return a pod of a template, with ``name`` or ``generateName``, that this owner controls."""
+        """Return a new pod from a template, controlled by the owner, with ``name`` or ``generateName``."""
         meta, kept = owner["metadata"], template.get("metadata") or {}
         reference = {"apiVersion": self.resource.api_version, "kind": self.resource.kind, "name": meta["name"], "uid": meta["uid"]}
         found = copy({"metadata": {}, "spec": template.get("spec") or {}})
@@ -100,7 +100,7 @@ class Controller(Worker):
         return found
 
     def create_pod(self, pod: Object) -> bool:
-        """Create a pod and return whether the API let it; if not, its owner is looked at again when there is a chance."""
+        """Create a pod, and return True if the API admits it. After a refusal, the owner is queued again when it may succeed."""
         try:
             create(self.core, self.caller, PODS, pod["metadata"]["namespace"], pod)
         except Refused:

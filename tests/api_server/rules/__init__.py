@@ -1,1 +1,1 @@
-"""What pods ask for and what nodes have: quantities, selectors, room, topology."""
+"""Rules of the simulated cluster: quantities, selectors, capacity, topology."""

@@ -1,4 +1,4 @@
-"""Limits of attached volumes a node, and disks that pods cannot share."""
+"""Limits on attached volumes for each node, and disks that pods cannot share."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.api_server.rules.claims import volume_claims
 from tests.api_server.store import Store
 
 Object = dict[str, Any]
-#: Kinds of disks that are named in pods, the fields that say which one, and whether several pods may read it.
+#: Disk kinds in pod specs, with their identifying fields, and True if several pods can read one.
 _DISKS = {
     "gcePersistentDisk": (("pdName",), True),
     "awsElasticBlockStore": (("volumeID",), False),
@@ -21,7 +21,7 @@ _DEFAULTS = {"pool": "rbd"}
 
 
 def _attached(store: Store, pod: Object) -> set[tuple[str, str]]:
-    """Return the CSI volumes of a pod: drivers, and what tells volumes apart."""
+    """Return the CSI volumes of a pod as (driver, volume id)."""
     found = set()
     for key in volume_claims(pod):
         claim = store.get(CLAIMS, key)
@@ -40,7 +40,7 @@ def _attached(store: Store, pod: Object) -> set[tuple[str, str]]:
 
 
 def limits_fit(store: Store, pod: Object, node: str) -> bool:
-    """Return whether a node can attach what a pod adds to what it has attached."""
+    """Return True if a node can attach the pod's volumes in addition to its attached ones."""
     drivers = ((store.get(CSI_NODES, node) or {}).get("spec") or {}).get("drivers") or ()
     limits = {one["name"]: int(one["allocatable"]["count"]) for one in drivers if (one.get("allocatable") or {}).get("count") is not None}
     if not limits or not pod["spec"].get("volumes"):
@@ -69,7 +69,7 @@ def _clash(one: Object, other: Object) -> bool:
 
 
 def shared_wrongly(store: Store, pod: Object, node: str) -> bool:
-    """Return whether a pod cannot join because another one has a disk, or a claim for one pod only, that it wants."""
+    """Return True if another pod uses a disk, or a claim for one pod only, that the pod needs."""
     volumes = pod["spec"].get("volumes") or ()
     if not volumes:
         return False

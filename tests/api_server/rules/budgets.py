@@ -1,4 +1,4 @@
-"""The arithmetic of PodDisruptionBudgets, as the disruption controller has it (``pkg/controller/disruption``)."""
+"""The arithmetic of PodDisruptionBudgets, as in the disruption controller (``pkg/controller/disruption``)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SCALES = {"Deployment", "ReplicaSet", "ReplicationController", "StatefulSet"}
 
 @dataclass(frozen=True)
 class Demand:
-    """``healthy``: pods that are Ready, not terminating and not about to be evicted. ``fault``: why it cannot be told."""
+    """The pods that a budget requires and has. ``healthy`` counts Ready pods that are neither terminating nor being evicted."""
 
     expected: int
     desired: int
@@ -24,7 +24,7 @@ class Demand:
 
     @property
     def allowed(self) -> int:
-        """Return how many pods may be disrupted."""
+        """The number of pods that may be disrupted."""
         return max(0, self.healthy - self.desired) if self.expected > 0 and not self.fault else 0
 
 
@@ -36,7 +36,7 @@ def budgets_of(store: Store, pod: Object) -> list[Object]:
 
 
 def pods_of(store: Store, budget: Object) -> list[Object]:
-    """Return the pods that a budget selects; those that have ended, too."""
+    """Return the pods that a budget selects, terminated ones included."""
     namespace, selector = budget["metadata"]["namespace"], (budget.get("spec") or {}).get("selector")
     found = (pod for pod in store.all(PODS).values() if pod["metadata"]["namespace"] == namespace)
     return [pod for pod in found if labels_match(selector, pod["metadata"].get("labels"))]
@@ -50,7 +50,7 @@ def _scaled(value: int | str, total: int) -> int:
 
 
 def _scale(store: Store, pods: list[Object]) -> tuple[int, str]:
-    """Return the sum of the scales of the pods' controllers, and what keeps it from being told."""
+    """Return the sum of the scales of the pods' controllers, and the reason if it is unknown."""
     scales: dict[str, int] = {}
     for pod in pods:
         owner = controller_of(pod)
@@ -67,7 +67,7 @@ def _scale(store: Store, pods: list[Object]) -> tuple[int, str]:
 
 
 def demand(store: Store, budget: Object, *, disrupted: bool = True) -> Demand:
-    """Return what a budget demands and what there is. ``disrupted``: leave out pods that its status names as about to be evicted."""
+    """Return the pods that a budget requires and has. ``disrupted``: exclude pods that its status lists as being evicted."""
     pods = pods_of(store, budget)
     about = (budget.get("status") or {}).get("disruptedPods") or {} if disrupted else {}
     healthy = sum(

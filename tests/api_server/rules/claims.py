@@ -1,4 +1,4 @@
-"""The claims of a pod: of volumes, and of devices."""
+"""The volume claims and device claims of a pod."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def volume_claims(pod: Object) -> list[str]:
 
 
 def device_claims(pod: Object) -> list[str]:
-    """Return the keys of the ResourceClaims that a pod uses, empty where one has not been made of its template yet."""
+    """Return the keys of a pod's ResourceClaims. The key is empty for a claim not yet created from its template."""
     namespace, found = pod["metadata"]["namespace"], []
     made = {one["name"]: one.get("resourceClaimName") for one in (pod.get("status") or {}).get("resourceClaimStatuses") or ()}
     for one in pod["spec"].get("resourceClaims") or ():

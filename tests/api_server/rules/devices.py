@@ -1,7 +1,7 @@
-"""Devices: which of them a node sees, who has them, and what claims get there, first-fit.
+"""Allocation of devices: the devices that a node can reach, their users, and first-fit results for claims.
 
-Plain requests only: a number of whole devices, or of shares of their capacity; of classes that name at most a driver. What asks for more
-gets nothing.
+Only plain requests are supported: a number of whole devices or of capacity shares, with classes that select at most a driver. Other
+requests get no devices.
 
 Source: staging/src/k8s.io/dynamic-resource-allocation/structured (v1.36.2).
 """
@@ -26,7 +26,7 @@ _PLAIN = {"deviceClassName", "allocationMode", "count", "capacity"}
 
 
 class _Slot(NamedTuple):
-    """One device that a request wants."""
+    """One device of a request."""
 
     claim: str
     request: str
@@ -35,13 +35,13 @@ class _Slot(NamedTuple):
 
 @dataclass
 class _Books:
-    """Whole devices that are taken, and what is taken of the capacity of shared ones."""
+    """The whole devices in use, and the used capacity of shared ones."""
 
     whole: set[Id]
     shares: Counter[tuple[Id, str]]
 
     def record(self, result: Object, sign: int = 1) -> None:
-        """Take what a result of an allocation says, or give it back."""
+        """Record an allocation result (``sign`` 1), or release it (-1)."""
         device = result["driver"], result["pool"], result["device"]
         if "shareID" not in result:
             if sign > 0:
@@ -65,7 +65,7 @@ class Devices:
         self._store = store
 
     def find(self, keys: Sequence[str], node: Object) -> dict[str, list[Object]] | None:
-        """Return what each of these claims would get on a node; None if they cannot all be served there. Shares have no id yet."""
+        """Return the devices for each claim on a node, or None if not all claims fit. Shares have no id yet."""
         slots: list[_Slot] = []
         for key in keys:
             for request in ((self._store.all(DEVICE_CLAIMS)[key].get("spec") or {}).get("devices") or {}).get("requests") or ():
@@ -112,7 +112,7 @@ class Devices:
         return {**result, "shareID": "", "consumedCapacity": consumed}
 
     def _of_class(self, name: str, driver: str) -> bool:
-        """Return whether there is the class, and it has the devices of a driver."""
+        """Return True if the class exists and includes the devices of a driver."""
         found = self._store.get(DEVICE_CLASSES, name)
         if found is None:
             return False

@@ -1,4 +1,4 @@
-"""Quantities as exact integers, and what a pod requests."""
+"""Quantities as exact integers, and the requests of pods."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _QUANTITY = re.compile(r"([+-]?[0-9]*\.?[0-9]*)(?:[eE]([+-]?[0-9]+)|([A-Za-z]*))
 
 @lru_cache(maxsize=10_000)
 def amount(resource: str, text: str) -> int:
-    """Return a quantity in thousandths for cpu and in units for all else, rounded up."""
+    """Return a quantity in thousandths for CPU and in whole units for other resources, rounded up."""
     found = _QUANTITY.fullmatch(text.strip())
     if found is None or not found[1]:
         raise ValueError(f"no quantity: {text!r}")
@@ -49,7 +49,7 @@ def _of_container(container: Object) -> dict[str, int]:
 
 
 def requests(pod: Object) -> dict[str, int]:
-    """Return what a pod takes of a node, itself (``pods``) included: as ``resourcehelper.PodRequests`` has it."""
+    """Return the requests of a pod, with 1 for the resource ``pods``, as in ``resourcehelper.PodRequests``."""
     spec = pod["spec"]
     total: dict[str, int] = {}
     for container in spec.get("containers") or ():

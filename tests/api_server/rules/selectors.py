@@ -29,7 +29,7 @@ def _requirement(one: Object, labels: dict[str, str]) -> bool:
 
 
 def labels_match(selector: Object | None, labels: dict[str, str] | None) -> bool:
-    """Return whether a LabelSelector selects these labels. None selects nothing, an empty one everything."""
+    """Return True if a LabelSelector selects these labels. None selects nothing, an empty selector everything."""
     if selector is None:
         return False
     labels = labels or {}
@@ -43,10 +43,10 @@ _SET = re.compile(r"(!?)\s*([^\s=!,()]+)\s*(?:(==|=|!=)\s*([^,\s]*)|(in|notin)\s
 
 
 def parse_labels(text: str) -> Object:
-    """Return the LabelSelector that the query parameter ``labelSelector`` means.
+    """Return the query parameter ``labelSelector`` as a LabelSelector.
 
     Raises:
-        ValueError: it means none.
+        ValueError: The parameter is malformed.
     """
     found: list[Object] = []
     at = 0
@@ -69,10 +69,10 @@ def parse_labels(text: str) -> Object:
 
 
 def fields_match(selector: str, obj: Object) -> bool:
-    """Return whether the query parameter ``fieldSelector`` selects an object.
+    """Return True if the query parameter ``fieldSelector`` selects an object.
 
     Raises:
-        ValueError: it cannot be understood.
+        ValueError: The parameter is malformed.
     """
     for one in filter(None, selector.split(",")):
         path, sign, value = re.fullmatch(r"([^=!]+)(==|=|!=)(.*)", one).groups()  # type: ignore[union-attr]
@@ -88,7 +88,7 @@ def fields_match(selector: str, obj: Object) -> bool:
 
 
 def term_matches(term: Object, node: Object) -> bool:
-    """Return whether a NodeSelectorTerm selects a node. An empty term selects none."""
+    """Return True if a NodeSelectorTerm selects a node. An empty term selects no node."""
     expressions, fields = term.get("matchExpressions") or [], term.get("matchFields") or []
     if not expressions and not fields:
         return False
@@ -99,12 +99,12 @@ def term_matches(term: Object, node: Object) -> bool:
 
 
 def node_selector_matches(selector: Object | None, node: Object) -> bool:
-    """Return whether a NodeSelector, of which one term is enough, selects a node; without one every node is."""
+    """Return True if any term of a NodeSelector selects a node. None selects every node."""
     return selector is None or any(term_matches(term, node) for term in selector.get("nodeSelectorTerms") or ())
 
 
 def affinity_matches(pod: Object, node: Object) -> bool:
-    """Return whether a node is one that nodeSelector and required node affinity of a pod select."""
+    """Return True if a pod's nodeSelector and required node affinity select a node."""
     labels = node["metadata"].get("labels") or {}
     if any(labels.get(key) != value for key, value in (pod["spec"].get("nodeSelector") or {}).items()):
         return False
@@ -132,7 +132,7 @@ def _tolerates(toleration: Object, taint: Object) -> bool:
 
 
 def tolerates(pod: Object, taint: Object) -> bool:
-    """Return whether a pod tolerates a taint."""
+    """Return True if a pod tolerates a taint."""
     return any(_tolerates(one, taint) for one in pod["spec"].get("tolerations") or ())
 
 
@@ -140,7 +140,7 @@ UNSCHEDULABLE = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedul
 
 
 def repelled(pod: Object, node: Object, effects: tuple[str, ...] = ("NoSchedule", "NoExecute")) -> bool:
-    """Return whether a cordon or a taint keeps a new pod off a node."""
+    """Return True if a cordon or an untolerated taint prevents a new pod on a node."""
     spec = node.get("spec") or {}
     if "NoSchedule" in effects and spec.get("unschedulable") and not tolerates(pod, UNSCHEDULABLE):
         return True

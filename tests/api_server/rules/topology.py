@@ -1,4 +1,4 @@
-"""Required affinity and anti-affinity between pods, and topology spread constraints, as the scheduler filters by them."""
+"""The scheduler's filters for required pod affinity, anti-affinity and topology spread constraints."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _constraints(pod: Object) -> list[Object]:
 
 
 def has_terms(pod: Object) -> bool:
-    """Return whether where other pods are matters to a pod itself."""
+    """Return True if a pod has terms or constraints on the nodes of other pods."""
     return bool(_terms(pod, "podAffinity") or _terms(pod, "podAntiAffinity") or _constraints(pod))
 
 
@@ -38,12 +38,12 @@ def _with_keys(selector: Object | None, pod: Object, term: Object) -> Object | N
 
 
 class Topology:
-    """Looks, once, at the pods that are bound, for one pod that is to join them."""
+    """The topology filters of one pod, evaluated once against the bound pods."""
 
     def __init__(self, store: Store, pod: Object) -> None:
         self._store, self._pod = store, pod
         self._placed = self._find(store.all(PODS)) if _terms(pod, "podAffinity") or _terms(pod, "podAntiAffinity") else []
-        #: Domains (key, value) that anti-affinity closes.
+        #: Domains (key, value) closed by anti-affinity.
         self._closed: set[tuple[str, str]] = set()
         for other, where in self._find(store.repelling):
             self._close(_terms(other, "podAntiAffinity"), other, pod, where)
@@ -57,7 +57,7 @@ class Topology:
                 self._closed.add((key, where[key]))
 
     def _selects(self, term: Object, owner: Object, pod: Object) -> bool:
-        """Return whether a term of ``owner`` is about ``pod``."""
+        """Return True if a term of ``owner`` matches ``pod``."""
         namespaces, selector = term.get("namespaces") or [], term.get("namespaceSelector")
         namespace = pod["metadata"]["namespace"]
         if selector is None and not namespaces:
@@ -69,7 +69,7 @@ class Topology:
         return labels_match(_with_keys(term.get("labelSelector"), owner, term), pod["metadata"].get("labels"))
 
     def _find(self, keys: Iterable[str]) -> list[tuple[Object, dict[str, str]]]:
-        """Return those of these pods that are on a node and have not ended, with the labels of the node."""
+        """Return the bound, not terminated pods among these, with the labels of their nodes."""
         nodes, pods, found = self._store.all(NODES), self._store.all(PODS), []
         for key in keys:
             pod = pods[key]
@@ -79,7 +79,7 @@ class Topology:
         return found
 
     def fits(self, node: Object) -> bool:
-        """Return whether the pod may join the others from this node."""
+        """Return True if the pod passes the filters on a node."""
         labels = node["metadata"].get("labels") or {}
         if any(labels.get(key) == value for key, value in self._closed):
             return False

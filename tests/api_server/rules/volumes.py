@@ -1,4 +1,4 @@
-"""Claims as the scheduler sees them: where their volumes can be, and the choice of a node for those that wait for a consumer."""
+"""The scheduler's treatment of claims: nodes that can use their volumes, and the node choice for delayed claims."""
 
 from __future__ import annotations
 
@@ -19,19 +19,20 @@ STATIC = "kubernetes.io/no-provisioner"
 
 
 def is_bound(claim: Object) -> bool:
-    """Return whether a claim has its volume."""
+    """Return True if a claim is bound to a volume."""
     return bool((claim.get("spec") or {}).get("volumeName")) and (claim.get("status") or {}).get("phase") == "Bound"
 
 
 def waits_for_consumer(store: Store, claim: Object) -> bool:
-    """Return whether a claim's volume is chosen when its pod is."""
+    """Return True if a claim's volume is chosen together with the node of its pod."""
     found = store.get(CLASSES, (claim.get("spec") or {}).get("storageClassName") or "")
     return found is not None and found.get("volumeBindingMode") == "WaitForFirstConsumer"
 
 
 def static_volume(store: Store, claim: Object, node: Object | None, taken: Collection[str] = ()) -> Object | None:
-    """Return the smallest volume that is there already and that a claim may have, one that is its own first; on this node, if one is given,
-    and none of those that are ``taken``."""
+    """Return the smallest existing volume that a claim can use, or its reserved volume.
+
+    The volume is reachable from ``node``, if given, and is not ``taken``."""
     spec, metadata = claim.get("spec") or {}, claim["metadata"]
     wanted = amount("storage", str(((spec.get("resources") or {}).get("requests") or {}).get("storage", "0")))
     found = []
@@ -71,14 +72,14 @@ def _topologies_match(terms: list[Object], node: Object) -> bool:
 
 
 class Volumes:
-    """The part of a scheduler that looks after claims of volumes and devices."""
+    """The scheduler's handling of volume claims and device claims."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._devices = Devices(store)
 
     def are_known(self, pod: Object) -> bool:
-        """Return whether all claims of a pod are there, and none waits for a volume that is to come without the scheduler."""
+        """Return True if all claims of a pod exist, and none waits for a volume that is bound without the scheduler."""
         for key in volume_claims(pod):
             claim = self._store.get(CLAIMS, key)
             if claim is None or "deletionTimestamp" in claim["metadata"]:
@@ -88,12 +89,12 @@ class Volumes:
         return all(key and self._store.get(DEVICE_CLAIMS, key) is not None for key in device_claims(pod))
 
     def are_bound(self, pod: Object) -> bool:
-        """Return whether all claims of a pod have their volumes."""
+        """Return True if all claims of a pod are bound."""
         claims = [self._store.get(CLAIMS, key) for key in volume_claims(pod)]
         return all(claim is not None and is_bound(claim) for claim in claims)
 
     def fit(self, pod: Object, node: Object) -> bool:
-        """Return whether the volumes of a pod are, or can be, where a node can use them, and whether it has the devices."""
+        """Return True if a node can use the pod's current or future volumes, and has the devices."""
         taken: set[str] = set()
         for key in volume_claims(pod):
             claim = self._store.all(CLAIMS)[key]
@@ -125,7 +126,7 @@ class Volumes:
         return [key for key in dict.fromkeys(device_claims(pod)) if (claims[key].get("status") or {}).get("allocation") is None]
 
     def reserve(self, core: Core, caller: Caller, pod: Object, node: str) -> bool:
-        """Choose a node for the claims of a pod; return whether they all have their volumes already."""
+        """Select a node for the claims of a pod, and return True if all of them are already bound."""
         wanted = self._unallocated(pod)
         given = self._devices.find(wanted, self._store.all(NODES)[node]) if wanted and self._store.all(SLICES) else {}
         for key in device_claims(pod):
@@ -148,7 +149,7 @@ class Volumes:
         return ready
 
     def _allocate(self, core: Core, caller: Caller, key: str, pod: Object, node: str, results: list[Object] | None) -> None:
-        """Reserve a claim for a pod. ``results``: what it gets if it has nothing yet; None where nobody published devices: any."""
+        """Reserve a claim for a pod. An unallocated claim gets ``results``; None means any devices, if none are published."""
         new = copy(self._store.all(DEVICE_CLAIMS)[key])
         status = new.setdefault("status", {})
         if "allocation" not in status:

@@ -1,4 +1,4 @@
-"""Which request fails, and how: drawn by the seed."""
+"""The random choice of faults, determined by the seed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Fault = Literal["", "error before", "error after", "lost before", "lost after", 
 
 
 class Draw:
-    """Draws a fault for each request from what it asks for and how often that was asked for before."""
+    """A generator of faults. A fault depends on the request and on the number of its repetitions."""
 
     def __init__(self, behaviour: Behaviour) -> None:
         self._seed, self._faults = behaviour.seed, behaviour.faults
@@ -20,7 +20,7 @@ class Draw:
         self._row: Counter[str] = Counter()
 
     def fault(self, method: str, path: str) -> tuple[Fault, int]:
-        """Return what goes wrong with a request, and the status of an error."""
+        """Return the fault of a request, and the status code of an error."""
         faults = self._faults
         key = f"{method} {path}"
         self._asked[key] += 1
@@ -44,7 +44,7 @@ class Draw:
         return "", 0
 
     def watch(self, path: str) -> tuple[int, bool]:
-        """Return after how many events a watch ends, 0 for never, and whether it is told 410 at once."""
+        """Return the number of events after which a watch ends (0: never), and whether it gets 410 at the start."""
         faults = self._faults
         key = f"WATCH {path}"
         self._asked[key] += 1
@@ -54,7 +54,7 @@ class Draw:
         return (rng.randint(1, faults.watch_events) if faults.watch_events else 0), gone
 
     def late(self, method: str, path: str) -> float:
-        """Return how many seconds an answer, or the next events of a watch, are held back."""
+        """Return the delay of an answer, or of the next events of a watch, in seconds."""
         faults = self._faults
         if not faults.late or (faults.only is not None and not faults.only(method, path)):
             return 0.0

@@ -1,4 +1,4 @@
-"""From a request to its answer."""
+"""The request handler of the API."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete
 
 @dataclass(frozen=True)
 class Asked:
-    """A request. ``actor``: who sent it."""
+    """A request of an actor."""
 
     method: str
     path: str
@@ -44,7 +44,7 @@ class Asked:
 
 @dataclass(frozen=True)
 class Reply:
-    """An answer. ``body``: JSON."""
+    """An answer with a JSON body."""
 
     code: int
     body: bytes
@@ -57,20 +57,20 @@ def reply(code: int, obj: Object) -> Reply:
 
 
 def refusal(refused: Refused) -> Reply:
-    """Return the answer to what is refused."""
+    """Return the answer to a refused request."""
     seconds = refused.details.get("retryAfterSeconds")
     return Reply(refused.code, msgspec.json.encode(refused.status()), {"Retry-After": str(seconds)} if seconds else {})
 
 
 class Frontend:
-    """Answers whatever is no watch. To be called with the world's lock held."""
+    """A handler of all requests except watches. Callers must hold the world's lock."""
 
     def __init__(self, world: World) -> None:
         self._world, self._core = world, world.core
         self._pages: dict[str, tuple[int, list[Object]]] = {}
 
     def answer(self, asked: Asked) -> Reply:
-        """Carry out a request and return the answer."""
+        """Process a request and return the answer."""
         try:
             found = self._discovery(asked)
             if found is not None:
@@ -84,10 +84,10 @@ class Frontend:
             return refusal(refused)
 
     def check_rights(self, asked: Asked, where: Route) -> None:
-        """Compare a request with what clients are forbidden.
+        """Check that a client may send a request.
 
         Raises:
-            Refused: it is forbidden.
+            Refused: The request is forbidden.
         """
         if asked.method == "GET":
             verb = "watch" if asked.query.get("watch") in ("true", "1") else "get" if where.name else "list"

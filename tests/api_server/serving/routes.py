@@ -1,4 +1,4 @@
-"""What a URL names."""
+"""The routes of URLs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.api_server.resources import Resource, by_path
 
 @dataclass(frozen=True)
 class Route:
-    """``name`` is empty for a collection, ``namespace`` for all namespaces or what has none."""
+    """A parsed path. ``name`` is empty for a collection; ``namespace`` is empty for all namespaces and cluster-scoped objects."""
 
     resource: Resource
     namespace: str
@@ -18,12 +18,12 @@ class Route:
 
     @property
     def key(self) -> str:
-        """Return the key of the object."""
+        """The key of the object."""
         return f"{self.namespace}/{self.name}" if self.resource.namespaced else self.name
 
 
 def route(path: str) -> Route | None:
-    """Return what a path names, None if the server has nothing there."""
+    """Return the route of a path, or None if the server does not serve it."""
     parts = [part for part in path.split("/") if part]
     if parts[:2] == ["api", "v1"]:
         group, version, rest = "", "v1", parts[2:]

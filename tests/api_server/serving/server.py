@@ -1,4 +1,4 @@
-"""The thread that serves a world over HTTP."""
+"""The thread that serves a simulated cluster over HTTP."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ _WATCHED = ("true", "1")
 
 
 class Server:
-    """Serves a world on 127.0.0.1 while it is entered. Time passes in the world as long as that is.
+    """A context manager that serves a simulated cluster on 127.0.0.1. Simulated time advances while it is entered.
 
-    Whoever sends ``Authorization: Bearer NAME`` is the actor of that name, everybody else is ``client``.
+    A request with ``Authorization: Bearer NAME`` comes from the actor of that name, any other request from ``client``.
     """
 
     def __init__(self, world: World, port: int = 0) -> None:
         self.world = world
-        #: What went wrong in the server itself; leaving it raises.
+        #: Errors in the server itself, raised on exit.
         self.errors: list[str] = []
         #: All requests so far, reads and watches included.
         self.served = 0
@@ -46,7 +46,7 @@ class Server:
         self._thread: threading.Thread | None = None
         self._crash: tuple[int, Callable[[], object], bool] | None = None
         self._dead: set[str] = set()
-        #: Actors whose credentials the server refuses (401), watches that are to be opened included.
+        #: Actors whose credentials the server refuses (401), also for new watches.
         self.revoked: set[str] = set()
 
     # --- life -------------------------------------------------------------------------------------------------------
@@ -109,11 +109,11 @@ class Server:
             self._loop.call_soon_threadsafe(self._wake.set)
 
     def _tick(self) -> float | None:
-        """Let the world's time come up with the machine's; return in how many seconds the next thing happens."""
+        """Advance the simulated time to the machine's time, and return the seconds until the next event."""
         with self.world.core.lock:
             clock = self.world.core.clock
             passed = round((self._loop.time() - self._began) * 1_000_000)
-            if clock.now > passed:  # somebody let time pass faster
+            if clock.now > passed:  # a test advanced the simulated time
                 self._began -= (clock.now - passed) / 1_000_000
                 passed = clock.now
             clock.advance(passed)
@@ -125,7 +125,7 @@ class Server:
             self._wake.clear()
             try:
                 pause = self._tick()
-            except Exception:  # noqa: BLE001 - told to the test when it leaves the server
+            except Exception:  # noqa: BLE001 - raised in the test when it leaves the server
                 self.errors.append(traceback.format_exc())
                 return
             try:
@@ -137,7 +137,7 @@ class Server:
 
     @property
     def url(self) -> str:
-        """Return the address of the server."""
+        """The address of the server."""
         return f"http://127.0.0.1:{self._port}"
 
     def kubeconfig(self, path: Path, actor: str = "client", namespace: str = "default") -> Path:
@@ -157,26 +157,27 @@ class Server:
         return path
 
     def drop_watches(self) -> None:
-        """End all watches that are open, without a word."""
+        """End all open watches without an event."""
         with self.world.core.lock:
             for watch in self._watches:
                 watch.drop()
 
     def expire_watches(self) -> None:
-        """Forget all changes, and end all watches with 410."""
+        """Discard all changes, and end all watches with 410."""
         with self.world.core.lock:
             self.world.compact()
             for watch in self._watches:
                 watch.fail(expired())
 
     def crash_client_after(self, number: int, kill: Callable[[], object], *, effect: bool = True) -> None:
-        """Call ``kill`` at the client's changing request of this number, from 1, and answer neither it nor anything after it until
-        ``revive``. ``effect``: whether that request is still carried out; of those in flight beside it the seed decides. ``kill`` is called
-        in the server's thread."""
+        """Call ``kill`` at the client's Nth changing request (from 1), and answer no request from then until ``revive``.
+
+        ``effect``: whether that request still takes effect. The seed decides for other requests in flight. ``kill`` runs in the server's
+        thread."""
         self._crash = number, kill, effect
 
     def revive(self) -> None:
-        """Serve the client again, as a new run of it."""
+        """Serve the client again, as after a restart."""
         self._dead.clear()
 
     # --- requests ---------------------------------------------------------------------------------------------------
@@ -186,7 +187,7 @@ class Server:
             return await self._answer(request)
         except (ConnectionError, asyncio.CancelledError):
             raise
-        except Exception:  # noqa: BLE001 - told to the test when it leaves the server
+        except Exception:  # noqa: BLE001 - raised in the test when it leaves the server
             self.errors.append(traceback.format_exc())
             return _response(refusal(Refused(500, "InternalError", "the stand-in is broken")))
 
@@ -228,7 +229,7 @@ class Server:
         return _response(_failed(code) if fault == "error after" else answer)
 
     def _carry_out(self, asked: Asked) -> Reply | None:
-        """Carry out a request, and all that follows at once; return None if the client dies at it."""
+        """Process a request with its immediate consequences. Return None if the client is killed at it."""
         with self.world.core.lock:
             self._tick()
             kill: Callable[[], object] | None = None

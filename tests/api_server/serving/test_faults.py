@@ -1,4 +1,4 @@
-"""What goes wrong on purpose, and the moments at which tests step in."""
+"""Tests of injected faults, and of actions at given moments."""
 
 from __future__ import annotations
 

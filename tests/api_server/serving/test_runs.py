@@ -1,4 +1,4 @@
-"""Whole runs over HTTP: the same seed gives the same world, and a snapshot can be served by hand."""
+"""Tests of whole runs over HTTP: equal seeds give equal results, and a snapshot can be served by hand."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ROOT = Path(__file__).parents[3]
 
 
 def _emptied(seed: int) -> dict[str, str]:
-    """Return where the pods of a node are after it was drained, request by request."""
+    """Drain a node request by request, and return the new nodes of its pods."""
     world = World(Behaviour(seed=seed, latency=0.001, scheduler="random", scheduling=0.002))
     world.load([*(node(f"n{i}") for i in range(4)), *(pod(f"web-{i}", node_name="n0", owner="ReplicaSet/web") for i in range(6))])
     with Server(world) as server:
@@ -56,5 +56,5 @@ def test_a_snapshot_is_served_until_it_is_interrupted(tmp_path: Path) -> None:
         try:
             assert process.wait(timeout=30) == 0
         finally:
-            process.kill()  # leaving the block waits for it without end
+            process.kill()  # leaving the block would wait for it indefinitely
     assert json.loads(fetched.stdout)["items"][0]["spec"]["nodeName"] == "n1"

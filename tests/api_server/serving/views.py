@@ -1,4 +1,4 @@
-"""What of the objects a client asked to see: selectors, whole objects or their metadata only."""
+"""The part of the objects that a client requests: selectors, and whole objects or metadata only."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Object = dict[str, Any]
 
 
 class View:
-    """``partial``: metadata only. ``whole``: everything of all objects of a kind, so that answers can be shared."""
+    """A view of objects. ``partial``: metadata only. ``whole``: all objects of a kind without a selector, so that answers can be shared."""
 
     def __init__(self, route: Route, query: Mapping[str, str], accept: str) -> None:
         self._namespace, self._name = route.namespace, route.name
@@ -27,7 +27,7 @@ class View:
         self.whole = not (self.partial or self._namespace or self._name or self._fields or self._labels)
 
     def shows(self, obj: Object | None) -> bool:
-        """Return whether an object is one of those."""
+        """Return True if the view includes an object."""
         if obj is None:
             return False
         metadata = obj["metadata"]
@@ -40,7 +40,7 @@ class View:
         return not self._fields or fields_match(self._fields, obj)
 
     def of(self, obj: Object) -> Object:
-        """Return what is shown of an object."""
+        """Return the visible part of an object."""
         if not self.partial:
             return obj
         return {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": obj["metadata"]}

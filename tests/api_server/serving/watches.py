@@ -1,4 +1,4 @@
-"""Watches: changes since a resourceVersion, as they happen."""
+"""Watches: streams of changes since a resourceVersion."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _line(kind: str, obj: Object) -> bytes:
 
 
 class Watch:
-    """One watch. ``most``: it ends after so many events, never if 0. ``closed``: it has ended, or is to."""
+    """One watch. It ends after ``most`` events (0: never). ``closed`` is set when it has ended or is about to."""
 
     def __init__(self, core: Core, route: Route, query: Mapping[str, str], accept: str) -> None:
         self.core, self._resource = core, route.resource
@@ -42,10 +42,10 @@ class Watch:
         self._start(query.get("resourceVersion", ""))
 
     def _start(self, version: str) -> None:
-        """Put what is known already in the queue.
+        """Queue the initial events.
 
         Raises:
-            Refused: 410, the version is too old.
+            Refused: 410 if the version is too old.
         """
         store = self.core.store
         if version not in ("", "0") and not self._initial:
@@ -63,7 +63,7 @@ class Watch:
             self._lines.append(self._bookmark({_INITIAL_END: "true"}))
 
     def hear(self, change: Change) -> None:
-        """Queue a change, if it is seen from here."""
+        """Queue a change if the watch selects it."""
         if change.resource is not self._resource:
             return
         if self._view.whole:
@@ -77,21 +77,21 @@ class Watch:
         self.on_news()
 
     def fail(self, refused: Refused) -> None:
-        """Tell the client why the watch ends, and end it."""
+        """Send the client an error event, and end the watch."""
         self._lines.append(_line("ERROR", refused.status()))
         self.closed = True
         self.on_news()
 
     def drop(self) -> None:
-        """End the watch without a word."""
+        """End the watch without an event."""
         self._lines.clear()
         self.closed = True
         self.on_news()
 
     def take(self, *, idle: bool) -> tuple[bytes, bool]:
-        """Return what is to be sent now, and whether the watch ends then.
+        """Return the text to send now, and whether the watch then ends.
 
-        That is a bookmark, where they are wanted, if there is nothing else and time has passed (``idle``).
+        If nothing else is queued and the watch is ``idle``, the text is a bookmark, if requested.
         """
         with self.core.lock:
             self.wake.clear()

@@ -1,1 +1,1 @@
-"""What a request does to an object: patches, rules of updates, deletion, Bindings, Evictions."""
+"""Write requests: patches, update rules, deletion, Bindings and Evictions."""

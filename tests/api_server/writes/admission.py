@@ -1,4 +1,4 @@
-"""What admission does to new pods: defaults of LimitRanges, and ResourceQuotas that are used up."""
+"""Admission of new pods: defaults of LimitRanges, and limits of ResourceQuotas."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ Object = dict[str, Any]
 
 
 def default_resources(core: Core, pod: Object) -> None:
-    """Give containers without requests and limits those of the namespace's LimitRanges (``plugin/pkg/admission/limitranger``), and those
-    with limits only the same requests."""
+    """Set missing requests and limits of containers from LimitRanges (``plugin/pkg/admission/limitranger``).
+
+    Requests of containers that only have limits are set to these limits."""
     ranges = by_kind("LimitRange")
     assert ranges is not None
     namespace, spec = pod["metadata"]["namespace"], pod["spec"]
@@ -32,7 +33,7 @@ def default_resources(core: Core, pod: Object) -> None:
 
 
 def _usage(pod: Object) -> dict[str, int]:
-    """Return what a pod uses of quotas, by their names of resources."""
+    """Return the usage of a pod by quota resource."""
     found = {"pods": 1, "count/pods": 1}
     for name, value in requests(pod).items():
         if name != "pods":
@@ -48,10 +49,10 @@ def _plain(name: str, value: int) -> str:
 
 
 def check_quotas(core: Core, pod: Object) -> None:
-    """Compare the quotas of the namespace, those without scopes, with what its pods use, terminating ones until they are gone.
+    """Check that a new pod is within the namespace's quotas without scopes. Terminating pods count until they are gone.
 
     Raises:
-        Refused: 403, a quota would be exceeded.
+        Refused: 403 if a quota would be exceeded.
     """
     quotas = by_kind("ResourceQuota")
     assert quotas is not None

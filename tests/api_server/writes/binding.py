@@ -13,17 +13,17 @@ Object = dict[str, Any]
 
 
 def set_condition(pod: Object, condition: Object) -> None:
-    """Set a condition of a pod that may be changed."""
+    """Set a condition of a pod in place."""
     conditions = pod.setdefault("status", {}).setdefault("conditions", [])
     conditions[:] = [one for one in conditions if one["type"] != condition["type"]]
     conditions.append(condition)
 
 
 def bind(core: Core, caller: Caller, key: str, body: Object) -> None:
-    """Bind a pod to the node that a Binding names, whether there is such a node or not.
+    """Bind a pod to the node that a Binding names, even if the node does not exist.
 
     Raises:
-        Refused: the pod is not there, is another one, is bound, terminating or gated.
+        Refused: The pod does not exist, has another uid, or is bound, terminating or gated.
     """
     name, metadata, target = key.rpartition("/")[2], body.get("metadata") or {}, body.get("target") or {}
     if metadata.get("name") != name:

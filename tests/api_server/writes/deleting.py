@@ -16,7 +16,7 @@ Object = dict[str, Any]
 
 
 def _grace(pod: Object, options: Deletion) -> int:
-    """Return how long a pod may take to end (``podStrategy.CheckGracefulDelete``)."""
+    """Return the grace period of a pod in seconds (``podStrategy.CheckGracefulDelete``)."""
     if not pod["spec"].get("nodeName") or (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
         return 0
     own = pod["spec"].get("terminationGracePeriodSeconds")
@@ -30,10 +30,10 @@ def _later(timestamp: str, seconds: int) -> str:
 
 
 def delete(core: Core, caller: Caller, resource: Resource, key: str, options: Deletion | None = None, verb: str = "delete") -> Object:
-    """Delete an object, or let it terminate, and return it as it is now, or was last.
+    """Delete an object, or start its termination, and return its new or last state.
 
     Raises:
-        Refused: it is not there, or another one than the preconditions want.
+        Refused: The object does not exist, or a precondition does not hold.
     """
     options = options or Deletion()
     caller = replace(caller, dry=caller.dry or options.dry)
@@ -57,7 +57,7 @@ def delete(core: Core, caller: Caller, resource: Resource, key: str, options: De
 
 
 def finish(core: Core, caller: Caller, resource: Resource, key: str) -> None:
-    """Delete what has terminated, unless finalizers hold it."""
+    """Delete a terminated object unless it has finalizers."""
     obj = core.store.get(resource, key)
     if obj is None or "deletionTimestamp" not in obj["metadata"]:
         return

@@ -19,10 +19,10 @@ _VIOLATES = "Cannot evict pod as it would violate the pod's disruption budget."
 
 
 def evict(core: Core, caller: Caller, key: str, body: Object) -> None:
-    """Evict a pod if its budget allows.
+    """Evict a pod if its budget allows it.
 
     Raises:
-        Refused: the pod is not there or another one, the budget does not allow it (429), or there are several (500).
+        Refused: The pod does not exist or has another uid, its budget refuses (429), or it has several budgets (500).
     """
     name = key.rpartition("/")[2]
     if (body.get("metadata") or {}).get("name") != name:
@@ -54,7 +54,7 @@ def _ask_budget(core: Core, caller: Caller, pod: Object) -> None:
     """Count an eviction against the pod's budget.
 
     Raises:
-        Refused: the budget does not allow it.
+        Refused: The budget does not allow the eviction.
     """
     found = budgets_of(core.store, pod)
     if len(found) > 1:

@@ -15,9 +15,9 @@ from tests.api_server.writes.pod_rules import check_update
 
 Object = dict[str, Any]
 PatchKind = Literal["merge", "json", "strategic"]
-#: What a client cannot set.
+#: Fields that a client cannot set.
 _KEPT = ("name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation", "generateName")
-#: Kinds whose updates have to name a resourceVersion.
+#: Kinds whose updates must have a resourceVersion.
 _CONDITIONAL = (LEASES, BUDGETS)
 _EVERYWHERE = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 
@@ -26,7 +26,7 @@ def create(core: Core, caller: Caller, resource: Resource, namespace: str | None
     """Create an object and return it.
 
     Raises:
-        Refused: its name is taken, its namespace missing, it is no such object.
+        Refused: The name exists, the namespace is missing, or the object is of another kind.
     """
     obj = copy(body)
     obj["apiVersion"], obj["kind"] = resource.api_version, resource.kind
@@ -59,7 +59,7 @@ def create(core: Core, caller: Caller, resource: Resource, namespace: str | None
 
 
 def _default_pod(core: Core, pod: Object) -> None:
-    """Fill in what defaulting and admission do: priority, tolerations, the phase."""
+    """Set the defaults of a new pod, also those of admission: priority, tolerations, phase."""
     spec, name = pod.setdefault("spec", {}), pod["metadata"]["name"]
     if not spec.get("containers"):
         raise invalid(PODS, name, [("spec.containers", "FieldValueRequired", "Required value")])
@@ -91,10 +91,10 @@ def _default_pod(core: Core, pod: Object) -> None:
 
 
 def update(core: Core, caller: Caller, resource: Resource, key: str, body: Object, sub: str = "", *, verb: str = "update") -> Object:
-    """Replace an object, or with ``sub`` its status, and return it. ``verb``: what the log calls it.
+    """Replace an object, or with ``sub`` its status, and return it. ``verb`` is the verb in the log.
 
     Raises:
-        Refused: it is not there, it is another version than the body names, or the update is not allowed.
+        Refused: The object does not exist, its version differs from the body's, or the update is not allowed.
     """
     old, name = core.store.get(resource, key), key.rpartition("/")[2]
     if old is None:
@@ -132,7 +132,7 @@ def update(core: Core, caller: Caller, resource: Resource, key: str, body: Objec
 
 
 def _keep_the_rest(resource: Resource, old: Object, new: Object, sub: str) -> None:
-    """Put back what this request does not change: the status, or with ``status`` all else."""
+    """Restore the parts that this request cannot change: the status, or everything else for a status update."""
     if sub == "status":
         changed = new.get("status")
         new.clear()
@@ -149,7 +149,7 @@ def patch(core: Core, caller: Caller, resource: Resource, key: str, body: Any, k
     """Change an object by a patch and return it.
 
     Raises:
-        Refused: it is not there, the patch does not fit it, or the update is not allowed.
+        Refused: The object does not exist, the patch does not apply, or the update is not allowed.
     """
     old = core.store.get(resource, key)
     if old is None:

@@ -1,4 +1,4 @@
-"""Options of requests that change something."""
+"""Options of delete requests."""
 
 from __future__ import annotations
 
@@ -13,7 +13,14 @@ Object = dict[str, Any]
 
 @dataclass(frozen=True)
 class Deletion:
-    """``grace``: seconds, None for the object's own. ``uid``, ``version``: preconditions. ``propagation``: of what the object owns."""
+    """The options of a deletion.
+
+    Attributes:
+        grace: Grace period in seconds, None for the object's own.
+        uid: Precondition on the uid.
+        version: Precondition on the resourceVersion.
+        propagation: Treatment of the object's dependents.
+    """
 
     grace: int | None = None
     uid: str | None = None
@@ -22,10 +29,10 @@ class Deletion:
     dry: bool = False
 
     def check(self, resource: Resource, obj: Object) -> None:
-        """Compare the preconditions with an object.
+        """Check the preconditions against an object.
 
         Raises:
-            Refused: it is another one.
+            Refused: A precondition does not hold.
         """
         metadata = obj["metadata"]
         for what, wanted, found, happened in (
@@ -44,7 +51,7 @@ def deletion(body: Object | None, query: dict[str, str] | None = None) -> Deleti
     """Return the DeleteOptions of a request.
 
     Raises:
-        Refused: they cannot be understood.
+        Refused: The options are malformed.
     """
     body, query = body or {}, query or {}
     preconditions = body.get("preconditions") or {}

@@ -8,7 +8,7 @@ from tests.api_server.refusals import Refused, bad_request
 
 Object = dict[str, Any]
 
-#: Lists that a strategic merge patch merges, by the fields above them, and the key of their items; "" for lists of plain values.
+#: Merge keys of lists in strategic merge patches, by the enclosing fields; "" for lists of plain values.
 _MERGED = {
     ("metadata", "ownerReferences"): "uid",
     ("metadata", "finalizers"): "",
@@ -28,7 +28,7 @@ _MERGED = {
     ("containers", "ports"): "containerPort",
     ("containers", "volumeMounts"): "mountPath",
 }
-#: Where an older manifest was read last, what kubectl replaces by a patch has keys of its own.
+#: Directives that kubectl uses in patches for list items and fields.
 _DIRECTIVES = ("$patch", "$retainKeys")
 
 
@@ -46,7 +46,7 @@ def merge(target: Any, patch: Any) -> Any:
 
 
 def strategic(target: Any, patch: Any, above: str = "") -> Any:
-    """Return a value after a strategic merge patch. ``above``: the field that holds it."""
+    """Return a value after a strategic merge patch. ``above`` is the enclosing field."""
     if not isinstance(patch, dict):
         return patch
     if patch.get("$patch") == "replace":
@@ -101,10 +101,10 @@ def _walk(target: Any, tokens: list[str]) -> Any:
 
 
 def operations(target: Any, patch: Any) -> Any:
-    """Return a document after a JSON patch; the document itself is changed.
+    """Apply a JSON patch to a document in place, and return the document.
 
     Raises:
-        Refused: a path is missing, or a test fails.
+        Refused: A path is missing, or a test fails.
     """
     if not isinstance(patch, list):
         raise bad_request("error decoding patch: a JSON patch is a list")

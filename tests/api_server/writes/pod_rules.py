@@ -1,4 +1,4 @@
-"""Which updates of a pod the API allows (``ValidatePodUpdate`` of ``pkg/apis/core/validation``)."""
+"""Validation of pod updates (``ValidatePodUpdate`` of ``pkg/apis/core/validation``)."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def _node_affinity(new: Object, old: Object) -> list[Cause]:
 
 
 def _settled(spec: Object, old: Object, *, gated: bool) -> Object:
-    """Return a spec without the differences that are allowed or told already."""
+    """Return a spec without differences that are allowed or already reported."""
     spec = copy(spec)
     for field in ("containers", "initContainers"):
         for one, before in zip(spec.get(field) or (), old.get(field) or (), strict=False):
@@ -92,10 +92,10 @@ def _settled(spec: Object, old: Object, *, gated: bool) -> Object:
 
 
 def check_update(name: str, new: Object, old: Object) -> None:
-    """Compare two specs of a pod.
+    """Check that an update of a pod's spec is allowed.
 
     Raises:
-        Refused: this update is not allowed.
+        Refused: The update is not allowed.
     """
     gated = bool(old.get("schedulingGates"))
     causes: list[Cause] = []

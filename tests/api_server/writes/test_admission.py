@@ -1,4 +1,4 @@
-"""What admission makes of new pods."""
+"""Tests of the admission of new pods."""
 
 from __future__ import annotations
 

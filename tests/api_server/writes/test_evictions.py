@@ -1,4 +1,4 @@
-"""Evictions and the arithmetic of budgets, as the real API has them."""
+"""Tests of evictions and of the arithmetic of budgets against the real API's behaviour."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_a_budget_lets_one_go_at_a_time() -> None:
 
 
 def test_an_eviction_of_another_uid_is_refused_and_still_costs_budget() -> None:
-    """The budget is asked before the precondition: 409 the first time, 429 once nothing is left of it."""
+    """The budget is checked before the precondition: 409 the first time, 429 when the budget is used up."""
     world = _world(3, _budget(minAvailable=2), budget=60.0)
     world.core.clock.advance(61_000_000)
     body = {"metadata": {"name": "web-0"}, "deleteOptions": {"preconditions": {"uid": "another"}}}

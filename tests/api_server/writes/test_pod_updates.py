@@ -1,4 +1,4 @@
-"""Which updates of pods the API lets through."""
+"""Tests of the pod updates that the API allows."""
 
 from __future__ import annotations
 

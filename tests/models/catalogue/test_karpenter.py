@@ -110,7 +110,7 @@ def test_what_is_not_read_is_said(tmp_path: Path) -> None:
         (instance_type(offering(-1)), "instance type 't': offerings[0]: got -1, expected a number within 0..1000000"),
         (instance_type(offering("x")), "instance type 't': offerings[0]: got 'x', expected a number within 0..1000000"),
         (instance_type(offering([])), "instance type 't': offerings[0]: Price: got a list, expected a number"),
-        (instance_type({"zone": "a"}), "instance type 't': offerings[0]: Price: missing, expected what a node costs per hour"),
+        (instance_type({"zone": "a"}), "instance type 't': offerings[0]: Price: missing, expected the price of a node per hour"),
         (instance_type({"price": 1}), "instance type 't': offerings[0]: zone: missing, expected the zone of the offering"),
         (instance_type(offering(zone="a b")), "shape 't': zones: got 'a b', expected a label value"),
         (
@@ -118,7 +118,7 @@ def test_what_is_not_read_is_said(tmp_path: Path) -> None:
             "instance type 't': offerings[0]: requirement topology.kubernetes.io/zone: got NotIn a list, expected In and one value",
         ),
         (instance_type(resources={"cpu": "4x", "memory": "1Gi"}), "shape 't': allocatable[cpu]: '4x' is not a quantity"),
-        (instance_type(offering(Available=False)), "no instance type has an offering that is available, expected at least one"),
+        (instance_type(offering(Available=False)), "no instance type has an available offering, expected at least one"),
         (3, "[0]: name: missing, expected its name"),
     ],
 )

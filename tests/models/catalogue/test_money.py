@@ -34,7 +34,7 @@ def test_a_price_is_read_exactly(value: float | str, millionths: int) -> None:
      "$1", "1,5", "1_000", True, 1_000_001, "1000000.000001", 10**50],
 )  # fmt: skip
 def test_what_is_no_price_is_refused(value: float | str) -> None:
-    with pytest.raises(money.MoneyError, match=r"expected a decimal number within 0\.\.1000000 of at most 6 decimal places"):
+    with pytest.raises(money.MoneyError, match=r"expected a decimal number within 0\.\.1000000 with at most 6 decimal places"):
         money.parse(value)
 
 

@@ -170,7 +170,7 @@ def test_a_limit_that_the_shape_leaves_open_is_said_to_be_none() -> None:
     spec = edited.csi_nodes[name].spec
     assert spec is not None
     assert [d.allocatable for d in spec.drivers or ()] == [None]
-    assert edited.assumed == ["nodes of shape m attach any number of volumes of csi.example.com: the shape says none in volumes"]
+    assert edited.assumed == ["nodes of shape m can attach any number of volumes of csi.example.com: its field volumes sets no limit"]
 
 
 def test_a_node_runs_the_newest_kubelet_of_the_cluster() -> None:
@@ -244,7 +244,7 @@ def test_where_such_pods_run_is_guessed_by_labels_and_said() -> None:
     edited, [name] = buy(items, shape(labels={"gpu": "yes"}))
     assert running(edited, name) == ["gpu"]
     assert edited.assumed == [
-        "which bought nodes run pods of DaemonSet kube-system/gpu is guessed by labels, as the snapshot lacks what says it"
+        "the purchased nodes that run DaemonSet kube-system/gpu are guessed from labels: the snapshot lacks the object"
     ]
 
 
@@ -268,7 +268,7 @@ def test_static_pods_of_every_worker_run_on_new_ones() -> None:
 
 def test_a_shape_that_is_too_small_for_its_daemons_is_named() -> None:
     edited, _ = buy([daemon_set("big", cpu="3"), daemon_set("bigger", cpu="2")], shape())
-    assert edited.assumed == ["nodes of shape m are too small for what runs on each of them, DaemonSets' and static pods: cpu"]
+    assert edited.assumed == ["nodes of shape m are too small for the DaemonSet pods and static pods on each of them: cpu"]
 
 
 def test_a_daemon_set_of_an_unknown_priority_class_is_refused() -> None:

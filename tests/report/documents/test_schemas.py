@@ -1,6 +1,6 @@
-"""The published JSON Schemas are those of the Structs, and docs/schema/README.md says how they are used.
+"""Tests of the published JSON Schemas: they match the Structs, and docs/schema/README.md explains their use.
 
-``python tests/report/documents/test_schemas.py --write`` publishes them anew.
+``python tests/report/documents/test_schemas.py --write`` writes them again.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def text_of(schema: schemas.Schema) -> str:
 
 
 def parts(schema: Any) -> Iterator[dict[str, Any]]:
-    """Every mapping in a schema."""
+    """Yield every mapping in a schema."""
     if isinstance(schema, dict):
         yield schema
     for value in schema.values() if isinstance(schema, dict) else schema if isinstance(schema, list) else ():
@@ -63,7 +63,7 @@ def parts(schema: Any) -> Iterator[dict[str, Any]]:
 
 
 def objects(schema: schemas.Schema) -> dict[str, dict[str, Any]]:
-    """The schemas of all Structs of a document, by name of the Struct, the document itself under '' where it is one."""
+    """Return the schemas of all Structs of a document by name. The document itself has the name ''."""
     itself = {"": schema} if "properties" in schema else {}
     return {**itself, **schema.get("$defs", {})}
 
@@ -93,7 +93,7 @@ def test_every_reference_leads_somewhere_and_every_part_is_used(name: str) -> No
 
 @pytest.mark.parametrize("name", ALL)
 def test_older_tools_take_them(name: str) -> None:
-    """Editors that know draft-07 only: nothing is used that has another meaning there, but $ref beside annotations."""
+    """The schemas are valid draft-07 schemas with the same meaning, except for annotations next to $ref."""
     as_draft_7 = {**ALL[name], "$schema": Draft7Validator.META_SCHEMA["$id"]}
     Draft7Validator.check_schema(as_draft_7)
     for part in parts(as_draft_7):
@@ -153,7 +153,7 @@ def test_results_say_what_they_are_first(name: str, kind: str) -> None:
     assert schema["required"][:2] == ["apiVersion", "kind"]
 
 
-#: Files that people write, by name, with the kind that they may state and the fields that they have to have.
+#: Schemas of files that users write, with their kind and required fields.
 WRITTEN: Final[dict[str, tuple[str, list[str]]]] = {
     "policy-v1alpha1.json": ("Policy", []),
     "audit-config-v1alpha1.json": ("AuditConfig", []),
@@ -174,23 +174,23 @@ def test_a_written_file_may_leave_its_kind_out_and_takes_no_unknown_field(name: 
 
 @pytest.mark.parametrize("name", sorted(set(ALL) - set(WRITTEN)))
 def test_results_let_fields_of_a_later_version_through(name: str) -> None:
-    """But for a policy and the shapes of nodes: who does not know a field of these would judge by another policy, or other nodes."""
+    """Policies and node shapes are strict: ignoring an unknown field there would change the meaning of the result."""
     strict = {"Policy", "Shape", "ShapeTaint", *ALL["policy-v1alpha1.json"]["$defs"]}
     for part, schema in objects(ALL[name]).items():
         assert ("additionalProperties" in schema) == (part in strict), part
 
 
-def test_what_fields_say_of_themselves_is_told() -> None:
+def test_descriptions_of_fields_reach_the_schema() -> None:
     limits = ALL["rebalance-plan-v1alpha1.json"]["$defs"]["Limits"]
     assert limits["properties"]["alsoMove"]["description"] == "Exclusions that were lifted (bare, local-storage)."
-    assert limits["properties"]["maxMoves"]["description"] == "Moves of the whole plan, stopovers included."
+    assert limits["properties"]["maxMoves"]["description"] == "Moves in the whole plan, stopovers included."
     wave = ALL["placement-v1alpha1.json"]["$defs"]["Wave"]["properties"]
     assert wave["delete"]["description"] == "Pods of old revisions that are deleted."
     of_policy = ALL["policy-v1alpha1.json"]["properties"]
     assert of_policy["colocatePods"]["description"] == of_policy["colocateNamespaces"]["description"]
     assert of_policy["priceLabel"]["description"] == "The node label that `pack` sums instead of counting nodes."
     weight = ALL["explain-affinity-v1alpha1.json"]["$defs"]["ContainerPair"]["properties"]["weight"]["description"]
-    assert weight == "A(from, to); below zero it wants it far."
+    assert weight == "A(from, to); negative values repel."
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -224,7 +224,7 @@ def test_links_of_the_readme_lead_somewhere() -> None:
 
 @pytest.fixture
 def workshop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A directory with what a reader of the page has: the instances, the schemas, and the files that the page shows."""
+    """Return a directory with the instances, the schemas and the files that the page shows."""
     (tmp_path / "instances").symlink_to(ROOT / "instances")
     (tmp_path / "docs").symlink_to(ROOT / "docs")
     for file, shown in zip(("policy.yaml", "wrong.yaml"), blocks("yaml"), strict=True):
@@ -270,12 +270,12 @@ def test_the_policies_of_the_documentation_validate() -> None:
 
 
 def write() -> None:
-    """Publish the schemas, and nothing else of this kind."""
+    """Write all schemas to docs/schema and delete outdated ones."""
     PUBLISHED.mkdir(exist_ok=True)
     for path in PUBLISHED.glob("*.json"):
         if path.name not in ALL:
             path.unlink()
-            print(f"{path.name}: gone")
+            print(f"{path.name}: deleted")
     for name, schema in ALL.items():
         path, text = PUBLISHED / name, text_of(schema)
         with contextlib.suppress(FileNotFoundError):

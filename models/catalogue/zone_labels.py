@@ -1,4 +1,4 @@
-"""What a cluster tells of a zone by the labels of its nodes there: region, and the topologies of CSI drivers."""
+"""Location labels of a zone, inferred from the cluster's nodes: region, and the topologies of CSI drivers."""
 
 from __future__ import annotations
 
@@ -13,9 +13,11 @@ _REGION: Final = "topology.kubernetes.io/region"
 _REGIONS: Final = (_REGION, f"{_BETA}/region")
 
 
-def places(snapshot: Snapshot, zone: str) -> dict[str, str]:
-    """Return the labels that a node in a zone has of its place, besides the zone itself: keys of which every zone has one value, none of
-    them a node's name. In a zone without nodes: the zone where all the others have theirs, and the region where there is one."""
+def zone_labels(snapshot: Snapshot, zone: str) -> dict[str, str]:
+    """Return the location labels of a node in a zone, without the zone label: keys with one value in every zone that is no node name.
+
+    In a zone without nodes, a key whose values equal the zone names gets the zone, and a region key gets the region if there is only one.
+    """
     keys = {f"{_BETA}/zone", *_REGIONS}
     for csi in snapshot.csi_nodes.values():
         keys.update(key for driver in (csi.spec.drivers if csi.spec else None) or () for key in driver.topologyKeys or ())
@@ -28,7 +30,7 @@ def places(snapshot: Snapshot, zone: str) -> dict[str, str]:
 
 
 def _by_zone(snapshot: Snapshot, key: str) -> Mapping[str, set[str]]:
-    """The values of a label by zone; none where it has a value of its own on each node."""
+    """Return the values of a label by zone, or nothing if the label identifies nodes or varies within a zone."""
     found: dict[str, set[str]] = {}
     for node in snapshot.nodes:
         labels = node.metadata.labels or {}
