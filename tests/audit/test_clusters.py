@@ -151,7 +151,7 @@ def test_waiting_for_a_cordoned_node_is_not_for_ever() -> None:
     tight = runs("StatefulSet", "db", [*NODES[1:], None], affinity=apart("db"))
     (finding,) = found(*drained(BASE, "w0"), *tight)
     assert (finding.severity, finding.code) == ("warning", "KS219")
-    assert finding.message.endswith("are in 5: at most 5 can run, 6 once nodes are uncordoned or well again")
+    assert finding.message.endswith("are in 5: at most 5 can run, 6 once nodes are uncordoned or healthy")
     assert told(*BASE, *runs("StatefulSet", "db", [*NODES, None], affinity=apart("db"))) == [("error", "KS219", "StatefulSet default/db")]
     # The pod on the cordoned node runs on: with it all six can run.
     assert told(*drained(BASE, "w0"), *runs("StatefulSet", "db", [*NODES[:5], None], affinity=apart("db"))) == []
@@ -165,7 +165,7 @@ def test_a_cordoned_zone_blocks_nothing_that_runs() -> None:
     (finding,) = found(*drained(BASE, "w0", "w3"), *runs("StatefulSet", "db", NODES, **constraint))
     assert (finding.severity, finding.code) == ("info", "KS402")
     assert "z0 (3 nodes, 2 pods that count) can take none of its pods" in finding.message
-    assert finding.message.endswith("all 6 run now, of 6 placed anew at most 2 could")
+    assert finding.message.endswith("all 6 run now, but if all 6 were placed again, at most 2 could run")
     assert told(*drained(BASE, "w0", "w3"), *runs("StatefulSet", "db", ["w0", "w1", None], **constraint)) == []
     waits = runs("StatefulSet", "db", ["w1", "w2", None], **constraint)
     assert told(*drained(BASE, "w0", "w3"), *waits) == [("warning", "KS402", "StatefulSet default/db")]
@@ -227,7 +227,7 @@ def test_manifests_alone_leave_objects_to_the_cluster() -> None:
     spec: Any = {"priorityClassName": "theirs", "volumes": taken()}
     result = audit(from_objects([mine, *volume("other", "z0"), workload("Deployment", "web", 1, **spec)]), AuditOptions())
     assert result.findings == []
-    assert sum("the snapshot is of no cluster" in note for note in result.notChecked) == 2
+    assert sum("the snapshot is not of a cluster" in note for note in result.notChecked) == 2
 
 
 def test_a_namespace_with_pods_is_there() -> None:

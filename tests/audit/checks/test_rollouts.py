@@ -179,7 +179,7 @@ def stuck(number: int, *, nodes: int = 3) -> Snapshot:
 @pytest.mark.parametrize("jobs", [1, pytest.param(2, marks=pytest.mark.full)])
 def test_whoever_searches_the_findings_are_the_same(jobs: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """With time enough for every remedy, however busy the machine is."""
-    monkeypatch.setattr(rollouts, "EACH", 300)
+    monkeypatch.setattr(rollouts, "ROLLOUT_LIMIT_SECONDS", 300)
     snapshot, now = stuck(3 * jobs), time.monotonic()
     alone, expected = ClusterView(snapshot, began=now, deadline=now + 3000), 3 * jobs
     findings = list(rollouts.check(alone))

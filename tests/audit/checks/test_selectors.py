@@ -50,7 +50,7 @@ def test_a_dead_selector_of_several_replicas_names_the_label_that_differs() -> N
     assert "the template has no label app (but role=web)" in finding.message
     (finding,) = found([deployment("w", 3, spread({"matchLabels": {"app": "web"}}), app="wab")])
     assert (finding.code, finding.severity, finding.rule) == ("KS201", "warning", "PodTopologySpread")
-    assert "it wants app=web, and the template has app=wab" in finding.message
+    assert "it requires app=web, but the template has app=wab" in finding.message
 
 
 def test_keeping_away_from_what_is_not_there_is_worth_knowing_only() -> None:
@@ -176,5 +176,5 @@ def test_services_of_pods_that_an_operator_makes_of_new_objects(selector: dict[s
     operated: Object = {"apiVersion": "monitoring.coreos.com/v1", "kind": "Prometheus", "metadata": metadata, "spec": {"replicas": 2}}
     view = ClusterView(from_objects([operated, deployment("x", 1), service(**selector)]))
     assert [finding.code for finding in selectors.check(view)] == expected
-    said = "whether Service default/s selects pods that Prometheus default/k8s makes"
+    said = "whether Service default/s selects pods that Prometheus default/k8s creates"
     assert (said in view.not_checked) is (expected == [])

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kubestow.audit.descheduler import cycle
-from kubestow.audit.descheduler.world import Facts, World
+from kubestow.audit.descheduler.cluster_state import ClusterState, Facts
 from kubestow.models.documents.findings.descheduler import Range
 from kubestow.models.snapshot.snapshot import from_objects
 from tests.audit.descheduler.planted import evicted, judged, policy_of, profile, read
@@ -98,7 +98,7 @@ def test_how_many_go_is_what_the_descheduler_itself_counts(tmp_path: Path, sizes
         for constraint in thing["spec"].get("topologySpreadConstraints", ()):
             constraint["maxSkew"] = skew
     facts = Facts(from_objects(things))
-    done = cycle.run(read(tmp_path, policy_of(profile(SPREAD)), things), World.of(facts))
+    done = cycle.run(read(tmp_path, policy_of(profile(SPREAD)), things), ClusterState.of(facts))
     assert len(done.evictions) == gone
 
 
@@ -177,7 +177,7 @@ def test_actual_utilisation_is_not_known_and_that_is_said(tmp_path: Path) -> Non
     things = [node("n1"), node("n2"), *many("a", 8, "n1", cpu="500m")]
     found = judged(tmp_path, policy_of(profile(LOW, low(metricsUtilization={"source": "KubernetesMetrics"}))), things)
     assert evicted(found) == []
-    why = "what pods really use is not in a snapshot; none of its evictions"
+    why = "a snapshot has no actual usage; its evictions are not simulated"
     assert found.notModelled == [f"profile p: LowNodeUtilization: metricsUtilization: {why}"]
 
 

@@ -165,7 +165,7 @@ def test_what_another_workload_may_take_first_is_no_room() -> None:
     found = gate([*ROOM, *there, quota(pods="3")], both)
     assert fits(found) == {"Deployment shop/web": ("unproved", 0, 2), "Deployment shop/b": ("fits", 1, 1)}
     web = found.check.workloads[0]
-    assert "if other workloads of the manifests take what is left of the quota first: exceeded quota: q" in (web.cause or "")
+    assert "if other workloads of the manifests use up the quota first: exceeded quota: q" in (web.cause or "")
     assert web.fix == "maxUnavailable 1 instead of 0; or raise quota q: pods 4 instead of 3"
     assert {fit for fit, _, _ in fits(gate([*ROOM, *there, quota(pods="4")], both)).values()} == {"fits"}
 

@@ -207,7 +207,7 @@ def test_annotations_of_ephemeral_claims_count() -> None:
 def test_what_a_snapshot_lacks_is_named() -> None:
     obj = stored("Deployment", random.Random("lacks"))
     assert not_compared([change_of(obj, obj)]) == []
-    rest = "images, environment, commands, probes and whatever else placement does not read"
-    end = "of Deployment shop/web: a change of them is not seen"
+    rest = "images, environment, commands, probes and other fields that placement does not read"
+    end = "of Deployment shop/web: changes there are not detected"
     assert not_compared([change_of(captured(obj), obj)]) == [f"the snapshot lacks {rest} {end}"]
     assert not_compared([change_of(captured_before(obj), obj)]) == [f"the snapshot lacks annotations, {rest} {end}"]

@@ -83,9 +83,9 @@ def test_a_cost_of_deletion_that_is_no_finite_number_counts_nothing(tmp_path: Pa
         ({"labels": {"karpenter.sh/initialized": "false"}}, "it is not initialized"),
         ({"labels": {"topology.kubernetes.io/zone": None}}, "it has no label topology.kubernetes.io/zone"),
         ({"taints": [{"key": "karpenter.sh/disrupted", "effect": "NoSchedule"}]}, "it is being deleted or disrupted"),
-        ({"budget": True}, "PodDisruptionBudget default/b lets pod default/p1 not go now"),
+        ({"budget": True}, "PodDisruptionBudget default/b does not allow evicting pod default/p1 now"),
         ({"pool": {"consolidateAfter": "Never"}}, "consolidateAfter: Never"),
-        ({"pool": {"consolidationPolicy": "WhenEmpty"}}, "WhenEmpty only"),
+        ({"pool": {"consolidationPolicy": "WhenEmpty"}}, "consolidates only WhenEmpty"),
         ({"pod": {"karpenter.sh/do-not-disrupt": "no"}}, None),
     ],
 )

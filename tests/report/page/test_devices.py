@@ -143,7 +143,7 @@ def test_an_amount_that_is_no_quantity_is_bad_input() -> None:
 
 
 def test_pods_are_named_where_they_are_shown_in_groups(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kubestow.report.page.pods.SINGLE", 1)
+    monkeypatch.setattr("kubestow.report.page.pods.MAX_SINGLE_PODS", 1)
     data = build(_shares(), _more_of_it("20Gi"), version="1")
     assert data["devices"]["taken"]["pods"] == [["default/p"], ["default/w"], ["default/q"]]
 

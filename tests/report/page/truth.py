@@ -235,7 +235,7 @@ def check_texts(opened: Opened, snapshot: Snapshot, result: Result) -> None:
     _tiles(opened, snapshot, result, expected)
     if result is None:
         return
-    rows = opened.do(_TABLE, "Objective, the weightiest tier first") or []
+    rows = opened.do(_TABLE, "Objective, most important tier first") or []
     assert len(rows) == len(result.objective)
     for row, tier in zip(rows, result.objective, strict=True):
         assert tier.priority is None or row[0].endswith(f", priority {tier.priority}")
@@ -325,7 +325,7 @@ def _plan_texts(opened: Opened, plan: RebalancePlan) -> None:
     for row, step in zip(listed, sorted(steps, key=lambda each: each[:2]), strict=True):
         assert row[0].startswith(step[2])
         assert tuple(row[1:]) == step[3:]
-    rows = opened.do(_TABLE, "What stands in the way") or []
+    rows = opened.do(_TABLE, "Obstacles to the goals") or []
     assert [(row[0], row[1], row[3] == "✓ proved") for row in rows] == [(each.goal, each.message, each.proved) for each in plan.obstacles]
 
 

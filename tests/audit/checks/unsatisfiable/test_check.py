@@ -258,7 +258,7 @@ def test_requests_that_fit_one_by_one_but_on_no_node_together() -> None:
     assert finding.code == "KS214"
     assert "together" in finding.message
     gpu = {"containers": [{"name": "c", "resources": {"requests": {"example.com/gpu": "1"}}}]}
-    assert "which none has" in found([node("a"), deployment("web", 1, gpu)])[0].message
+    assert "which no node has" in found([node("a"), deployment("web", 1, gpu)])[0].message
 
 
 def test_a_node_that_is_named() -> None:

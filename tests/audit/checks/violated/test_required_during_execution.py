@@ -190,7 +190,7 @@ def test_a_pod_that_waits_would_mend_it() -> None:
     waits = pod("b-0", labels={"app": "b"})
     (finding,) = found(node("n0"), running("a-0", "n0", affinity=enforced(together("b"))), waits)
     assert finding.severity == "warning"
-    assert "default/b-0 waits and would mend it in kubernetes.io/hostname=n0: wait before it counts as broken" in finding.message
+    assert "pending default/b-0 would repair it in kubernetes.io/hostname=n0, so it does not count as broken yet" in finding.message
     for astray in (pod("b-0", labels={"app": "b"}, selector={"disk": "ssd"}), pod("c-0", labels={"app": "c"})):
         (finding,) = found(node("n0"), running("a-0", "n0", affinity=enforced(together("b"))), astray)
         assert (finding.severity, "wait before" in finding.message) == ("error", False)

@@ -6,8 +6,8 @@ import random
 
 import pytest
 
-from kubestow.audit.descheduler import aftermath
-from kubestow.audit.descheduler.aftermath import Scheduler
+from kubestow.audit.descheduler import continuations
+from kubestow.audit.descheduler.continuations import Scheduler
 from kubestow.models.documents.policy import DEFAULT
 from kubestow.models.snapshot.snapshot import from_objects
 from tests.objects import Object, node, pod
@@ -51,7 +51,7 @@ def test_ways_that_are_drawn_are_among_all_there_are(seed: int, monkeypatch: pyt
     things, homes = tiny(seed)
     every = scheduler(things, homes).continuations()
     assert every.exhaustive
-    monkeypatch.setattr(aftermath, "LONGEST", -1)
+    monkeypatch.setattr(continuations, "MAX_EXHAUSTIVE_QUEUE_PODS", -1)
     some = scheduler(things, homes).continuations()
     assert not some.exhaustive
     assert all(end in every.ends for end in some.ends)
