@@ -1,4 +1,4 @@
-"""Clusters as they are in the field: what is healthy there is not found fault with, and what is wrong is told once and as it is."""
+"""Clusters as in the field: healthy parts have no findings, and every defect is reported once and correctly."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ HEALTHY: dict[str, list[Object]] = {
     "stateful, with volumes": [
         *BASE, *claims(), service("db-0", {"statefulset.kubernetes.io/pod-name": "db-0"}), budget("db", maxUnavailable=1),
     ],
-    "stateful, one of them being deleted": [
+    "stateful, one pod being deleted": [
         *BASE,
         *(terminating(o) if o["metadata"]["name"] == "db-0" else o for o in runs("StatefulSet", "db", NODES[:3], affinity=apart("db"))),
     ],
@@ -239,7 +239,7 @@ def test_a_namespace_with_pods_is_there() -> None:
 
 
 def test_requests_that_nobody_misses_now() -> None:
-    """What is scaled to zero fills no node, and a LimitRange fills in what a template lacks."""
+    """A workload scaled to zero uses no node, and a LimitRange sets the requests that a template lacks."""
     bare: Object = {"containers": [container(resources=None)]}
     assert told(*BASE, *runs("Deployment", "web", [], **bare)) == [("info", "KS801", "Deployment default/web")]
     limits = {"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "l", "namespace": "default"}, "spec": {"limits": [

@@ -171,7 +171,7 @@ def test_interrupted_with_what_is_certain(cluster: str, monkeypatch: pytest.Monk
     assert result.exit_code == 130
     found = json.loads(result.stdout)
     assert (found["certified"], found["scenarios"]["open"]) == (False, found["scenarios"]["distinct"])
-    assert "not decided" in result.stderr
+    assert "are undecided" in result.stderr
 
 
 def test_with_preemption_no_cause_is_printed_that_ignores_it(tmp_path: Path) -> None:

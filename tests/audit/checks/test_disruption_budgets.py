@@ -1,4 +1,4 @@
-"""PodDisruptionBudgets, by what they allow of workloads of a stated size, and of pods that run."""
+"""PodDisruptionBudgets, by the evictions they allow for workloads of a stated size and for running pods."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def codes(objects: list[Object]) -> list[str]:
 
 
 def runs(snapshot: Snapshot) -> bool:
-    """Whether the Deployment has all its pods, each on a node."""
+    """Return whether the Deployment has all its pods, each on a node."""
     pods = [p for p in snapshot.pods if (p.metadata.labels or {}).get("app") == "web"]
     return all(p.spec.nodeName for p in pods) and len(pods) >= snapshot.workloads["Deployment"][0].spec.replicas
 
@@ -168,7 +168,7 @@ def test_searches_get_a_quarter_of_the_time() -> None:
 
 
 def stuck(number: int, *, nodes: int = 3) -> Snapshot:
-    """Deployments in namespaces of their own, none of which can be rolled out."""
+    """Make Deployments in separate namespaces; no rollout of these can complete."""
     teams = [msgspec.json.decode(msgspec.json.encode(spread_out(nodes, nodes, strategy=rolling(1, 0))[nodes:])) for _ in range(number)]
     for k, objects in enumerate(teams):
         for each in objects:

@@ -81,7 +81,7 @@ def test_all_but_its_own_is_meant() -> None:
     term = {"topologyKey": "zone", "labelSelector": {"matchExpressions": [{"key": "app", "operator": "NotIn", "values": ["web"]}]}}
     rule = {"affinity": {"podAntiAffinity": {REQUIRED: [term]}}}
     assert codes([deployment("web", 3, rule), deployment("noisy", 1)]) == []
-    assert codes([deployment("web", 3, rule)]) == []  # all others, of which there are none yet
+    assert codes([deployment("web", 3, rule)]) == []  # all others; there are none yet
 
 
 def test_anti_affinity_that_misses_its_own_by_one_label() -> None:

@@ -1,4 +1,4 @@
-"""Strategies that even out, on clusters of which it can be said by hand what goes and what that is good for."""
+"""Balancing strategies, on clusters whose evictions and benefits can be worked out by hand."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def zones(*names: str) -> list[Object]:
 
 
 def sized(sizes: tuple[int, ...]) -> list[Object]:
-    """A zone for each size, with a node and so many pods."""
+    """Make a zone for each size, with one node and this number of pods."""
     names = "abcdef"[: len(sizes)]
     pods = [zoned(size, f"n-{name}", start=100 * k) for k, (name, size) in enumerate(zip(names, sizes, strict=True))]
     return [*zones(*names), *(each for listed in pods for each in listed)]
@@ -92,7 +92,7 @@ def test_large_domains_give_up_what_brings_them_near_the_average(tmp_path: Path,
     [((5, 2), 1, 1), ((4, 0), 1, 2), ((0, 1, 3, 5), 1, 3), ((2, 6), 2, 1), ((8, 7, 0), 1, 5), ((5, 5, 5), 1, 0), ((0, 1, 50), 1, 33)],
 )
 def test_how_many_go_is_what_the_descheduler_itself_counts(tmp_path: Path, sizes: tuple[int, ...], skew: int, gone: int) -> None:
-    # The numbers of its own tests; of the last half as many pods, one third of which are to be in each domain.
+    # The numbers of the descheduler's own tests; the last case has half as many pods, a third to be in each domain.
     things = sized(sizes)
     for thing in things:
         for constraint in thing["spec"].get("topologySpreadConstraints", ()):

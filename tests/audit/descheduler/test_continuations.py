@@ -1,4 +1,4 @@
-"""What becomes of evicted pods: all ways, or some of them, in the order of kube-scheduler's queue."""
+"""New places of evicted pods: all possible continuations, or a sample, in the order of kube-scheduler's queue."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def scheduler(things: list[Object], homes: dict[int, int]) -> Scheduler:
 
 
 def tiny(seed: int) -> tuple[list[Object], dict[int, int]]:
-    """Three nodes with a few pods, of which some are evicted; some keep apart, some need each other."""
+    """Make three nodes with a few pods, some evicted, some with affinity or anti-affinity."""
     dice = random.Random(seed)
     nodes = [node(f"n{k}", cpu=dice.choice(["1", "2"])) for k in range(3)]
     kinds = {

@@ -1,4 +1,4 @@
-"""Policies that the descheduler refuses are refused, with the place; what is not modelled of others is named."""
+"""Policies that the descheduler refuses are refused, with the place; in the others, unmodelled settings are named."""
 
 from __future__ import annotations
 

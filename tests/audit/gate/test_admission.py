@@ -57,7 +57,7 @@ def test_a_limit_range_stops_a_rollout() -> None:
 
 
 def test_the_order_of_old_pods_opens_no_way_past_a_quota() -> None:
-    """Old pods of different ages are ranked alike, and none of them uses more than another."""
+    """Old pods of different ages are ranked alike, and all use the same amount."""
     there = running("Deployment", *nodes_of(3), strategy=SURGE)
     found = change("Deployment", [*there, quota(requests_cpu="5")], 3, cpu="2", strategy=SURGE)
     assert (found.fit, found.placed) == ("does not fit", 1)
@@ -103,7 +103,7 @@ def test_pods_of_a_deployment_that_wait_go_first() -> None:
 
 
 def test_a_stateful_set_needs_room_for_the_pod_that_comes_again() -> None:
-    """Smaller pods, which a quota has room for in the end, but not beside two old ones."""
+    """The quota has room for the smaller new pods in the end, but not together with two old pods."""
     there = running("StatefulSet", *nodes_of(3), cpu="2")
     found = change("StatefulSet", [*there, quota(requests_cpu="4")], 3, cpu="1")
     assert (found.fit, found.placed) == ("does not fit", 0)
@@ -171,7 +171,7 @@ def test_what_another_workload_may_take_first_is_no_room() -> None:
 
 
 def test_two_rollouts_may_take_turns_with_one_pod() -> None:
-    """Whichever comes first gives it back."""
+    """The first rollout gives its extra pod of the quota back, and the second uses it then."""
 
     def there(name: str) -> list[Object]:
         pods = [

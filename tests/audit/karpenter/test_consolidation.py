@@ -1,4 +1,4 @@
-"""What Karpenter could consolidate, on clusters of which it can be said by hand."""
+"""Nodes that Karpenter could consolidate, on clusters that can be worked out by hand."""
 
 from __future__ import annotations
 
@@ -182,7 +182,7 @@ def test_spot_nodes_are_deleted_and_not_replaced_by_spot_nodes(tmp_path: Path) -
 
 
 def test_several_nodes_are_not_replaced_by_one_of_a_type_of_theirs(tmp_path: Path) -> None:
-    # 3 + 3 of 4 each: only one node of 8 takes both, for less than two of them cost.
+    # 3 + 3 of 4 each: only one node of 8 takes both, and it costs less than two small nodes.
     offers = catalogue(tmp_path, shape("small", "4", 0.3), shape("big", "8", 0.5))
     things = fleet("3", "3")
     found = judged(tmp_path, node_pool(), things, offers)

@@ -1,4 +1,4 @@
-"""NodePools are read as an API server would take them; what is wrong is said in a line each."""
+"""NodePools are validated like an API server does; each error is a line."""
 
 from __future__ import annotations
 

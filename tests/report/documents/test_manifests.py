@@ -1,4 +1,4 @@
-"""Manifests with the nodes of a placement: what is changed in them, and what is not."""
+"""Manifests with the nodes of a placement: the changed and the unchanged parts."""
 
 from __future__ import annotations
 

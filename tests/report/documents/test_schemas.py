@@ -1,6 +1,6 @@
 """The published JSON Schemas are those of the Structs, and docs/schema/README.md says how they are used.
 
-``python tests/report/documents/test_schemas.py --write`` publishes them anew.
+``python tests/report/documents/test_schemas.py --write`` renews the published schemas.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def test_every_reference_leads_somewhere_and_every_part_is_used(name: str) -> No
 
 @pytest.mark.parametrize("name", ALL)
 def test_older_tools_take_them(name: str) -> None:
-    """Editors that know draft-07 only: nothing is used that has another meaning there, but $ref beside annotations."""
+    """Editors that know draft-07 only: no keyword has another meaning there, except $ref next to annotations."""
     as_draft_7 = {**ALL[name], "$schema": Draft7Validator.META_SCHEMA["$id"]}
     Draft7Validator.check_schema(as_draft_7)
     for part in parts(as_draft_7):
@@ -224,7 +224,7 @@ def test_links_of_the_readme_lead_somewhere() -> None:
 
 @pytest.fixture
 def workshop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A directory with what a reader of the page has: the instances, the schemas, and the files that the page shows."""
+    """A directory like that of a reader of the page: the instances, the schemas, and the files that the page shows."""
     (tmp_path / "instances").symlink_to(ROOT / "instances")
     (tmp_path / "docs").symlink_to(ROOT / "docs")
     for file, shown in zip(("policy.yaml", "wrong.yaml"), blocks("yaml"), strict=True):

@@ -1,4 +1,4 @@
-"""Documents about capacity on the page: what is told, the heat map of failures, and the waves of an upgrade on the map."""
+"""Documents about capacity on the page: the texts, the heat map of failures, and the waves of an upgrade on the map."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ FIT = Fit(
     PLACED,
     CAUSE,
     [Growth("n0", 4, 3, 3)],
-    notes=["what a reader must know"],
+    notes=["a note for the reader"],
 )
 SIZING = Sizing(
     REF,
@@ -111,7 +111,7 @@ def test_what_holds_of_the_map_alone_is_not_said_of_the_document() -> None:
     assert page["summary"]["facts"] == []
     assert page["summary"]["status"] is None
     assert page["capacity"]["status"] == ["blocked, proved", "bad"]
-    assert built(FIT)["summary"]["notes"] == ["what a reader must know"]
+    assert built(FIT)["summary"]["notes"] == ["a note for the reader"]
 
 
 def test_money_is_told_as_it_is_paid() -> None:

@@ -88,7 +88,7 @@ def test_a_result_adds_its_devices_to_those_that_claims_have() -> None:
 
 
 def _again(where: str, device: str) -> tuple[Snapshot, Placement]:
-    """A running pod with a claim that was made for it is placed anew."""
+    """A running pod with a claim that was made for it is placed again."""
     own = claim("own", exactly(), owner="p", gets=[got("a", "g0")])
     given = _placement(Assignment("default/p", where, 1, devices=[_gets("default/own", device, where)]))
     return snapshot(*_two_nodes(), own, using("p", made=["own"], node_name="a")), given

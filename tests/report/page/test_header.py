@@ -1,4 +1,4 @@
-"""What stands at the top of the page, the buttons of the player, and the audit of a snapshot that is shown alone."""
+"""The header of the page, the buttons of the player, and the audit of a snapshot without a result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the page shows of every kind of document."""
+"""The parts of every kind of document that the page shows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the page says against the snapshot and the document themselves: every node at every position, tiles, tables, containers."""
+"""The page compared with the snapshot and the document: every node at every position, tiles, tables, containers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the table of a Sizing says, where the answer is not the usual one."""
+"""The table of a Sizing for unusual answers."""
 
 from __future__ import annotations
 

@@ -117,7 +117,7 @@ def test_a_domain_is_held_by_what_runs() -> None:
     assert found([*nodes, running, free])[1].severity == "warning"
 
 
-# --- what it costs the others ------------------------------------------------------------------------------------------------
+# --- consequences for other workloads ----------------------------------------------------------------------------------------
 
 
 def node_of(name: str, zone: str, cpu: str = "4") -> Object:

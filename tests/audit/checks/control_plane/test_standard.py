@@ -1,4 +1,4 @@
-"""What scs-0213-v1 and scs-0214-v2 ask for: each requirement as met, broken or not provable; halves of components in the record's words."""
+"""Requirements of scs-0213-v1 and scs-0214-v2: each one met, broken or not provable; halves of components in the record's words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hard rules that running pods break: the same as the checker of plans says, and told so that it is true on inspection."""
+"""Hard rules that running pods break: the findings agree with the checker of plans, and their texts with the objects."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def test_agrees_with_the_checker_on_clusters_to_be_rebalanced(kind: str) -> None
 
 
 def test_daemon_sets_count_and_static_pods_do_not() -> None:
-    """The kubelet runs static pods whatever a scheduler would say of its node."""
+    """The kubelet runs static pods even if a scheduler would not place these on its node."""
     static = pod("etcd-n0", node_name="n0", selector={"disk": "ssd"}, namespace="kube-system")
     static["metadata"]["annotations"] = {"kubernetes.io/config.mirror": "x"}
     agents = [running(f"agent-{i}", f"n{i}", owner="DaemonSet/agent", selector={"disk": "ssd"}) for i in range(2)]
@@ -203,7 +203,7 @@ def test_the_lowest_priority_goes_first_and_nobody_in_vain() -> None:
     assert going(*sized("500m", "1", "1")) == ["low-0"]
     assert going(*sized("1", "1", "2")) == ["low-0", "middle-0"]
     assert going(*sized("100m", "2", "1500m")) == ["middle-0"]  # low is too small to help, and stays once middle is gone
-    assert going(*sized("0", "1500m", "1")) == ["middle-0"]  # low holds nothing of it
+    assert going(*sized("0", "1500m", "1")) == ["middle-0"]  # low-0 requests no cpu
     assert going(*sized("0", "0", "0"), slots="2") == ["low-0"]
 
 

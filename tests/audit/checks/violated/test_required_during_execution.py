@@ -234,7 +234,7 @@ def test_who_is_named_is_who_a_plan_evicts() -> None:
 
 
 def judged(now: list[Object], before: list[Object], ago: int = 10, grace: int = 300) -> tuple[list[str], list[str]]:
-    """Codes of rules that are broken, those of scheduling alone included, and what is said of the grace."""
+    """Return the codes of broken rules, including rules of scheduling alone, and the notes about the grace period."""
     view = ClusterView(snapshot_of(now), history=History(grace, (snapshot_of(before, ago),)))
     codes = [finding.code for each in (required_during_execution, check) for finding in each.check(view)]
     return codes, grace_notes(view)

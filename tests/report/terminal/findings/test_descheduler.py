@@ -1,4 +1,4 @@
-"""What the descheduler would do, as a table."""
+"""The evictions of the descheduler as a table."""
 
 from __future__ import annotations
 

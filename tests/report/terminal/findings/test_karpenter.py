@@ -1,4 +1,4 @@
-"""What Karpenter could consolidate, as a table."""
+"""The nodes that Karpenter could consolidate, as a table."""
 
 from __future__ import annotations
 
